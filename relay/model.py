@@ -94,7 +94,8 @@ class Turn:
     the room it has not seen yet, oldest first, as text. `resume` is the agent's own conversation id from an
     earlier turn, None for a new conversation; `room_session` is what the agent's processes get as
     RELAY_SESSION_ID. `may_edit` is true only when the agent has a worktree of its own. `interrupted` is true
-    when an earlier attempt at this very turn was cut off: the agent must be told, since its work may be half done.
+    when an earlier attempt at this very turn was cut off: the agent must be told, since its work may be half
+    done.
     """
 
     agent: str

@@ -1,0 +1,1 @@
+"""The append-only event log: events, lanes, followers, and the stores that hold them."""

@@ -1,0 +1,433 @@
+"""Events: the facts of the room, hashed, on lanes, with their causes.
+
+Invariants:
+- an event's id is the SHA-256 of its canonical body, parents included, so a changed byte anywhere below an
+  event is found by `verify`; payloads enter the body as the digest of their stored bytes, so no float and no
+  key order is ever hashed;
+- `seq` is contiguous within a lane and `UNIQUE(session, lane, seq)` makes a forked lane fail loudly;
+- `prev` is the lane's head before it (for a spawned lane's first event: the spawn), `parents` are its causes:
+  why it happened; causal dependencies are what its author was shown besides. The clock is the maximum over all
+  of them: what was not shown is not in it;
+- clock order is exactly reachability (see `relay.clock` for short and folded lanes).
+
+Everything here runs in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from relay.clock import brief_weight, merge
+from relay.log.store import Queries, Row, StoreError, Tx
+
+Q = Queries(Path(__file__).parent)
+FOLDER = Path(__file__).parent
+BODY_VERSION = 1
+
+
+class LaneError(StoreError):
+    """A lane cannot do this: it is folded, has open children, or is no child of that parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One agent or person in one session. `key` is how clocks name it.
+
+    A `short` lane (one cycle of the room) never enters another lane's clock: it leaves exits instead.
+    """
+
+    session: str
+    name: str
+    short: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.session or "/" in self.session:
+            raise ValueError(f"a session id is not empty and has no '/': {self.session!r}")
+
+    @property
+    def key(self) -> str:
+        return f"{self.session}/{self.name}"
+
+    @classmethod
+    def of_key(cls, key: str) -> Lane:
+        session, _, name = key.partition("/")
+        return cls(session, name)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """A fact to be recorded. `inputs` and `outputs` are JSON values; `parents` are event ids of its causes;
+    `causal_deps` event ids that its author was shown; `source_key` makes it happen once."""
+
+    type: str
+    lane: Lane
+    inputs: Any = None
+    outputs: Any = None
+    parents: Sequence[str] = ()
+    causal_deps: Sequence[str] = ()
+    role: str | None = None
+    branch: str | None = None
+    snapshot: str | None = None
+    file_touches: Sequence[str] | None = None
+    source_key: str | None = None
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A recorded fact. `pos` is its place in this database and every reader's cursor."""
+
+    pos: int
+    id: str
+    session: str
+    lane: str
+    seq: int
+    type: str
+    prev: str | None
+    parents: tuple[str, ...]
+    causal_deps: tuple[str, ...]
+    clock: dict[str, int]
+    at: str
+    inputs: Any = None
+    outputs: Any = None
+    role: str | None = None
+    branch: str | None = None
+    snapshot: str | None = None
+    file_touches: tuple[str, ...] | None = None
+    source_key: str | None = None
+    v: int = BODY_VERSION
+
+    @property
+    def lane_key(self) -> str:
+        return f"{self.session}/{self.lane}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something `verify` found wrong with an event."""
+
+    pos: int
+    id: str
+    what: str
+
+
+@dataclass(slots=True)
+class VerifyState:
+    """What `verify` carries from one batch to the next: the events seen and each lane's head."""
+
+    known: set[str] = field(default_factory=set)
+    heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+
+def now_iso(at: datetime | None = None) -> str:
+    """ISO 8601 in UTC with milliseconds, for display."""
+    return (at or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON with sorted keys: the stored form of every list, clock and payload."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def event_id(row: Row) -> str:
+    """The id that the stored columns of an event must have (64 hex digits)."""
+    body: dict[str, Any] = {
+        "v": row["v"],
+        "session": row["session"],
+        "lane": row["lane"],
+        "seq": row["seq"],
+        "type": row["type"],
+        "at": row["at"],
+        "parents": json.loads(row["parents"]),
+        "clock": json.loads(row["clock"]),
+    }
+    if row["prev"] is not None:
+        body["prev"] = row["prev"]
+    if row["causal_deps"] != "[]":
+        body["causal_deps"] = json.loads(row["causal_deps"])
+    for name in ("role", "branch", "snapshot", "source_key"):
+        if row[name] is not None:
+            body[name] = row[name]
+    if row["file_touches"] is not None:
+        body["file_touches"] = json.loads(row["file_touches"])
+    for name in ("inputs", "outputs"):
+        if row[name] is not None:
+            body[name] = hashlib.sha256(row[name].encode()).hexdigest()
+    return hashlib.sha256(dumps(body).encode()).hexdigest()
+
+
+def from_row(row: Row) -> Event:
+    """The event that a row of `events` holds."""
+    return Event(
+        pos=row["pos"],
+        id=row["id"],
+        session=row["session"],
+        lane=row["lane"],
+        seq=row["seq"],
+        type=row["type"],
+        prev=row["prev"],
+        parents=tuple(json.loads(row["parents"])),
+        causal_deps=tuple(json.loads(row["causal_deps"])),
+        clock=json.loads(row["clock"]),
+        at=row["at"],
+        inputs=None if row["inputs"] is None else json.loads(row["inputs"]),
+        outputs=None if row["outputs"] is None else json.loads(row["outputs"]),
+        role=row["role"],
+        branch=row["branch"],
+        snapshot=row["snapshot"],
+        file_touches=None if row["file_touches"] is None else tuple(json.loads(row["file_touches"])),
+        source_key=row["source_key"],
+        v=row["v"],
+    )
+
+
+async def append(tx: Tx, new: NewEvent) -> Event:
+    """Record a fact at the head of its lane.
+
+    With a `source_key` that is already there, nothing is written and the recorded event is returned. Raises
+    LaneError when the lane is folded or a cause is unknown.
+    """
+    if new.source_key is not None:
+        done = await tx.one(Q.event_by_source, source_key=new.source_key)
+        if done is not None:
+            return from_row(done)
+    lane = await tx.one(Q.lane, session=new.lane.session, lane=new.lane.name)
+    if lane is not None and lane["folded"]:
+        raise LaneError(f"lane {new.lane.key} was folded away; spawn a new one")
+    seq = (lane["seq"] if lane else 0) + 1
+    clock = await _clock_of(tx, new, lane, seq)
+    row = {
+        "v": BODY_VERSION,
+        "session": new.lane.session,
+        "lane": new.lane.name,
+        "seq": seq,
+        "type": new.type,
+        "prev": lane["head"] if lane else None,
+        "parents": dumps(list(dict.fromkeys(new.parents))),
+        "causal_deps": dumps(list(new.causal_deps)),
+        "clock": dumps(clock),
+        "role": new.role,
+        "branch": new.branch,
+        "snapshot": new.snapshot,
+        "file_touches": None if new.file_touches is None else dumps(list(new.file_touches)),
+        "inputs": None if new.inputs is None else dumps(new.inputs),
+        "outputs": None if new.outputs is None else dumps(new.outputs),
+        "source_key": new.source_key,
+        "at": new.at or now_iso(),
+    }
+    row["id"] = event_id(row)
+    placed = await tx.one(Q.put_event, **row)
+    if placed is None:
+        raise StoreError("the database did not say where the event was put")
+    await tx.execute(
+        Q.put_lane,
+        session=new.lane.session,
+        lane=new.lane.name,
+        seq=seq,
+        head=row["id"],
+        clock=row["clock"],
+        short=int(new.lane.short),
+        parent=None,
+        depth=0,
+    )
+    return from_row({**row, "pos": placed["pos"]})
+
+
+async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[str, int]:
+    """The maximum over the lane's own clock and the clocks of everything that was shown, plus this tick."""
+    key = new.lane.key
+    own: dict[str, int] = json.loads(lane["clock"]) if lane else {}
+    wanted = {*new.parents, *new.causal_deps}
+    if lane:
+        wanted.discard(lane["head"])
+    if not wanted:
+        return {**own, key: seq}
+    causes = await tx.all(Q.causes, ids=dumps(sorted(wanted)))
+    if len(causes) != len(wanted):
+        missing = sorted(wanted - {cause["id"] for cause in causes})
+        raise LaneError(f"unknown events named as causes: {', '.join(missing)}")
+    clocks = [own]
+    for cause in causes:
+        clock: dict[str, int] = json.loads(cause["clock"])
+        cause_key = f"{cause['session']}/{cause['lane']}"
+        if cause["short"] and cause_key != key:
+            clock.pop(cause_key, None)
+            await tx.execute(Q.put_exit, lane=cause_key, seq=cause["seq"], into_lane=key, at=seq)
+        clocks.append(clock)
+    merged = {**merge(*clocks), key: seq}
+    return await _without_folded(tx, merged, [entry for entry in merged if entry != key])
+
+
+async def _without_folded(tx: Tx, clock: dict[str, int], others: list[str]) -> dict[str, int]:
+    """Drop the entries of lanes whose folding this author has seen (001: terminated agents contribute zero)."""
+    if not others:
+        return clock
+    for row in await tx.all(Q.folded_among, keys=dumps(others)):
+        if clock.get(row["into_lane"], 0) >= row["at"]:
+            clock.pop(row["key"], None)
+    return clock
+
+
+async def spawn(tx: Tx, parent: Lane, child: Lane, *, inputs: Any = None) -> Event:
+    """Open `child` as a sub-lane: it inherits the parent's clock of this moment (001, "Brief Edges").
+
+    Raises LaneError when the child's lane exists already.
+    """
+    if await tx.one(Q.lane, session=child.session, lane=child.name) is not None:
+        raise LaneError(f"lane {child.key} exists already; a spawned lane is a new one")
+    at = await tx.one(Q.lane, session=parent.session, lane=parent.name)
+    depth = at["depth"] if at else 0
+    edge = {"child": child.key, "depth": depth, "weight": brief_weight(depth)}
+    event = await append(tx, NewEvent(type="spawn", lane=parent, inputs=inputs, outputs=edge))
+    await tx.execute(
+        Q.put_lane,
+        session=child.session,
+        lane=child.name,
+        seq=0,
+        head=event.id,
+        clock=dumps(event.clock),
+        short=0,
+        parent=parent.key,
+        depth=depth + 1,
+    )
+    await tx.execute(Q.count_child, session=parent.session, lane=parent.name, change=1)
+    return event
+
+
+async def debrief(tx: Tx, parent: Lane, child: Lane, *, outputs: Any = None) -> Event:
+    """Return `child` to its parent: its clock merges into the parent's and the lane is folded away.
+
+    Raises LaneError when it is not this parent's child, is folded already, or has open children itself.
+    """
+    row = await tx.one(Q.lane, session=child.session, lane=child.name)
+    if row is None or row["parent"] != parent.key:
+        raise LaneError(f"lane {child.key} was not spawned by {parent.key}")
+    if row["folded"]:
+        raise LaneError(f"lane {child.key} was folded away before")
+    if row["open_children"]:
+        raise LaneError(f"lane {child.key} has {row['open_children']} open children; debrief them first")
+    depth = row["depth"] - 1
+    edge = {"child": child.key, "depth": depth, "weight": brief_weight(depth), "result": outputs}
+    # The exit and the fold come first: the parent's event then drops the child's entry by the common rule.
+    at = await tx.one(Q.lane, session=parent.session, lane=parent.name)
+    seq = (at["seq"] if at else 0) + 1
+    await tx.execute(Q.put_exit, lane=child.key, seq=row["seq"], into_lane=parent.key, at=seq)
+    await tx.execute(Q.fold_lane, session=child.session, lane=child.name)
+    await tx.execute(Q.count_child, session=parent.session, lane=parent.name, change=-1)
+    return await append(tx, NewEvent(type="debrief", lane=parent, outputs=edge, parents=[row["head"]]))
+
+
+async def get(tx: Tx, event: str) -> Event | None:
+    """The event of that id."""
+    row = await tx.one(Q.event, id=event)
+    return None if row is None else from_row(row)
+
+
+async def read_after(
+    tx: Tx, after: int, *, types: Sequence[str] | None = None, limit: int = 500
+) -> list[Event]:
+    """Up to `limit` events behind the cursor `after`, in commit order."""
+    if types is None:
+        rows = await tx.all(Q.events_after, after=after, limit=limit)
+    else:
+        rows = await tx.all(Q.events_of_types_after, after=after, types=dumps(sorted(types)), limit=limit)
+    return [from_row(row) for row in rows]
+
+
+async def last_pos(tx: Tx) -> int:
+    """The cursor behind the newest event; 0 in an empty log."""
+    row = await tx.one(Q.last_pos)
+    return row["pos"] if row else 0
+
+
+async def has_seen(tx: Tx, observer: Event, event: Event) -> bool:
+    """Had the author of `observer` seen `event`? (An event has seen itself.)"""
+    if observer.clock.get(event.lane_key, 0) >= event.seq:
+        return True
+    visited: set[tuple[str, int]] = set()
+    waiting = [(event.lane_key, event.seq)]
+    while waiting:
+        lane, seq = waiting.pop()
+        for row in await tx.all(Q.exits_of, lane=lane, seq=seq):
+            step = (row["into_lane"], row["at"])
+            if step in visited:
+                continue
+            if observer.clock.get(step[0], 0) >= step[1]:
+                return True
+            visited.add(step)
+            waiting.append(step)
+    return False
+
+
+async def why(tx: Tx, event: str, *, limit: int = 200) -> list[Event]:
+    """The event and its causes, nearest first, back to where it began."""
+    chain: list[Event] = []
+    seen_ids: set[str] = set()
+    waiting = [event]
+    while waiting and len(chain) < limit:
+        current = waiting.pop(0)
+        if current in seen_ids:
+            continue
+        seen_ids.add(current)
+        found = await get(tx, current)
+        if found is None:
+            continue
+        chain.append(found)
+        waiting.extend(found.parents)
+    return chain
+
+
+def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[Fault]:
+    """Check one batch of rows in `pos` order against what came before it. Pure; call it off the event loop."""
+    faults = []
+    for row in rows:
+        fault = _fault_of(row, state)
+        if fault:
+            faults.append(Fault(row["pos"], row["id"], fault))
+        state.known.add(row["id"])
+        state.heads[f"{row['session']}/{row['lane']}"] = (row["seq"], row["id"])
+    return faults
+
+
+def _fault_of(row: Row, state: VerifyState) -> str | None:
+    try:
+        if event_id(row) != row["id"]:
+            return "its content is not what was hashed"
+        parents = json.loads(row["parents"])
+        unknown = [
+            parent for parent in [*parents, *json.loads(row["causal_deps"])] if parent not in state.known
+        ]
+    except (ValueError, TypeError) as error:
+        return f"it cannot be read: {error}"
+    if unknown:
+        return f"its cause {unknown[0]} is missing"
+    seq, head = state.heads.get(f"{row['session']}/{row['lane']}", (0, None))
+    if row["seq"] != seq + 1:
+        return f"its lane jumps from {seq} to {row['seq']}"
+    if head is not None and head != row["prev"]:
+        return "its lane's head is not the event before it"
+    return None
+
+
+async def next_number(tx: Tx, counter: str) -> int:
+    """The next number of a gapless counter (1 first)."""
+    row = await tx.one(Q.next_number, name=counter)
+    if row is None:
+        raise StoreError(f"the counter {counter!r} gave no number")
+    value: int = row["value"]
+    return value
+
+
+async def setting(tx: Tx, name: str) -> str | None:
+    row = await tx.one(Q.setting, name=name)
+    return None if row is None else row["value"]
+
+
+async def put_setting(tx: Tx, name: str, value: str) -> None:
+    await tx.execute(Q.put_setting, name=name, value=value)

@@ -1,0 +1,186 @@
+"""Following the log: readers with a cursor, and followers whose cursor is kept.
+
+Invariants: a follower's effect inside the database commits with its cursor, so it happens exactly once; an
+event that fails a follower five times is parked and announced, and the follower goes on; what followers read
+and emit is acyclic. Wake-ups are hints: the read decides, so a lost one costs a poll and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from relay.log import events
+from relay.log.events import Event, Lane, NewEvent, Q, VerifyState
+from relay.log.store import Store, StoreError, Tx
+
+log = structlog.get_logger(__name__)
+#: After this many failures on one event it is parked.
+PARK_AFTER = 5
+#: The safety net when no wake-up comes.
+POLL_S = 5.0
+PARKED = "follower.parked"
+
+
+class Follower(Protocol):
+    """A reaction to events. `apply` runs in the transaction that moves the cursor."""
+
+    name: str
+    reads: frozenset[str]
+    emits: frozenset[str]
+
+    async def apply(self, tx: Tx, event: Event) -> None: ...
+
+
+async def tail(
+    store: Store, after: int, *, types: Sequence[str] | None = None, batch: int = 500
+) -> AsyncIterator[list[Event]]:
+    """Batches of events behind the cursor `after`, first the stored, then the live, without a gap. Never ends."""
+    wakeup = store.wakeup()
+    try:
+        while True:
+            cursor = after
+            found = await store.read(lambda tx: events.read_after(tx, cursor, types=types, limit=batch))
+            if found:
+                after = found[-1].pos
+                yield found
+            if len(found) < batch:
+                await wakeup.wait(POLL_S)
+    finally:
+        wakeup.close()
+
+
+def check_acyclic(followers: Iterable[Follower]) -> None:
+    """Raise StoreError naming a cycle, if what some followers emit is, in the end, read by themselves."""
+    nodes = list(followers)
+    feeds = {f.name: [g.name for g in nodes if f.emits & g.reads] for f in nodes}
+    done: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> None:
+        if name in path:
+            raise StoreError(f"followers feed each other in a cycle: {' -> '.join([*path, name])}")
+        if name not in done:
+            for following in feeds[name]:
+                visit(following, [*path, name])
+            done.add(name)
+
+    for node in nodes:
+        visit(node.name, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one step did: the cursor now, the events applied, and the one that failed."""
+
+    pos: int
+    applied: int
+    failed: Event | None = None
+    error: Exception | None = None
+
+
+async def run(store: Store, follower: Follower) -> None:
+    """Drive one follower for ever, from its kept cursor on."""
+    wakeup = store.wakeup()
+    try:
+        while True:
+            progress = await step(store, follower)
+            if progress.failed is not None and progress.error is not None:
+                await _record_failure(store, follower, progress.failed, progress.error)
+                await wakeup.wait(0.2)
+            elif not progress.applied:
+                await wakeup.wait(POLL_S)
+    finally:
+        wakeup.close()
+
+
+async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progress:
+    """Apply the next events and move the cursor in the same transaction.
+
+    When one fails, those before it are committed on their own and the failing one is returned.
+    """
+    wanted = sorted(follower.reads)
+
+    async def read(tx: Tx) -> tuple[int, list[Event]]:
+        row = await tx.one(Q.follower, name=follower.name)
+        cursor = row["pos"] if row else 0
+        return cursor, await events.read_after(tx, cursor, types=wanted, limit=batch)
+
+    cursor, found = await store.read(read)
+    done = 0
+    while done < len(found):
+        group = found[done:]
+
+        async def work(tx: Tx, group: Sequence[Event] = group) -> None:
+            for event in group:
+                try:
+                    await follower.apply(tx, event)
+                except Exception as error:
+                    raise _ApplyFailed(event, error) from error
+            await tx.execute(Q.put_follower, name=follower.name, pos=group[-1].pos)
+
+        try:
+            await store.write(work)
+            done = len(found)
+        except _ApplyFailed as failure:
+            good = [event for event in group if event.pos < failure.event.pos]
+            if good:
+                await store.write(lambda tx, good=good: work(tx, good))  # type: ignore[misc]
+                done += len(good)
+            return Progress(good[-1].pos if good else cursor, done, failure.event, failure.error)
+    return Progress(found[-1].pos if found else cursor, done)
+
+
+class _ApplyFailed(Exception):
+    def __init__(self, event: Event, error: Exception) -> None:
+        super().__init__(str(error))
+        self.event = event
+        self.error = error
+
+
+async def _record_failure(store: Store, follower: Follower, event: Event, error: Exception) -> None:
+    async def work(tx: Tx) -> bool:
+        row = await tx.one(Q.follower, name=follower.name)
+        pos = row["pos"] if row else 0
+        counted = await tx.one(Q.follower_failed, name=follower.name, pos=pos, event_id=event.id)
+        if counted is None or counted["failures"] < PARK_AFTER:
+            return False
+        text = f"{type(error).__name__}: {error}"
+        await tx.execute(
+            Q.park_event, follower=follower.name, event_id=event.id, error=text, at=events.now_iso()
+        )
+        await tx.execute(Q.put_follower, name=follower.name, pos=event.pos)
+        await events.append(
+            tx,
+            NewEvent(
+                type=PARKED,
+                lane=Lane("room", f"follower:{follower.name}:{event.id[:12]}", short=True),
+                inputs={"follower": follower.name, "event": event.id},
+                outputs={"error": text},
+                parents=[event.id],
+            ),
+        )
+        return True
+
+    parked = await store.write(work)
+    log.warning("follower failed", follower=follower.name, event_id=event.id, error=str(error), parked=parked)
+
+
+async def verify(store: Store, *, batch: int = 2000) -> list[events.Fault]:
+    """Check every event of the log: content, causes and lanes. Names each event that is not as it was recorded."""
+    state = VerifyState()
+    faults: list[events.Fault] = []
+    after = 0
+    while True:
+        cursor = after
+
+        async def work(tx: Tx, cursor: int = cursor) -> tuple[int, list[events.Fault]]:
+            rows = await tx.all(Q.events_after, after=cursor, limit=batch)
+            return (rows[-1]["pos"] if rows else cursor), events.verify_batch(rows, state)
+
+        after, found = await store.read(work)
+        faults += found
+        if after == cursor:
+            return faults

@@ -1,0 +1,331 @@
+"""The embedded store: SQLite in WAL mode, one writer thread and one reader thread a process.
+
+Invariants:
+- a write transaction begins IMMEDIATE and is driven to its end on the writer's thread, so it never holds the
+  write lock across an await of the event loop; awaiting anything but its `Tx` raises and rolls back;
+- waiting for another process's lock is ours, not SQLite's: its busy handler backs off to 100 ms, which starves
+  a writer among twenty; short random waits keep everyone's turn near;
+- checkpoints run on a third connection in a side task, never inside a commit.
+
+`synchronous` is NORMAL (a commit survives a killed process, not a power cut) and FULL where the caller asks for
+`durable`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+
+from relay.log.store import (
+    AwaitedOutside,
+    Query,
+    Row,
+    StoreBusy,
+    StoreError,
+    Work,
+    load_migrations,
+    query_text,
+)
+
+T = TypeVar("T")
+DIALECT = "sqlite"
+#: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
+POLL_S = 0.1
+#: Seconds between two looks at the size of the write-ahead log, and the size that is worth a checkpoint.
+CHECKPOINT_EVERY_S = 1.0
+CHECKPOINT_BYTES = 4 * 1024 * 1024
+#: Waits, in seconds, between two tries for the write lock: random, so that no process is always late.
+_WAIT_S = (0.0002, 0.002)
+
+_MIGRATIONS_TABLE = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+  wing TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL,
+  applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  PRIMARY KEY (wing, version))
+"""
+
+
+class _SqliteTx:
+    """`Tx` over an open connection. Its methods never suspend: they run on the connection's own thread."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def execute(self, query: Query, **params: Any) -> int:
+        return self._connection.execute(query_text(query, DIALECT), params).rowcount
+
+    async def one(self, query: Query, **params: Any) -> Row | None:
+        row: Row | None = self._connection.execute(query_text(query, DIALECT), params).fetchone()
+        return row
+
+    async def all(self, query: Query, **params: Any) -> Sequence[Row]:
+        return self._connection.execute(query_text(query, DIALECT), params).fetchall()
+
+
+class SqliteWakeup:
+    """See `Wakeup`. Holds a flag, so a commit between two waits is not missed."""
+
+    def __init__(self, subscribers: set[SqliteWakeup]) -> None:
+        self._flag = asyncio.Event()
+        self._subscribers = subscribers
+        subscribers.add(self)
+
+    def notify(self) -> None:
+        self._flag.set()
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """True when something was committed, False when `timeout_s` seconds passed without."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._flag.wait()
+        except TimeoutError:
+            return False
+        self._flag.clear()
+        return True
+
+    def close(self) -> None:
+        self._subscribers.discard(self)
+
+
+class SqliteStore:
+    """A `Store` over one database file. Make it with `open_store`."""
+
+    engine = DIALECT
+
+    def __init__(
+        self, path: Path, writer: aiosqlite.Connection, reader: aiosqlite.Connection, busy_timeout_s: float
+    ) -> None:
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+        self._busy_timeout_s = busy_timeout_s
+        self._subscribers: set[SqliteWakeup] = set()
+        self._side: list[asyncio.Task[None]] = []
+
+    async def write(self, work: Work[T], *, durable: bool = False) -> T:
+        result: T = await _hop(self._writer, self._run_write, work, durable)
+        self._notify()
+        return result
+
+    async def read(self, work: Work[T]) -> T:
+        result: T = await _hop(self._reader, _run_read, work)
+        return result
+
+    def wakeup(self) -> SqliteWakeup:
+        return SqliteWakeup(self._subscribers)
+
+    def _notify(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber.notify()
+
+    def _run_write(self, connection: sqlite3.Connection, work: Work[T], durable: bool) -> T:
+        if durable:
+            connection.execute("PRAGMA synchronous=FULL")
+        try:
+            _begin(connection, self._busy_timeout_s)
+            try:
+                result = _drive(work, _SqliteTx(connection))
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+        finally:
+            if durable:
+                connection.execute("PRAGMA synchronous=NORMAL")
+
+    async def start(self) -> None:
+        """Start the side tasks: the look-out for other processes' commits, and the checkpoints."""
+        self._side = [
+            asyncio.create_task(self._watch_commits(), name="store-watch"),
+            asyncio.create_task(self._checkpoint(), name="store-checkpoint"),
+        ]
+
+    async def _watch_commits(self) -> None:
+        last = -1
+        while True:
+            try:
+                version = await _hop(self._reader, _data_version)
+            except sqlite3.OperationalError:
+                version = last  # a locked or full database: the next look decides
+            if version != last:
+                last = version
+                self._notify()
+            await asyncio.sleep(POLL_S)
+
+    async def _checkpoint(self) -> None:
+        wal = self.path.with_name(self.path.name + "-wal")
+        async with aiosqlite.connect(self.path, isolation_level=None, timeout=0.1) as connection:
+            while True:
+                await asyncio.sleep(CHECKPOINT_EVERY_S)
+                try:
+                    if wal.stat().st_size >= CHECKPOINT_BYTES:
+                        await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
+                except (FileNotFoundError, sqlite3.OperationalError):
+                    continue  # nothing to do now, or someone else is at it
+
+    async def check(self) -> list[str]:
+        """What `PRAGMA quick_check` finds wrong; empty when the file is sound."""
+        rows = await self._reader.execute_fetchall("PRAGMA quick_check(20)")
+        return [row[0] for row in rows if row[0] != "ok"]
+
+    async def close(self) -> None:
+        for task in self._side:
+            task.cancel()
+        await asyncio.gather(*self._side, return_exceptions=True)
+        await self._reader.close()
+        await self._writer.close()
+
+
+async def _hop(connection: aiosqlite.Connection, function: Callable[..., T], *args: Any) -> T:
+    """Run `function(connection, *args)` on the connection's thread: one hop, however many statements."""
+    # aiosqlite has no public call for this; the version is pinned, and tests/log would fail at once.
+    result: T = await connection._execute(function, connection._conn, *args)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _drive(work: Work[T], tx: _SqliteTx) -> T:
+    coroutine = work(tx)
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise AwaitedOutside(
+        f"the transaction {getattr(work, '__qualname__', work)!r} awaited something other than its Tx; "
+        "do that before or after the transaction"
+    )
+
+
+def _begin(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
+    give_up = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
+            if time.monotonic() >= give_up:
+                raise StoreBusy(
+                    f"the database was locked by another process for {busy_timeout_s:g} s; nothing was "
+                    "changed, try again"
+                ) from error
+        time.sleep(random.uniform(*_WAIT_S))
+
+
+def _run_read(connection: sqlite3.Connection, work: Work[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return _drive(work, _SqliteTx(connection))
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return version
+
+
+async def _connect(path: Path, *, query_only: bool) -> aiosqlite.Connection:
+    connection = await aiosqlite.connect(path, isolation_level=None, timeout=5.0, cached_statements=512)
+    connection.row_factory = sqlite3.Row
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+        "wal_autocheckpoint=0",
+        "cache_size=-16000",
+        "temp_store=MEMORY",
+        f"query_only={'ON' if query_only else 'OFF'}",
+    ):
+        await connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float = 30.0) -> SqliteStore:
+    """Open (and create, and migrate) the database at `path` for the given wing folders.
+
+    Safe when several processes do it at once. Raises StoreError when the file is no database of ours, when it
+    was written by a newer relay, or when an applied migration was edited since.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        writer = await _connect(path, query_only=False)
+        try:
+            await _hop(writer, _migrate, list(wings), busy_timeout_s)
+        except BaseException:
+            await writer.close()
+            raise
+        reader = await _connect(path, query_only=True)
+    except sqlite3.DatabaseError as error:
+        raise StoreError(
+            f"{path} cannot be used: {error}. Run `bash healthcheck.sh`; to start over, move the file away"
+        ) from error
+    path.chmod(0o600)
+    store = SqliteStore(path, writer, reader, busy_timeout_s)
+    await store.start()
+    return store
+
+
+def _migrate(connection: sqlite3.Connection, wings: list[Path], busy_timeout_s: float) -> None:
+    for folder in wings:
+        known = load_migrations(folder, DIALECT)
+        # One transaction a wing: half a schema is never seen, and a second process waits its turn here.
+        _begin(connection, busy_timeout_s)
+        try:
+            connection.execute(_MIGRATIONS_TABLE)
+            applied = {
+                row["version"]: row
+                for row in connection.execute(
+                    "SELECT version, sha256 FROM schema_migrations WHERE wing = ?", (folder.name,)
+                )
+            }
+            if applied and max(applied) > len(known):
+                raise StoreError(
+                    f"the database has version {max(applied)} of {folder.name!r} and this relay knows "
+                    f"{len(known)}: it was written by a newer relay; update this one"
+                )
+            for step in known:
+                digest = hashlib.sha256(step.sql.encode()).hexdigest()
+                if step.version in applied:
+                    if applied[step.version]["sha256"] != digest:
+                        raise StoreError(
+                            f"migration {step.wing} {step.version} ({step.name}) differs from the one that "
+                            "was applied; add a new migration instead of editing this one"
+                        )
+                    continue
+                for statement in _statements(step.sql):
+                    connection.execute(statement)
+                connection.execute(
+                    "INSERT INTO schema_migrations (wing, version, name, sha256) VALUES (?, ?, ?, ?)",
+                    (step.wing, step.version, step.name, digest),
+                )
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _statements(sql: str) -> Iterable[str]:
+    pending = ""
+    for line in sql.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+    if pending.strip() and not all(line.startswith("--") for line in pending.split("\n") if line.strip()):
+        raise StoreError(f"a migration ends in an unfinished statement: {pending.strip()[:80]!r}")

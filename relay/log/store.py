@@ -1,0 +1,146 @@
+"""What the wings may ask of a store, whichever engine is behind it.
+
+Invariant: nothing above this file knows the engine. A transaction is a coroutine over `Tx` and awaits nothing
+else; so the SQLite store can drive it to its end inside the writer's thread (one hop), and the PostgreSQL store
+can simply await it. SQL stands in `.sql` files beside the wing that owns the tables, one folder a dialect:
+`<wing>/<dialect>/*.sql` for named queries and `<wing>/<dialect>/migrations/NNNN_name.sql`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+
+class StoreError(Exception):
+    """The store could not do it; the message says what a person can do."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the database for longer than we wait. Nothing was changed; try again."""
+
+
+class AwaitedOutside(StoreError):
+    """A transaction awaited something other than its `Tx`, which would hold the write lock meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A named statement of a wing; the store looks its text up in its own dialect's folder."""
+
+    folder: Path
+    name: str
+
+
+class Queries:
+    """The named statements of one wing: `Q = Queries(Path(__file__).parent)`, then `Q.append_event`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getattr__(self, name: str) -> Query:
+        return Query(self._folder, name)
+
+
+class Tx(Protocol):
+    """One open transaction. Parameters are named (`:name` in the SQL)."""
+
+    async def execute(self, query: Query, **params: Any) -> int:
+        """Run a statement; the number of rows it changed."""
+        ...
+
+    async def one(self, query: Query, **params: Any) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    async def all(self, query: Query, **params: Any) -> Sequence[Row]:
+        """Every row."""
+        ...
+
+
+Work = Callable[[Tx], Coroutine[Any, Any, T]]
+
+
+class Wakeup(Protocol):
+    """A hint that something was committed, here or in another process. Spurious and merged wake-ups are
+    normal: the read decides."""
+
+    async def wait(self, timeout_s: float | None = None) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """A database with the log in it."""
+
+    @property
+    def engine(self) -> str: ...
+
+    async def write(self, work: Work[T], *, durable: bool = False) -> T:
+        """Run `work` in one write transaction: all of it or nothing. `durable` = on disk when it returns.
+
+        Raises StoreBusy when the database stays locked by others, and whatever `work` raises.
+        """
+        ...
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent snapshot; it cannot write."""
+        ...
+
+    def wakeup(self) -> Wakeup: ...
+
+    async def close(self) -> None: ...
+
+
+_NAME = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
+
+
+@cache
+def load_queries(folder: Path, dialect: str) -> Mapping[str, str]:
+    """Every `-- name: x` block of `<folder>/<dialect>/*.sql`."""
+    found: dict[str, str] = {}
+    for file in sorted((folder / dialect).glob("*.sql")):
+        text = file.read_text("utf-8")
+        marks = list(_NAME.finditer(text))
+        for mark, following in zip(marks, [*marks[1:], None], strict=True):
+            name = mark.group(1)
+            if name in found:
+                raise StoreError(f"{file}: the query {name!r} stands twice in {folder.name}/{dialect}")
+            found[name] = text[mark.end() : following.start() if following else None].strip().rstrip(";")
+    return found
+
+
+def query_text(query: Query, dialect: str) -> str:
+    """The text of a named query in a dialect. Raises StoreError when the wing has none of that name."""
+    try:
+        return load_queries(query.folder, dialect)[query.name]
+    except KeyError:
+        raise StoreError(f"{query.folder.name}/{dialect} has no query named {query.name!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step of a wing's schema. A step that was applied is never edited (its digest is kept)."""
+
+    wing: str
+    version: int
+    name: str
+    sql: str
+
+
+def load_migrations(folder: Path, dialect: str) -> list[Migration]:
+    """The wing's migrations in order. Raises StoreError on a gap or a double number."""
+    steps = []
+    for file in sorted((folder / dialect / "migrations").glob("*.sql")):
+        number, _, name = file.stem.partition("_")
+        steps.append(Migration(folder.name, int(number), name, file.read_text("utf-8")))
+    if [step.version for step in steps] != list(range(1, len(steps) + 1)):
+        raise StoreError(f"{folder.name}/{dialect}/migrations are not numbered 1, 2, 3 ...")
+    return steps
