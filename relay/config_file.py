@@ -113,12 +113,11 @@ def _put(text: str, at: int, key: str, value: Any) -> str:
     spans = list(members.values())
     # The gap before the last member is how this object sets its members apart: a blank or a line end
     # with its indentation.
-    before = spans[-2][2] + 1 if len(spans) > 1 else at + 1
-    gap = text[before : spans[-1][0]].lstrip(" \t,") or (" " if text[before] in " \t" else "")
     if len(spans) > 1:
         gap = text[text.index(",", spans[-2][2]) + 1 : spans[-1][0]]
-    elif "\n" not in gap:
-        gap = " "
+    else:
+        gap = text[at + 1 : spans[-1][0]]
+        gap = gap if "\n" in gap else " "
     end = spans[-1][2]
     return f"{text[:end]},{gap}{said}{text[end:]}"
 
