@@ -11,6 +11,7 @@ waiting. Blocking, for milliseconds: call it in a thread.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import fcntl
 import json
@@ -25,6 +26,8 @@ from enum import StrEnum
 from pathlib import Path
 
 import psutil
+
+from relay.config import ConfigError, load
 
 _GUARD_TIMEOUT_S = 10.0
 
@@ -252,3 +255,23 @@ def _guard(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """For scripts: exit code 0 and a line that says where when a daemon runs, 1 when none does."""
+    parser = argparse.ArgumentParser(prog="python -m relay.instance", description=main.__doc__)
+    parser.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+    try:
+        settings = load(parser.parse_args(arguments).config)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    record = _standing_one(settings.lock_path)
+    if record is None or not is_live(record, settings.locks.ttl):
+        return 1
+    print(AlreadyRunning(record))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
