@@ -117,7 +117,7 @@ def _children(process: psutil.Process) -> dict[int, psutil.Process]:
 
 
 def _agents(settings: Settings) -> list[psutil.Process]:
-    """Processes that carry this room's configuration and an agent's name; never this one or those above it."""
+    """Processes with this room's configuration and an agent's name; never this one or those above it."""
     above = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     found = []
     for process in psutil.process_iter():
@@ -191,7 +191,8 @@ def _tidy(settings: Settings) -> bool:
     removed = []
     if instance.remove_stale(settings.lock_path, settings.locks.ttl):
         removed.append(settings.lock_path.name)
-    if settings.pid_path.exists():
+    # A record that is still there is that of a daemon which has just begun; so is the pid file then.
+    if settings.pid_path.exists() and not settings.lock_path.exists():
         settings.pid_path.unlink(missing_ok=True)
         removed.append(settings.pid_path.name)
     if removed:

