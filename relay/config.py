@@ -1,0 +1,453 @@
+"""config.json -> frozen, typed settings.
+
+Invariant: whoever holds a `Settings` holds values that were checked: no unknown key, no wrong type, no value
+out of its bounds, every path absolute. What is wrong stops the load, all of it at once, each with its key.
+
+Each key stands here once, with its default, its bounds and its meaning; docs/configuration.md is made from
+these types (`python -m relay.config --table`). Keys keep their places (INTERFACES.md, "Configuration").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from relay import config_file
+from relay.config_check import Problem, Reading, read_section, setting, table
+
+AgentKind = Literal["command", "acp", "ollama", "scripted"]
+Preset = Literal["claude", "codex", "gemini"]
+Permissions = Literal["auto", "read-only", "edit", "skip-all-checks"]
+Storage = Literal["sqlite", "postgres"]
+
+AGENT_NAME = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
+#: As in relay.model, which stands above this module and cannot be asked; a test holds the two together.
+RESERVED_NAMES = frozenset({"RELAY", "DISPATCHER", "ALL"})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; `problems` are all that is wrong with the file at `path`."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path, self.problems = path, tuple(problems)
+        count = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        super().__init__("\n".join([f"{path} has {count}:", *(f"  {one}" for one in self.problems)]))
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """What an agent may spend; None is no limit."""
+
+    turns_per_hour: int | None = setting("turns the agent may begin within an hour", None, low=1)
+    tokens_per_day: int | None = setting("tokens, in and out, within 24 hours", None, low=1)
+    usd_per_day: float | None = setting("US dollars within 24 hours, as the agent reports them", None, low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """One agent of the room."""
+
+    name: str = setting(
+        "how people call it: `@CLAUDE`. A-Z, 0-9, _ and -, a letter first, 32 at most; unique"
+    )
+    kind: AgentKind = setting("how its turns are run; `acp` comes with a later version", "command")
+    preset: Preset | None = setting("for `command`: a command line that relay knows", None)
+    cmd: str | None = setting(
+        "the program; with a preset, in the place of the preset's own", None, empty=False
+    )
+    args: tuple[str, ...] = setting("arguments, after those of the preset", ())
+    model: str | None = setting("the model; null = the agent's own default", None, empty=False)
+    effort: str | None = setting("how hard it thinks, in the agent's own words", None, empty=False)
+    timeout_s: float = setting("seconds until a turn is ended", 600.0, low=1, high=86400)
+    cwd: Path | None = setting("the folder it works in; null = `workspace.repo`", None)
+    env: Mapping[str, str] = setting("variables it gets on top of the allow-listed ones", _NOTHING)
+    env_pass: tuple[str, ...] = setting("further variables of the daemon that it gets, by name", ())
+    budget: BudgetSettings = setting("", BudgetSettings)
+    permissions: Permissions = setting(
+        "what it may do: `auto` = read-only, and edits when it has a worktree of its own", "auto"
+    )
+    script: Path | None = setting("for `scripted`: the YAML file that says what it says and does", None)
+    enabled: bool = setting("false = stays in the room, gets no work", True)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """The codebase and the room's own files."""
+
+    repo: Path | None = setting("the codebase; null = the folder of config.json", None)
+    log_path: Path = setting("the transcript", Path(".relay/transcript.log"))
+    lock_path: Path = setting("the record of the one running daemon", Path("speaker.lock"))
+    context_len: int = setting("characters of the unseen room that an agent gets with a turn", 6000, low=0)
+    max_entry_bytes: int = setting(
+        "bytes of one transcript entry; a larger one is refused, with a notice",
+        4194304,
+        low=1024,
+        high=33554432,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """When an agent that keeps failing is left alone."""
+
+    failure_threshold: int = setting("failures in a row that open an agent's breaker", 3, low=1)
+    reset_timeout: float = setting("seconds until an open breaker lets one probe through", 300.0, low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class LockSettings:
+    """The single-instance record and the breakers (kept together, as the room's first version had them)."""
+
+    ttl: float = setting("seconds after which the daemon's last heartbeat is stale", 90.0, low=1)
+    circuit_breaker: BreakerSettings = setting("", BreakerSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class UiSettings:
+    """Where the page and the HTTP doors are."""
+
+    host: str = setting("the address to bind", "127.0.0.1", empty=False)
+    port: int = setting(
+        "the port; 0 = any free one, printed and in `.relay/state.json`", 4173, low=0, high=65535
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherSettings:
+    """The local model that decides who answers a message without a mention."""
+
+    enabled: bool = setting("false = every active agent gets a message that mentions nobody", True)
+    ollama_host: str = setting("the Ollama server", "http://127.0.0.1:11434", empty=False)
+    model: str = setting("the Ollama model that decides", "llama3.2:3b", empty=False)
+    timeout_s: float = setting("seconds for the whole decision, then the fallback", 5.0, low=0.1, high=300)
+
+
+@dataclass(frozen=True, slots=True)
+class JitterSettings:
+    """How long the room holds its breath before a cycle, by how much was said in the last minute."""
+
+    busy: int = setting("entries in the last minute from which the room is busy", 5, low=1)
+    medium: int = setting("entries in the last minute from which it is medium", 3, low=1)
+    busy_s: float = setting("seconds to wait in a busy room", 0.5, low=0, high=60)
+    medium_s: float = setting("seconds to wait in a medium one", 1.0, low=0, high=60)
+    quiet_s: float = setting("seconds to wait in a quiet one", 2.0, low=0, high=60)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """The dispatch queue."""
+
+    stale_after_s: float = setting(
+        "seconds after which an active job of a gone daemon is pending again", 600.0, low=1
+    )
+    max_attempts: int = setting("attempts before a job is dead", 3, low=1)
+    backoff_s: float = setting("seconds before the second attempt; doubles with each one", 2.0, low=0)
+    backoff_max_s: float = setting("the longest wait between attempts, in seconds", 60.0, low=0)
+    lease_s: float = setting("seconds a holder keeps a job without renewing its lease", 30.0, low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class StopSettings:
+    """How the daemon ends."""
+
+    drain_s: float = setting("seconds that running turns get to end at a stop", 10.0, low=0, high=3600)
+
+
+@dataclass(frozen=True, slots=True)
+class RoomSettings:
+    """The room's own rules."""
+
+    name: str | None = setting("the room's name; null = the name of its folder", None, empty=False)
+    agent_mentions: bool = setting("true = an agent's mention of another agent gives that one a turn", False)
+    hop_limit: int = setting(
+        "turns that agents may give each other before a person says `/continue`", 4, low=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A whole configuration. `path` is the file it came from; every path in it is absolute."""
+
+    path: Path
+    agents: tuple[AgentSettings, ...] = setting("who answers in the room", ())
+    workspace: WorkspaceSettings = setting("", WorkspaceSettings)
+    locks: LockSettings = setting("", LockSettings)
+    ui: UiSettings = setting("", UiSettings)
+    dispatcher: DispatcherSettings = setting("", DispatcherSettings)
+    jitter: JitterSettings = setting("", JitterSettings)
+    queue: QueueSettings = setting("", QueueSettings)
+    stop: StopSettings = setting("", StopSettings)
+    room: RoomSettings = setting("", RoomSettings)
+    storage: Storage = setting("where events are kept; `postgres` comes with a later version", "sqlite")
+    airspace: Mapping[str, Any] = setting("kept for a later part; not read yet", _NOTHING)
+
+    @property
+    def folder(self) -> Path:
+        """What relative paths in the file are relative to."""
+        return self.path.parent
+
+    @property
+    def repo(self) -> Path:
+        """The codebase that people and agents work on."""
+        return self.workspace.repo or self.folder
+
+    @property
+    def room_name(self) -> str:
+        return self.room.name or self.folder.name or "relay"
+
+    @property
+    def runtime_dir(self) -> Path:
+        """Everything the daemon writes is in here (0700)."""
+        return self.folder / ".relay"
+
+    @property
+    def db_path(self) -> Path:
+        return self.runtime_dir / "events.db"
+
+    @property
+    def token_path(self) -> Path:
+        return self.runtime_dir / "token"
+
+    @property
+    def pid_path(self) -> Path:
+        return self.runtime_dir / "relay.pid"
+
+    @property
+    def log_file(self) -> Path:
+        return self.runtime_dir / "relay.log"
+
+    @property
+    def tasks_path(self) -> Path:
+        return self.runtime_dir / "tasks.json"
+
+    @property
+    def state_path(self) -> Path:
+        return self.runtime_dir / "state.json"
+
+    @property
+    def worktrees_dir(self) -> Path:
+        return self.runtime_dir / "worktrees"
+
+    @property
+    def transcript_path(self) -> Path:
+        return self.workspace.log_path
+
+    @property
+    def lock_path(self) -> Path:
+        return self.workspace.lock_path
+
+    def agent(self, name: str) -> AgentSettings | None:
+        """The agent of that name, None when there is none."""
+        return next((agent for agent in self.agents if agent.name == name), None)
+
+
+def find(option: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> Path:
+    """The absolute path of the configuration: `--config`, else RELAY_CONFIG, else ./config.json."""
+    named = option or (os.environ if environ is None else environ).get("RELAY_CONFIG") or "config.json"
+    return Path(named).expanduser().absolute()
+
+
+def load(path: str | os.PathLike[str] | None = None) -> Settings:
+    """The settings in `path` (None: where `find` says). Raises ConfigError with all that is wrong."""
+    at = find(path)
+    return parse(_text_of(at), at)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        fix = 'give --config PATH or RELAY_CONFIG; the smallest configuration is {"agents": []}'
+        raise ConfigError(path, [Problem("", "there is no such file", hint=fix)]) from None
+    except OSError as error:
+        raise ConfigError(path, [Problem("", f"cannot be read: {error.strerror}")]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(path, [Problem("", f"byte {error.start} is not UTF-8")]) from None
+
+
+def parse(text: str, path: Path) -> Settings:
+    """The settings in `text`, as if it stood in the file at `path` (absolute). Raises ConfigError."""
+    try:
+        tree = config_file.parse(text)
+    except config_file.JsonError as error:
+        raise ConfigError(path, [Problem("", f"is not JSON: {error}")]) from None
+    reading = Reading(path.parent, tuple(key.path for key in table(Settings)))
+    settings = read_section(Settings, tree, "", reading, path=path)
+    problems = [*reading.problems, *_rules(tree)]
+    if problems:
+        raise ConfigError(path, problems)
+    assert isinstance(settings, Settings)
+    return settings
+
+
+def _rules(tree: object) -> list[Problem]:
+    """What types cannot say. Looks at the plain tree, so that it speaks up beside any other problem."""
+    problems: list[Problem] = []
+    if not isinstance(tree, dict):
+        return problems
+    seen: dict[str, int] = {}
+    agents = tree.get("agents")
+    for index, agent in enumerate(agents if isinstance(agents, list) else []):
+        if isinstance(agent, dict):
+            problems += _agent_rules(agent, f"agents[{index}]", seen, index)
+    dispatcher = tree.get("dispatcher")
+    host = dispatcher.get("ollama_host") if isinstance(dispatcher, dict) else None
+    if isinstance(host, str) and not re.fullmatch(r"https?://[^\s/]+/?", host):
+        problems.append(Problem("dispatcher.ollama_host", f'found "{host}"', "http://HOST:PORT"))
+    jitter = tree.get("jitter")
+    busy, medium = (
+        (jitter.get("busy", JitterSettings().busy), jitter.get("medium", JitterSettings().medium))
+        if isinstance(jitter, dict)
+        else (1, 1)
+    )
+    if isinstance(busy, int) and isinstance(medium, int) and medium > busy:
+        problems.append(Problem("jitter.medium", f"found {medium}", f"at most jitter.busy, {busy}"))
+    if tree.get("storage") == "postgres":
+        problems.append(Problem("storage", 'found "postgres", which comes with a later version', '"sqlite"'))
+    return problems
+
+
+def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: int) -> list[Problem]:
+    problems: list[Problem] = []
+
+    def refuse(key: str, found: str, allowed: str = "", hint: str = "") -> None:
+        problems.append(Problem(f"{at}.{key}", found, allowed, hint))
+
+    name, kind = agent.get("name"), agent.get("kind", "command")
+    if isinstance(name, str):
+        rule = "A-Z, 0-9, _ and -, a letter first, 32 at most"
+        # Not bent into upper case: a name is a speaker's tag, and must be greppable as it stands here.
+        if not AGENT_NAME.fullmatch(name):
+            fits = AGENT_NAME.fullmatch(name.upper())
+            refuse("name", f'found "{name[:40]}"', rule, f'write "{name.upper()}"' if fits else "")
+        elif name in RESERVED_NAMES:
+            refuse("name", f'found "{name}", which the room keeps for itself', rule)
+        elif name in seen:
+            refuse("name", f'found "{name}", the name of agents[{seen[name]}] too', "a name of its own")
+        seen.setdefault(name, index)
+    if kind == "acp":
+        refuse("kind", 'found "acp", which comes with a later version', '"command", "ollama", "scripted"')
+    if kind == "command" and not agent.get("preset") and not agent.get("cmd"):
+        refuse("cmd", "is missing", "a program, or a preset", 'give "preset" or "cmd"')
+    if kind != "command" and agent.get("preset"):
+        refuse("preset", f'found with kind "{kind}"', 'only with kind "command"')
+    if kind == "ollama" and not agent.get("model"):
+        refuse("model", "is missing", 'with kind "ollama": the name of an Ollama model')
+    if kind == "scripted" and not agent.get("script"):
+        refuse("script", "is missing", 'with kind "scripted": the path of a YAML file')
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key that differs, agents by name: `agents.CLAUDE.model`; None stands for an agent not there."""
+
+    key: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between two settings: `live` applies while the daemon runs, `restart` does not."""
+
+    live: tuple[Change, ...] = ()
+    restart: tuple[Change, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.live or self.restart)
+
+
+#: Sections that the daemon takes over while it runs.
+LIVE = ("agents", "jitter", "dispatcher")
+
+
+def diff(old: Settings, new: Settings) -> Changes:
+    """What changed from `old` to `new`, in the order of the keys; where the file is does not count."""
+    live: list[Change] = []
+    restart: list[Change] = []
+    for each in fields(Settings):
+        if each.name == "path":
+            continue
+        before, after = getattr(old, each.name), getattr(new, each.name)
+        if each.name == "agents":
+            before, after = ({agent.name: agent for agent in agents} for agents in (before, after))
+        (live if each.name in LIVE else restart).extend(_changes(each.name, before, after))
+    return Changes(tuple(live), tuple(restart))
+
+
+def _changes(key: str, before: Any, after: Any) -> list[Change]:
+    if before == after:
+        return []
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [*before, *(name for name in after if name not in before)]
+        return [one for name in names for one in _changes(f"{key}.{name}", before.get(name), after.get(name))]
+    if is_dataclass(before) and type(before) is type(after):
+        return [
+            one
+            for each in fields(before)
+            for one in _changes(f"{key}.{each.name}", getattr(before, each.name), getattr(after, each.name))
+        ]
+    return [Change(key, before, after)]
+
+
+def update_agent(path: str | os.PathLike[str], name: str, changes: Mapping[str, Any]) -> Settings:
+    """Change keys of one agent in the file, and give the new settings; None takes a key out.
+
+    Every other byte stays; the file is replaced in one step. Raises ConfigError, and writes nothing, when
+    the file or the result is not a good configuration, and KeyError when it has no agent of that name.
+    Blocks: call it in a thread.
+    """
+    at = Path(path).absolute()
+    text = _text_of(at)
+    settings = parse(text, at)
+    names = [agent.name for agent in settings.agents]
+    if name not in names:
+        raise KeyError(name)
+    changed = config_file.change_object(text, ("agents", names.index(name)), changes)
+    settings = parse(changed, at)
+    _replace(at, changed)
+    return settings
+
+
+def _replace(path: Path, text: str) -> None:
+    real = path.resolve()  # a link to a configuration stays a link
+    handle, temporary = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(real.stat().st_mode & 0o777)
+        Path(temporary).replace(real)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(temporary).unlink()
+        raise
+
+
+def markdown_table() -> str:
+    """Every key as a table in Markdown; the text of docs/configuration.md between its marks."""
+    lines = ["| key | allowed | default | meaning |", "|---|---|---|---|"]
+    for key in table(Settings):
+        allowed = key.kind.replace("|", "\\|")
+        live = "live" if key.path.split("[")[0].split(".")[0] in LIVE else "restart"
+        lines.append(f"| `{key.path}` | {allowed} | `{key.default}` | {key.meaning} | {live} |")
+    lines[0], lines[1] = lines[0] + " a change applies |", lines[1] + "---|"
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--table"]:
+        print("usage: python -m relay.config --table", file=sys.stderr)
+        raise SystemExit(2)
+    print(markdown_table(), end="")

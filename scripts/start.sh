@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Starts the room: sets up what is missing, starts the daemon in the background, says where the page is.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: bash scripts/start.sh [--config PATH] [--foreground] [--no-open]
+
+  --config PATH   the configuration (else RELAY_CONFIG, else config.json beside scripts/)
+  --foreground    stay in the foreground, for service managers
+  --no-open       do not open the page, on a desktop either
+  --help          this
+
+Needs Python 3.11 or newer and git. Exit code: 0 it runs (or ran already), 1 it could not be started, 2 wrong use.
+TEXT
+}
+
+config="${RELAY_CONFIG:-}" foreground="" open_page=yes
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --config=*) config="${1#--config=}" ;;
+    --config)
+      [ $# -ge 2 ] || { echo "relay: --config wants a path" >&2; usage >&2; exit 2; }
+      config="$2"
+      shift
+      ;;
+    --foreground) foreground=yes ;;
+    --no-open) open_page="" ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "relay: unknown option: $1" >&2; usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+. "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+config="${config:-$ROOT/config.json}"
+case "$config" in /*) ;; *) config="$PWD/$config" ;; esac
+[ -f "$config" ] || fail "there is no configuration at $config" "give --config PATH"
+export RELAY_CONFIG="$config"
+
+if [ -x "$PY" ] && running="$("$PY" -m relay.instance --config "$config" 2>/dev/null)"; then
+  say "$running"
+  say "a sign-in link: .venv/bin/relay link    to stop it: bash stop.sh"
+  exit 0
+fi
+
+need_git
+make_venv
+install_packages requirements.lock
+build_page
+
+if [ -n "$foreground" ]; then
+  exec "$VENV/bin/relay" run --foreground --config "$config"
+fi
+
+say "starting"
+log="$(dirname "$config")/.relay/relay.log"
+began="$VENV/.relay-start"
+: >"$began"
+if ! "$VENV/bin/relay" run --config "$config" </dev/null; then
+  if [ "$log" -nt "$began" ]; then
+    say "the last lines of $log:"
+    tail -n 15 "$log" >&2
+  fi
+  fail "the daemon did not start." "What is said above names the cause; mend it and run this again." \
+    "To watch it start: bash scripts/start.sh --foreground    To check: bash healthcheck.sh"
+fi
+
+# Only where somebody sits in front of a screen of this very machine.
+opener=""
+if [ -n "$open_page" ] && [ -t 1 ] && [ -z "${SSH_CONNECTION:-}" ]; then
+  if [ "$(uname)" = Darwin ]; then opener=open; elif [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then opener=xdg-open; fi
+fi
+if [ -n "$opener" ] && command -v "$opener" >/dev/null 2>&1 && url="$("$VENV/bin/relay" link --config "$config")"; then
+  ("$opener" "$url" >/dev/null 2>&1 </dev/null &)
+fi

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Sets up all that the tests need and runs them: lint and types, the page's own, then pytest.
+# With arguments, which go to pytest, only pytest is run. CI=true or RELAY_REQUIRE_BROWSER=1: no browser, no pass.
+# Exit code 0 only when nothing failed.
+set -euo pipefail
+
+case "${1:-}" in
+  -h | --help)
+    echo "usage: bash scripts/test.sh [pytest arguments]"
+    echo "Without arguments: ruff, mypy, the page's own checks and every test. With some: pytest with them."
+    exit 0
+    ;;
+esac
+
+. "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+need_git
+make_venv
+install_packages requirements-test.lock
+need_node
+install_page_packages
+build_page
+cd "$ROOT"
+
+required=""
+if [ "${CI:-}" = true ] || [ "${RELAY_REQUIRE_BROWSER:-}" = 1 ]; then required=yes; fi
+
+may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
+
+apt_updated=""
+apt_install() {
+  may_install || return 1
+  # Not `step`: where the network is missing, the tests that need no browser still run.
+  say "installing $1"
+  [ -n "$apt_updated" ] || apt-get update >>"$SETUP_LOG" 2>&1 </dev/null || return 1
+  apt_updated=yes
+  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$SETUP_LOG" 2>&1 </dev/null
+}
+
+find_browser() {
+  local candidate
+  for candidate in ${RELAY_CHROMIUM:+"$RELAY_CHROMIUM"} chromium chromium-browser google-chrome google-chrome-stable \
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" "/Applications/Chromium.app/Contents/MacOS/Chromium"; do
+    if command -v "$candidate" >/dev/null 2>&1; then
+      command -v "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# The terminal's tests look at it through tmux.
+command -v tmux >/dev/null 2>&1 || apt_install tmux ||
+  fail "the terminal's tests need tmux, and there is none." "install it: apt install tmux, or brew install tmux"
+
+left_out=""
+if ! browser="$(find_browser)"; then
+  apt_install chromium || true
+  browser="$(find_browser)" || left_out="there is no Chromium, and it could not be installed from here"
+fi
+if [ -z "$left_out" ]; then
+  export RELAY_CHROMIUM="$browser"
+elif [ -n "$required" ]; then
+  fail "the browser tests are required, but $left_out." "install it: apt install chromium"
+fi
+
+failed=""
+check() {
+  local name="$1"
+  shift
+  say "$name"
+  "$@" || failed="$failed${failed:+, }$name"
+}
+
+# What the tests of the agents' command lines look at: the real programs.
+if [ -f scripts/real-agents.sh ]; then check "the agents' programs" bash scripts/real-agents.sh; fi
+
+if [ $# -eq 0 ]; then
+  check "ruff check" "$PY" -m ruff check .
+  check "ruff format" "$PY" -m ruff format --check .
+  check "mypy" "$PY" -m mypy
+  check "the page: types" npm_in_web run check --if-present
+  check "the page: tests" npm_in_web test --if-present
+fi
+
+say "pytest"
+if [ -n "$left_out" ]; then set -- -m "not browser" "$@"; fi
+"$PY" -m pytest "$@" || failed="$failed${failed:+, }pytest"
+
+if [ -n "$left_out" ]; then
+  say "left out: the browser tests (-m browser): $left_out."
+fi
+if [ -n "$failed" ]; then
+  say "FAILED: $failed"
+  exit 1
+fi
