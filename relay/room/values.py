@@ -1,0 +1,153 @@
+"""The values of the room that its parts and the doors share: jobs, cycles, pages, frames.
+
+Invariant: plain values; each has one JSON form (docs/http.md), made here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from relay.log.store import Row
+from relay.model import Kind, Message
+
+
+class JobState(StrEnum):
+    """A row of the dispatch queue: what people read as queued, working, answered, failed, skipped."""
+
+    PENDING = "pending"
+    ACTIVE = "active"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    DEAD = "dead"
+
+
+class CycleState(StrEnum):
+    """Where the routing of a person's message stands."""
+
+    ROUTING = "routing"
+    ROUTED = "routed"
+    ABSORBED = "absorbed"
+    CLARIFIED = "clarified"
+    FOLDED = "folded"
+    STEWARD = "steward"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One (message, agent) of the dispatch queue. Times are Unix seconds."""
+
+    id: int
+    message_id: str
+    agent: str
+    state: JobState
+    attempts: int
+    not_before: float
+    holder: str | None
+    error: str | None
+    error_class: str | None
+    cause_event: str
+    answer_id: str | None
+    folded_into: int | None
+    interrupted: bool
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+
+    @classmethod
+    def of_row(cls, row: Row) -> Job:
+        return cls(
+            id=row["id"],
+            message_id=row["message_id"],
+            agent=row["agent"],
+            state=JobState(row["state"]),
+            attempts=row["attempts"],
+            not_before=row["not_before"],
+            holder=row["holder"],
+            error=row["error"],
+            error_class=row["error_class"],
+            cause_event=row["cause_event"],
+            answer_id=row["answer_id"],
+            folded_into=row["folded_into"],
+            interrupted=bool(row["interrupted"]),
+            created_at=row["created_at"],
+            started_at=row["started_at"],
+            ended_at=row["ended_at"],
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "message_id": self.message_id,
+            "agent": self.agent,
+            "state": str(self.state),
+            "attempts": self.attempts,
+            "reason": self.error,
+            "error_class": self.error_class,
+            "created_at": iso(self.created_at),
+            "not_before": iso(self.not_before) if self.not_before else None,
+            "started_at": iso(self.started_at),
+            "ended_at": iso(self.ended_at),
+            "answer_id": self.answer_id,
+            "folded_into": self.folded_into,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What a poster gets back."""
+
+    id: str
+    cursor: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the transcript, oldest first. `next` is the cursor behind it; `more`: there is more before."""
+
+    entries: Sequence[Message]
+    next: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a connected client is told. `cursor` is None for what is not stored (docs/http.md, "WebSocket")."""
+
+    cursor: int | None
+    type: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_text(self) -> str:
+        cursor = None if self.cursor is None else str(self.cursor)
+        return json.dumps({"cursor": cursor, "type": self.type, "data": self.data}, ensure_ascii=False)
+
+
+def iso(at: float | None) -> str | None:
+    """Unix seconds as ISO 8601 in UTC."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def message_of_row(row: Row) -> Message:
+    """The message that a row of `messages` holds."""
+    return Message(
+        id=row["id"],
+        ts=row["ts"],
+        speaker=row["speaker"],
+        kind=Kind(row["kind"]),
+        body=row["body"],
+        number=row["number"],
+        cursor=row["pos"],
+        in_reply_to=row["in_reply_to"],
+        to=tuple(json.loads(row["addressed"])),
+        job=row["job"],
+        meta=json.loads(row["meta"]),
+    )
