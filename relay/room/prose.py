@@ -5,8 +5,8 @@ block (fenced or indented) or a code span: there it is a space. Newlines stay. S
 is an offset in the body, and nothing that is shown as code is ever read as something a person said.
 
 The rules are CommonMark's (0.31, sections 4.4, 4.5, 5 and 6.1) for the blocks that matter here: quotes,
-lists, fences, indented code, paragraphs. HTML blocks are text. One pass over the lines, and no expression that can
-backtrack: the time is linear in the length of the body, whoever wrote it.
+lists, fences, indented code, paragraphs. HTML blocks are text. One pass over the lines, and no expression
+that can backtrack: the time is linear in the length of the body, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Scan:
         self._content(pos, column, base, end)
 
     def _blank_line(self) -> None:
-        """A line of nothing ends a paragraph, every quote and an item that is still empty, but no other item."""
+        """A line of nothing ends a paragraph, every quote, and an item that is still empty."""
         self.end_paragraph()
         if self.empty_item:
             self.containers.pop()
