@@ -1,0 +1,1 @@
+"""The room: transcript, commands, dispatcher, queue, breakers."""

@@ -1,0 +1,395 @@
+"""What a person can order the room to do.
+
+Invariant: `COMMANDS` is the only list of commands; the parsers, the help, the completion and the suggestions
+all come from it. A body that looks like a command is either understood or answered with what would be: it is
+never passed on in silence.
+
+A body is a command when its first word is a slash and letters: `/tasks`. Not one, but a message like any
+other: a path (`/usr/bin/x is broken`), a pattern (`/a/b/`), a number (`/2 of it`), and `//text`, which is how
+a message that should start with a slash is written.
+
+Tolerant where people are: upper and lower case, `/who?`, `#3` or `3`, `@CLAUDE` or `claude`, commas between
+names, and for a status the words in `STATUS_WORDS`.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+MAX_TITLE = 200
+
+
+class Status(StrEnum):
+    """The board's columns."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class AddTask:
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTask:
+    """`task` is the room number of a task."""
+
+    task: int
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class MoveAll:
+    """Active tasks only."""
+
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class ClearAll:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTasks:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ShowHelp:
+    """`command` is a known one, with its slash, or None for all."""
+
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowWho:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ShowQueue:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`message` is a room number; `agents` are spelled as configured, at least one, each once."""
+
+    message: int
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """`of` is "job" or "message" when the person said which, else "any": look for a message first, since
+    those are the numbers that people see."""
+
+    number: int
+    of: str = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End the running turns of these agents (`@all`: of every agent)."""
+
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """`agents` is every agent when none was named."""
+
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """`agents` is every agent when none was named."""
+
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Lift the hop limit of the conversation among agents."""
+
+
+Command = (
+    AddTask
+    | MoveTask
+    | MoveAll
+    | ClearAll
+    | Undo
+    | ShowTasks
+    | ShowHelp
+    | ShowWho
+    | ShowQueue
+    | Route
+    | Retry
+    | Cancel
+    | Pause
+    | Resume
+    | Continue
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a command was not understood: `text` is markdown for the room and says what would be."""
+
+    command: str
+    text: str
+
+
+class _WrongArguments(Exception):
+    """Its message is one sentence that says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One command. `parse` takes the rest of the body and the names of the agents; it raises when the
+    arguments are wrong."""
+
+    name: str
+    usage: str
+    help: str
+    example: str
+    parse: Callable[[str, Sequence[str]], Command]
+
+
+# What stands for a status. People say "doing"; the log says in_progress.
+STATUS_WORDS: dict[str, Status] = {
+    **dict.fromkeys(("pending", "todo", "to do", "open", "backlog", "waiting"), Status.PENDING),
+    **dict.fromkeys(
+        ("in progress", "inprogress", "progress", "doing", "started", "wip", "active", "working"),
+        Status.IN_PROGRESS,
+    ),
+    **dict.fromkeys(("done", "complete", "completed", "finished", "closed"), Status.DONE),
+}
+
+
+def _status(text: str) -> Status:
+    words = " ".join(re.split(r"[\s_-]+", text.strip().strip(".!`\"'").lower()))
+    if not words:
+        raise _WrongArguments("The status is missing.")
+    if words in STATUS_WORDS:
+        return STATUS_WORDS[words]
+    near = get_close_matches(words, STATUS_WORDS, n=1)
+    guess = f" Did you mean `{STATUS_WORDS[near[0]]}`?" if near else ""
+    raise _WrongArguments(f"`{_shown(words)}` is no status: `pending`, `in_progress` or `done`.{guess}")
+
+
+def _number(text: str, what: str) -> int:
+    # Nine digits are more than any room numbers, and fit every integer column.
+    if not re.fullmatch(r"#?[0-9]{1,9}[.,:]?", text):
+        found = f", not `{_shown(text)}`" if text else ""
+        raise _WrongArguments(f"The number of the {what} is needed, like `#12`{found}.")
+    number = int(text.strip("#.,:"))
+    if number == 0:
+        raise _WrongArguments(f"The numbers of a {what} start at 1.")
+    return number
+
+
+def _agents(text: str, agents: Sequence[str]) -> tuple[str, ...]:
+    """Names with or without @, between blanks or commas; "and" is allowed between them."""
+    known = {name.casefold(): name for name in agents}
+    chosen: dict[str, None] = {}
+    for word in re.split(r"[\s,]+", text.strip()):
+        name = word.removeprefix("@").rstrip(".!;:")
+        folded = name.casefold()
+        if not name or (folded in ("and", "&", "+") and folded not in known):
+            continue
+        if folded in known:
+            chosen[known[folded]] = None
+        elif folded in ("all", "everyone"):
+            chosen.update(dict.fromkeys(agents))
+        else:
+            near = get_close_matches(folded, known, n=1)
+            guess = f" Did you mean `@{known[near[0]]}`?" if near else ""
+            there = ", ".join(f"`@{agent}`" for agent in agents) or "none yet"
+            raise _WrongArguments(f"There is no agent `{_shown(name)}`; the agents are {there}.{guess}")
+    return tuple(chosen)
+
+
+def _add_task(rest: str, _agents: Sequence[str]) -> Command:
+    title = " ".join(rest.split())
+    if not title:
+        raise _WrongArguments("The title is missing.")
+    if len(title) > MAX_TITLE:
+        raise _WrongArguments(f"The title has {len(title)} characters; at most {MAX_TITLE} fit on the board.")
+    return AddTask(title)
+
+
+def _move_task(rest: str, _agents: Sequence[str]) -> Command:
+    number, _, status = " ".join(rest.split()).replace("# ", "#").partition(" ")
+    return MoveTask(_number(number, "task"), _status(re.sub(r"^(?:to|->|→) +", "", status)))
+
+
+def _move_all(rest: str, _agents: Sequence[str]) -> Command:
+    return MoveAll(_status(re.sub(r"^(?:to|->|→) +", "", " ".join(rest.split()))))
+
+
+def _show_help(rest: str, _agents: Sequence[str]) -> Command:
+    word = rest.strip().rstrip("?.!").lower()
+    if not word:
+        return ShowHelp()
+    name = "/" + word.lstrip("/")
+    if name not in _BY_NAME:
+        raise _WrongArguments(f"There is no command `{_shown(name)}`.{_guess(name)}")
+    return ShowHelp(name)
+
+
+def _route(rest: str, agents: Sequence[str]) -> Command:
+    number, _, names = " ".join(rest.split()).replace("# ", "#").partition(" ")
+    message = _number(number, "message")
+    chosen = _agents(re.sub(r"^(?:to|->|→) +", "", names), agents)
+    if not chosen:
+        raise _WrongArguments("Say which agents it goes to.")
+    return Route(message, chosen)
+
+
+def _retry(rest: str, _agents: Sequence[str]) -> Command:
+    words = rest.lower().replace("# ", "#").split()
+    of = words.pop(0) if words and words[0] in ("job", "message") else "any"
+    if len(words) > 1:
+        raise _WrongArguments("One number at a time.")
+    return Retry(_number(words[0] if words else "", "job or message"), of)
+
+
+def _cancel(rest: str, agents: Sequence[str]) -> Command:
+    chosen = _agents(rest, agents)
+    if not chosen:
+        raise _WrongArguments("Say whose turn is to end.")
+    return Cancel(chosen)
+
+
+def _pause(rest: str, agents: Sequence[str]) -> Command:
+    return Pause(_agents(rest, agents) or tuple(agents))
+
+
+def _resume(rest: str, agents: Sequence[str]) -> Command:
+    return Resume(_agents(rest, agents) or tuple(agents))
+
+
+def _bare(command: Command) -> Callable[[str, Sequence[str]], Command]:
+    """A command without arguments. What follows it is refused: `/clearall done` may have meant less."""
+
+    def parse(rest: str, _agents: Sequence[str]) -> Command:
+        if rest.strip().strip(".!?"):
+            raise _WrongArguments("It takes no arguments.")
+        return command
+
+    return parse
+
+
+COMMANDS: tuple[Spec, ...] = (
+    Spec("/task", "/task <title>", "put a new task on the board", "/task Fix the login page", _add_task),
+    Spec(
+        "/move",
+        "/move #<id> <pending|in_progress|done>",
+        "move a task to another column",
+        "/move #3 in_progress",
+        _move_task,
+    ),
+    Spec(
+        "/moveall",
+        "/moveall <pending|in_progress|done>",
+        "move every active task; finished ones stay",
+        "/moveall done",
+        _move_all,
+    ),
+    Spec("/clearall", "/clearall", "take every task off the board", "/clearall", _bare(ClearAll())),
+    Spec("/undo", "/undo", "bring the last change of the board back", "/undo", _bare(Undo())),
+    Spec("/tasks", "/tasks", "show the board", "/tasks", _bare(ShowTasks())),
+    Spec("/help", "/help [command]", "explain the commands, or one of them", "/help move", _show_help),
+    Spec("/who", "/who", "show who is here and how the agents are", "/who", _bare(ShowWho())),
+    Spec("/queue", "/queue", "show what waits, what runs and what went wrong", "/queue", _bare(ShowQueue())),
+    Spec(
+        "/route",
+        "/route #<message> AGENT...",
+        "send a message to these agents, whatever was decided",
+        "/route #12 CLAUDE CODEX",
+        _route,
+    ),
+    Spec(
+        "/retry",
+        "/retry #<job or message>",
+        "try again what failed (`/retry job 7` where both have the number)",
+        "/retry #12",
+        _retry,
+    ),
+    Spec("/cancel", "/cancel @AGENT", "end the agent's running turn", "/cancel @CLAUDE", _cancel),
+    Spec(
+        "/pause", "/pause [@AGENT]", "start no new turns (of one agent, or of all)", "/pause @CODEX", _pause
+    ),
+    Spec("/resume", "/resume [@AGENT]", "start turns again after a pause", "/resume", _resume),
+    Spec(
+        "/continue",
+        "/continue",
+        "let agents who talk to each other go on past the limit",
+        "/continue",
+        _bare(Continue()),
+    ),
+)
+_BY_NAME = {spec.name: spec for spec in COMMANDS}
+_WORD = re.compile(r"/([^\W\d_][\w-]*|\?)[?!.,:;]*(?=\s|$)")
+
+
+def parse(body: str, agents: Iterable[str] = ()) -> Command | Problem | None:
+    """The command in `body`, or what is wrong with it, or None when it is a message and no command.
+
+    `agents` are the names of the configured agents; those in a command come back spelled like them.
+    """
+    text = body.lstrip()
+    if text.rstrip() == "/":
+        return Problem("/", "There is nothing after the slash. `/help` lists the commands.")
+    word = _WORD.match(text)
+    if word is None:
+        return None
+    name = "/help" if word[1] == "?" else f"/{word[1].lower()}"
+    spec = _BY_NAME.get(name)
+    if spec is None:
+        return Problem(
+            name,
+            f"There is no command `{_shown(name)}`.{_guess(name)} `/help` lists them all; "
+            "a message that starts with a slash is written with two: `//`.",
+        )
+    try:
+        return spec.parse(text[word.end() :], tuple(agents))
+    except _WrongArguments as wrong:
+        return Problem(name, f"{wrong} Usage: `{spec.usage}`, for example `{spec.example}`.")
+
+
+def completions() -> list[dict[str, str]]:
+    """What the doors offer while a person types: `[{"name", "usage", "help"}]`."""
+    return [{"name": spec.name, "usage": spec.usage, "help": spec.help} for spec in COMMANDS]
+
+
+def find(name: str) -> Spec | None:
+    """The command of that name, with or without its slash."""
+    return _BY_NAME.get("/" + name.lower().lstrip("/"))
+
+
+def _guess(name: str) -> str:
+    near = get_close_matches(name[:40], _BY_NAME, n=1, cutoff=0.6)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def _shown(text: str) -> str:
+    """A person's own word back in a code span: short, on one line, and with nothing that ends the span."""
+    line = " ".join(text.replace("`", "'").split())
+    return line if len(line) <= 40 else line[:39] + "…"

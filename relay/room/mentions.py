@@ -1,0 +1,168 @@
+"""Whom does a message address, and which names may a person bear?
+
+Invariant: a mention is what a reader of the rendered message would take for one. Never one in code, in an
+e-mail address, in a URL, in a path or package name, and never a longer name that only begins like an agent's.
+When in doubt it is no mention: the dispatcher still reads the message, while a false mention would call an
+agent past it.
+
+Pure, and linear in the length of the body.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+from relay.model import RESERVED_NAMES
+from relay.room.prose import prose
+
+EVERYONE = "all"
+MAX_NAME = 32
+
+_URL = re.compile(r"(?:://|\bwww\.)[^\s<>\"]*", re.IGNORECASE)
+#: What may stand before the @ of an e-mail address or inside a URL or path, letters and digits aside.
+_JOINS_BEFORE = frozenset("_.+-%&=~@/\\")
+#: Scripts that are written without spaces (and Hangul, whose particles attach to a name): a letter of theirs
+#: beside a Latin name ends it. First and last code point of each range.
+_UNSPACED = (
+    (0x0E00, 0x0EFF),
+    (0x1000, 0x109F),
+    (0x1780, 0x17FF),
+    (0x3005, 0x3007),
+    (0x3040, 0x30FF),
+    (0x3400, 0x9FFF),
+    (0xAC00, 0xD7AF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
+
+
+def mentions(body: str, agents: Iterable[str], also: Iterable[str] = ()) -> tuple[str, ...]:
+    """The agents that `body` names with an @, once each, in order of appearance, spelled as configured.
+
+    `@all` stands for all of `agents`. `also` are names that can be addressed but are not part of `@all` (the
+    steward). Upper and lower case are the same.
+    """
+    names = tuple(agents)
+    others = tuple(also)
+    if "@" not in body or not names + others:
+        return ()
+    text = _without_urls(prose(body))
+    pattern, targets = _pattern(names, others)
+    found: dict[str, None] = {}
+    last_end = -1
+    for hit in pattern.finditer(text):
+        chained = hit.start() > 0 and text[hit.start() - 1] == "/" and hit.start() - 1 == last_end
+        if not (chained or _may_start(text, hit.start())) or not _may_end(text, hit.end()):
+            continue
+        assert hit.lastindex is not None
+        name, meant = targets[hit.lastindex - 1]
+        if hit[0][1:].casefold() != name.casefold():  # the expression takes a dotless i for an i
+            continue
+        last_end = hit.end()
+        found.update(dict.fromkeys(meant))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _pattern(
+    agents: tuple[str, ...], also: tuple[str, ...]
+) -> tuple[re.Pattern[str], tuple[tuple[str, tuple[str, ...]], ...]]:
+    """One group a name, longest first, so that `@claude-2` is not read as `@claude`."""
+    meanings: dict[str, tuple[str, ...]] = {name: (name,) for name in (*agents, *also)}
+    if not any(name.casefold() == EVERYONE for name in meanings) and agents:
+        meanings[EVERYONE] = agents
+    ordered = sorted(meanings, key=len, reverse=True)
+    groups = "|".join(f"({re.escape(name)})" for name in ordered)
+    return re.compile(f"@(?:{groups})", re.IGNORECASE), tuple((name, meanings[name]) for name in ordered)
+
+
+def _without_urls(text: str) -> str:
+    if "://" not in text and "www." not in text.lower():
+        return text
+    return _URL.sub(_blank_url, text)
+
+
+def _blank_url(found: re.Match[str]) -> str:
+    url = found[0]
+    # In [text](https://x.y)@CLAUDE the parenthesis ends the URL, unless the URL opened it.
+    close = url.find(")")
+    length = close if close >= 0 and "(" not in url[:close] else len(url)
+    # Not with blanks: the @ after a URL is preceded by the URL, not by a space.
+    return "/" * length + url[length:]
+
+
+def _may_start(text: str, at: int) -> bool:
+    return at == 0 or not (text[at - 1] in _JOINS_BEFORE or _joins_name(text[at - 1]))
+
+
+def _may_end(text: str, end: int) -> bool:
+    if end == len(text):
+        return True
+    after = text[end]
+    if after in "@_" or _joins_name(after):
+        return False
+    if after in "-./\\:" and end + 1 < len(text):
+        following = text[end + 1]
+        # `@claude-2`, `@claude.ai`, the package `@claude/sdk`; but `@CLAUDE: look`, `@CLAUDE.` and `@A/@B`.
+        return following not in "_/" and not (following.isascii() and following.isalnum() and after != ":")
+    return True
+
+
+def _joins_name(char: str) -> bool:
+    """Does this character make a longer word of the name beside it?"""
+    if char.isascii():
+        return char.isalnum()
+    if not (char.isalnum() or unicodedata.category(char)[0] == "M"):
+        return False
+    point = ord(char)
+    return not any(first <= point <= last for first, last in _UNSPACED)
+
+
+#: Letters of other scripts that look like a Latin one in most fonts (the common part of Unicode's
+#: confusables.txt, UTS 39): capitals before casefolding (a Greek capital upsilon is a Y, a small one a u),
+#: small letters after it. I, l and 1 stay apart: to fold them would refuse the name Ali (it is "all", then).
+_CAPITALS = str.maketrans("АВЕКМНОРСТУХЅІЈԌԚԜΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "abekmhopctyxsijgqwabezhikmnoptyx")
+_SMALL = str.maketrans(
+    "аеорсухіјѕԁһӏԛԝвкмнтгɡαεορνυικτχγηωϲɑոօսհɩⅼ", "aeopcyxijsdhlqwbkmhtrgaeopvuiktxynwcanouhil"
+)
+
+
+def skeleton(name: str) -> str:
+    """What is left of a name for the eye: compatibility forms, case, marks, blanks and lookalikes folded."""
+    small = unicodedata.normalize("NFKD", name).translate(_CAPITALS).casefold()
+    folded = unicodedata.normalize("NFKD", small).translate(_SMALL)
+    return "".join(c for c in folded if c.isalnum())
+
+
+def is_reserved(name: str, agent_names: Iterable[str]) -> bool:
+    """Would this name pass for an agent's or the room's own? Then no person may post under it."""
+    seen = skeleton(name)
+    if not seen:
+        return False
+    return any(seen == skeleton(taken) for taken in (*RESERVED_NAMES, *agent_names))
+
+
+def clean_name(name: str) -> str:
+    """The name as it will be shown (NFC, trimmed); ValueError, with what to do, when it cannot be one."""
+    cleaned = unicodedata.normalize("NFC", name).strip()
+    if not cleaned:
+        raise ValueError("The name is empty: give 1 to 32 characters, for example `ann`.")
+    if len(cleaned) > MAX_NAME:
+        raise ValueError(f"The name has {len(cleaned)} characters: use at most {MAX_NAME}.")
+    if not cleaned.isprintable():
+        bad = next(c for c in cleaned if not c.isprintable())
+        raise ValueError(
+            f"The name holds the invisible character U+{ord(bad):04X}: use letters, digits and spaces."
+        )
+    if "[" in cleaned or "]" in cleaned:
+        raise ValueError(
+            "The name holds a square bracket, which marks speakers in the transcript: leave it out."
+        )
+    if cleaned[0] in "@/":
+        raise ValueError(
+            f"The name starts with `{cleaned[0]}`, which marks mentions and commands: leave it out."
+        )
+    return cleaned

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.room.commands import (
+    COMMANDS,
+    AddTask,
+    Cancel,
+    ClearAll,
+    Command,
+    Continue,
+    MoveAll,
+    MoveTask,
+    Pause,
+    Problem,
+    Resume,
+    Retry,
+    Route,
+    ShowHelp,
+    ShowQueue,
+    ShowTasks,
+    ShowWho,
+    Spec,
+    Status,
+    Undo,
+    completions,
+    find,
+    parse,
+)
+
+AGENTS = ("CLAUDE", "CODEX", "GEMINI")
+PENDING, DOING, DONE = Status
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("/task Fix the login page", AddTask("Fix the login page")),
+        ("/TASK  two   spaces\nand a line ", AddTask("two spaces and a line")),
+        ("  /task indented", AddTask("indented")),
+        ("/move #3 done", MoveTask(3, DONE)),
+        ("/move 3 in progress", MoveTask(3, DOING)),
+        ("/move #3 In-Progress", MoveTask(3, DOING)),
+        ("/move #3 in_progress", MoveTask(3, DOING)),
+        ("/move # 3 to doing", MoveTask(3, DOING)),
+        ("/move 3: todo", MoveTask(3, PENDING)),
+        ("/move 12 -> completed.", MoveTask(12, DONE)),
+        ("/moveall done", MoveAll(DONE)),
+        ("/moveall in progress", MoveAll(DOING)),
+        ("/clearall", ClearAll()),
+        ("/undo!", Undo()),
+        ("/tasks", ShowTasks()),
+        ("/help", ShowHelp()),
+        ("/?", ShowHelp()),
+        ("/help /move", ShowHelp("/move")),
+        ("/help Move?", ShowHelp("/move")),
+        ("/who?", ShowWho()),
+        ("/queue", ShowQueue()),
+        ("/route #12 CLAUDE", Route(12, ("CLAUDE",))),
+        ("/route 12 @codex, @claude and codex", Route(12, ("CODEX", "CLAUDE"))),
+        ("/route #12 to @all", Route(12, AGENTS)),
+        ("/retry #5", Retry(5)),
+        ("/retry job 5", Retry(5, "job")),
+        ("/retry message #5", Retry(5, "message")),
+        ("/cancel @claude", Cancel(("CLAUDE",))),
+        ("/cancel all", Cancel(AGENTS)),
+        ("/pause", Pause(AGENTS)),
+        ("/pause @GEMINI", Pause(("GEMINI",))),
+        ("/resume", Resume(AGENTS)),
+        ("/resume codex", Resume(("CODEX",))),
+        ("/continue", Continue()),
+    ],
+)
+def test_a_command_is_understood(body: str, expected: Command) -> None:
+    assert parse(body, AGENTS) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "hello",
+        "",
+        "see /task",
+        "//task as text",
+        "/usr/bin/x is broken",
+        "/tmp/",
+        "/s/old/new/",
+        "/2 of them",
+        "/ task",
+        "/_x",
+        "`/task`",
+        "/etc:/usr is my PATH",
+    ],
+)
+def test_what_is_not_command_like_is_a_message(body: str) -> None:
+    assert parse(body, AGENTS) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("/", ["nothing after the slash", "`/help`"]),
+        ("/tsak x", ["no command `/tsak`", "Did you mean `/task`?", "`/help` lists"]),
+        ("/qeue", ["Did you mean `/queue`?"]),
+        ("/xyzzy", ["no command `/xyzzy`. `/help` lists", "`//`"]),
+        ("/task", ["title is missing", "`/task <title>`", "`/task Fix the login page`"]),
+        ("/task " + "x" * 201, ["201 characters", "at most 200"]),
+        ("/move", ["number of the task", "`/move #3 in_progress`"]),
+        ("/move done #3", ["number of the task", "not `done`"]),
+        ("/move #3", ["status is missing", "<pending|in_progress|done>"]),
+        ("/move #3 dome", ["`dome` is no status", "Did you mean `done`?"]),
+        ("/move #0 done", ["start at 1"]),
+        ("/move #-3 done", ["like `#12`"]),
+        ("/move ٣ done", ["like `#12`"]),
+        ("/move 99999999999 done", ["like `#12`"]),
+        ("/moveall", ["status is missing"]),
+        ("/clearall done", ["takes no arguments", "`/clearall`"]),
+        ("/help qeue", ["no command `/qeue`", "`/queue`"]),
+        ("/route", ["number of the message", "/route #12 CLAUDE CODEX"]),
+        ("/route CLAUDE 12", ["number of the message"]),
+        ("/route #12", ["which agents"]),
+        ("/route #12 CLAUD", ["no agent `CLAUD`", "`@CODEX`", "Did you mean `@CLAUDE`?"]),
+        ("/retry", ["number of the job or message"]),
+        ("/retry 1 2", ["One number"]),
+        ("/cancel", ["whose turn", "/cancel @CLAUDE"]),
+        ("/pause @bob", ["no agent `bob`"]),
+        ("/move #3 `x\n`done", ["`x 'done` is no status"]),
+    ],
+)
+def test_a_problem_says_what_would_be_right(body: str, says: list[str]) -> None:
+    problem = parse(body, AGENTS)
+    assert isinstance(problem, Problem)
+    for words in says:
+        assert words in problem.text
+
+
+def test_every_command_is_found_completed_and_shown_by_an_example_that_works() -> None:
+    assert [c["name"] for c in completions()] == [spec.name for spec in COMMANDS]
+    for spec in COMMANDS:
+        assert find(spec.name[1:].upper()) is spec
+        assert spec.usage.split()[0] == spec.name
+        assert not isinstance(parse(spec.example, AGENTS), Problem | None)
+        assert completions()[COMMANDS.index(spec)] == {
+            "name": spec.name,
+            "usage": spec.usage,
+            "help": spec.help,
+        }
+
+
+def test_without_agents_a_name_is_a_problem_and_a_pause_is_of_nobody() -> None:
+    problem = parse("/cancel @claude")
+    assert isinstance(problem, Problem)
+    assert "none yet" in problem.text
+    assert parse("/pause") == Pause(())
+
+
+@given(st.sampled_from([*COMMANDS]), st.text(max_size=80))
+def test_any_arguments_give_a_command_or_a_problem(spec: Spec, rest: str) -> None:
+
+    assert parse(f"{spec.name} {rest}", AGENTS) is not None
+
+
+@given(st.text(max_size=80))
+def test_only_a_slash_makes_a_command(body: str) -> None:
+    if not body.lstrip().startswith("/"):
+        assert parse(body, AGENTS) is None

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from relay.room.jitter import delay_s
+
+
+@pytest.mark.parametrize(
+    ("entries", "seconds"), [(0, 2.0), (2, 2.0), (3, 1.0), (4, 1.0), (5, 0.5), (500, 0.5)]
+)
+def test_a_busy_room_waits_less(entries: int, seconds: float) -> None:
+    assert delay_s(entries) == seconds
+
+
+def test_the_bounds_are_settings() -> None:
+    assert [delay_s(n, busy=10, medium=1) for n in (0, 1, 9, 10)] == [2.0, 1.0, 1.0, 0.5]
