@@ -62,7 +62,7 @@ class Message:
             "to": list(self.to),
             "job": self.job,
             "meta": dict(self.meta),
-            "cursor": self.cursor,
+            "cursor": str(self.cursor),
         }
 
 

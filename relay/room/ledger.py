@@ -1,0 +1,374 @@
+"""The room's writing: a message, what it opens, and its jobs, each with its event in one transaction.
+
+Invariants:
+- a row and the event that says why it is there commit together, or not at all;
+- rows for commands and mentions commit with their message, so a restart finds them;
+- the room's bookkeeping for a message runs on that message's own short lane (`cycle`), so it orders nobody;
+- an entry that is not yet in the transcript file stands in the outbox with the exact line to append.
+
+Every function runs in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uuid_utils
+
+from relay.log import events
+from relay.log.events import Event, Lane, NewEvent, dumps
+from relay.log.store import Queries, Tx
+from relay.model import DISPATCHER, STEWARD, Kind, Message
+from relay.room import commands, entry, jitter
+from relay.room.mentions import mentions
+from relay.room.values import CycleState, Job, JobState, iso, message_of_row
+
+FOLDER = Path(__file__).parent
+Q = Queries(FOLDER)
+ROOM = "room"
+
+POSTED = "message.posted"
+QUEUED = "dispatch.queued"
+CHANGED = "dispatch.changed"
+DECIDED = "cycle.decided"
+TURN_STARTED = "turn.started"
+TURN_ENDED = "turn.ended"
+AGENT_STATE = "agent_state"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What admitting a message depends on: the configured agents' names and the jitter's bounds."""
+
+    agents: tuple[str, ...] = ()
+    busy: int = 5
+    medium: int = 3
+    busy_s: float = jitter.BUSY_S
+    medium_s: float = jitter.MEDIUM_S
+    quiet_s: float = jitter.QUIET_S
+
+    def delay_s(self, entries_last_minute: int) -> float:
+        """Seconds to wait before a cycle (002, section 2)."""
+        if entries_last_minute >= self.busy:
+            return self.busy_s
+        return self.medium_s if entries_last_minute >= self.medium else self.quiet_s
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to be put into the room. `at` is Unix seconds. `in_file`: its line is in the transcript
+    already, so it needs no place in the outbox. `lane` None: the speaker's own, as a person."""
+
+    speaker: str
+    kind: Kind
+    body: str
+    at: float
+    id: str = ""
+    ts: str = ""
+    lane: Lane | None = None
+    parents: Sequence[str] = ()
+    in_reply_to: str | None = None
+    to: tuple[str, ...] = ()
+    job: int | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    client_id: str | None = None
+    source_key: str | None = None
+    plain_digest: str | None = None
+    in_file: bool = False
+
+
+def new_id() -> str:
+    """A UUIDv7: ids of messages sort by time."""
+    return str(uuid_utils.uuid7())
+
+
+def person_lane(name: str) -> Lane:
+    return Lane(ROOM, f"human:{name}")
+
+
+def cycle_lane(message_id: str) -> Lane:
+    """The short lane of the room's bookkeeping for one message."""
+    return Lane(ROOM, f"cycle:{message_id}", short=True)
+
+
+async def put_message(tx: Tx, new: NewMessage) -> tuple[Message, Event]:
+    """Put a message into the room; it opens nothing yet."""
+    number = await events.next_number(tx, "message")
+    message = Message(
+        id=new.id or new_id(),
+        ts=new.ts or iso(new.at) or "",
+        speaker=new.speaker,
+        kind=new.kind,
+        body=new.body,
+        number=number,
+        in_reply_to=new.in_reply_to,
+        to=new.to,
+        job=new.job,
+        meta=new.meta,
+    )
+    shown = message.as_json()
+    del shown["cursor"]
+    event = await events.append(
+        tx,
+        NewEvent(
+            type=POSTED,
+            lane=new.lane or person_lane(new.speaker),
+            parents=new.parents,
+            outputs={"message": shown},
+            role=str(new.kind),
+            source_key=new.source_key,
+            at=message.ts,
+        ),
+    )
+    await tx.execute(
+        Q.put_message,
+        number=number,
+        id=message.id,
+        pos=event.pos,
+        event_id=event.id,
+        ts=message.ts,
+        at=new.at,
+        speaker=message.speaker,
+        kind=str(message.kind),
+        body=message.body,
+        in_reply_to=message.in_reply_to,
+        addressed=dumps(list(message.to)),
+        job=message.job,
+        meta=dumps(dict(message.meta)),
+        client_id=new.client_id,
+        plain_digest=new.plain_digest,
+    )
+    if not new.in_file:
+        line = entry.encode(message)
+        await tx.execute(Q.put_outbox, message_id=message.id, number=number, line=line)
+    return await _placed(message, event.pos), event
+
+
+async def _placed(message: Message, pos: int) -> Message:
+    return Message(
+        id=message.id,
+        ts=message.ts,
+        speaker=message.speaker,
+        kind=message.kind,
+        body=message.body,
+        number=message.number,
+        cursor=pos,
+        in_reply_to=message.in_reply_to,
+        to=message.to,
+        job=message.job,
+        meta=message.meta,
+    )
+
+
+async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
+    """Put a person's message into the room and open what it asks for: a command, mentions, or a cycle."""
+    command = commands.parse(new.body, rules.agents) is not None
+    named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
+    message, event = await put_message(tx, new if command else _addressed(new, named))
+    if command or named:
+        await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
+        return message
+    # Counting is cheap and bounded, and the wait is fixed here so that a restart keeps it.
+    recent = await tx.one(Q.entries_since, since=new.at - 60.0)
+    await tx.execute(
+        Q.open_cycle,
+        message_id=message.id,
+        number=message.number,
+        opened_at=new.at,
+        due_at=new.at + rules.delay_s(recent["entries"] if recent else 0),
+    )
+    return message
+
+
+def _addressed(new: NewMessage, named: tuple[str, ...]) -> NewMessage:
+    if not named:
+        return new
+    values = {name: getattr(new, name) for name in NewMessage.__slots__}  # type: ignore[attr-defined]
+    return NewMessage(**{**values, "to": named})
+
+
+async def queue_jobs(
+    tx: Tx,
+    message_id: str,
+    agents: Sequence[str],
+    *,
+    parents: Sequence[str],
+    now: float,
+    extra: Mapping[str, Any] | None = None,
+    type: str = QUEUED,
+) -> list[Job]:
+    """A job for each agent that has none for this message yet, with the event that is its cause.
+
+    `extra` goes into the event's outputs (the decision of the dispatcher).
+    """
+    have = {row["agent"] for row in await tx.all(Q.jobs_of_message, message_id=message_id)}
+    wanted = [agent for agent in dict.fromkeys(agents) if agent not in have]
+    jobs = [
+        Job(
+            id=await events.next_number(tx, "job"),
+            message_id=message_id,
+            agent=agent,
+            state=JobState.PENDING,
+            attempts=0,
+            not_before=0.0,
+            holder=None,
+            error=None,
+            error_class=None,
+            cause_event="",
+            answer_id=None,
+            folded_into=None,
+            interrupted=False,
+            created_at=now,
+            started_at=None,
+            ended_at=None,
+        )
+        for agent in wanted
+    ]
+    event = await events.append(
+        tx,
+        NewEvent(
+            type=type,
+            lane=cycle_lane(message_id),
+            parents=parents,
+            inputs={"message": message_id},
+            outputs={**(extra or {}), "jobs": [job.as_json() for job in jobs]},
+        ),
+    )
+    for job in jobs:
+        await tx.execute(
+            Q.put_job,
+            id=job.id,
+            message_id=message_id,
+            agent=job.agent,
+            cause_event=event.id,
+            created_at=now,
+            not_before=0.0,
+        )
+    return jobs
+
+
+async def say(
+    tx: Tx,
+    body: str,
+    *,
+    now: float,
+    about: str | None = None,
+    parents: Sequence[str] = (),
+    speaker: str = STEWARD,
+    meta: Mapping[str, Any] | None = None,
+    job: int | None = None,
+) -> tuple[Message, Event]:
+    """The room says something itself, in reply to the message `about` or as a notice of its own."""
+    kind = Kind.DISPATCHER if speaker == DISPATCHER else Kind.SYSTEM
+    lane = cycle_lane(about) if about else Lane(ROOM, f"notice:{new_id()}", short=True)
+    causes = list(parents)
+    if about and not causes:
+        row = await tx.one(Q.event_of_message, id=about)
+        causes = [row["event_id"]] if row else []
+    return await put_message(
+        tx,
+        NewMessage(
+            speaker=speaker,
+            kind=kind,
+            body=body,
+            at=now,
+            lane=lane,
+            parents=causes,
+            in_reply_to=about,
+            job=job,
+            meta=meta or {},
+        ),
+    )
+
+
+async def add_meta(tx: Tx, message_id: str, more: Mapping[str, Any]) -> None:
+    """Add to what the projection knows about a message; the event that says so is the caller's."""
+    row = await tx.one(Q.message, id=message_id)
+    if row is not None:
+        await tx.execute(Q.set_meta, id=message_id, meta=dumps({**json.loads(row["meta"]), **more}))
+
+
+async def change_job(
+    tx: Tx,
+    job: Job,
+    state: JobState,
+    *,
+    now: float,
+    reason: str | None = None,
+    error_class: str | None = None,
+    not_before: float = 0.0,
+    attempts: int | None = None,
+    interrupted: bool = False,
+    parents: Sequence[str] = (),
+) -> Job:
+    """Bring a job that no turn holds into another state, with its event."""
+    row = await tx.one(
+        Q.set_job,
+        id=job.id,
+        state=str(state),
+        error=reason,
+        error_class=error_class,
+        attempts=job.attempts if attempts is None else attempts,
+        not_before=not_before,
+        now=None if state is JobState.PENDING else now,
+        interrupted=int(interrupted),
+    )
+    assert row is not None
+    changed = Job.of_row(row)
+    await events.append(
+        tx,
+        NewEvent(
+            type=CHANGED,
+            lane=cycle_lane(job.message_id),
+            parents=[job.cause_event, *parents],
+            inputs={"job": job.id, "agent": job.agent},
+            outputs={"jobs": [changed.as_json()]},
+        ),
+    )
+    return changed
+
+
+async def decide(
+    tx: Tx,
+    message: Message,
+    state: CycleState,
+    decision: Mapping[str, Any],
+    *,
+    agents: Sequence[str],
+    now: float,
+) -> list[Job] | None:
+    """Record a cycle's decision with its jobs, folding the older cycles that still wait into this one.
+
+    None when the cycle was decided otherwise meanwhile (a person routed it): nothing is changed then.
+    """
+    taken = await tx.one(Q.decide_cycle, message_id=message.id, state=str(state), decision=dumps(decision))
+    if taken is None:
+        return None
+    folded = await tx.all(Q.fold_cycles, into=message.id, number=message.number)
+    cause = await tx.one(Q.event_of_message, id=message.id)
+    shown = [
+        {"message_id": row["message_id"], "state": str(CycleState.FOLDED), "folded_into": message.id}
+        for row in folded
+    ]
+    shown.append({"message_id": message.id, "state": str(state), **decision})
+    await add_meta(tx, message.id, {"decision": dict(decision)})
+    for row in folded:
+        await add_meta(tx, row["message_id"], {"folded_into": message.id})
+    return await queue_jobs(
+        tx,
+        message.id,
+        agents,
+        parents=[cause["event_id"]] if cause else [],
+        now=now,
+        extra={"cycles": shown},
+        type=DECIDED,
+    )
+
+
+async def message(tx: Tx, message_id: str) -> Message | None:
+    row = await tx.one(Q.message, id=message_id)
+    return None if row is None else message_of_row(row)
