@@ -135,6 +135,11 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
+def loads(text: str) -> Any:
+    """The JSON value in `text`."""
+    return json.loads(text)
+
+
 def event_id(row: Row) -> str:
     """The id that the stored columns of an event must have (64 hex digits)."""
     body: dict[str, Any] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -42,8 +43,7 @@ async def tail(
     wakeup = store.wakeup()
     try:
         while True:
-            cursor = after
-            found = await store.read(lambda tx: events.read_after(tx, cursor, types=types, limit=batch))
+            found = await store.read(partial(events.read_after, after=after, types=types, limit=batch))
             if found:
                 after = found[-1].pos
                 yield found

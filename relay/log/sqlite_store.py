@@ -101,6 +101,7 @@ class SqliteStore:
     """A `Store` over one database file. Make it with `open_store`."""
 
     engine = DIALECT
+    transient: type[Exception] = sqlite3.OperationalError
 
     def __init__(
         self, path: Path, writer: aiosqlite.Connection, reader: aiosqlite.Connection, busy_timeout_s: float

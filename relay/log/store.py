@@ -83,6 +83,11 @@ class Store(Protocol):
     @property
     def engine(self) -> str: ...
 
+    @property
+    def transient(self) -> type[Exception]:
+        """What the engine raises when it cannot just now (locked, full, away): the same may work later."""
+        ...
+
     async def write(self, work: Work[T], *, durable: bool = False) -> T:
         """Run `work` in one write transaction: all of it or nothing. `durable` = on disk when it returns.
 

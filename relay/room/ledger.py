@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -145,30 +145,14 @@ async def put_message(tx: Tx, new: NewMessage) -> tuple[Message, Event]:
     if not new.in_file:
         line = entry.encode(message)
         await tx.execute(Q.put_outbox, message_id=message.id, number=number, line=line)
-    return await _placed(message, event.pos), event
-
-
-async def _placed(message: Message, pos: int) -> Message:
-    return Message(
-        id=message.id,
-        ts=message.ts,
-        speaker=message.speaker,
-        kind=message.kind,
-        body=message.body,
-        number=message.number,
-        cursor=pos,
-        in_reply_to=message.in_reply_to,
-        to=message.to,
-        job=message.job,
-        meta=message.meta,
-    )
+    return replace(message, cursor=event.pos), event
 
 
 async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
     """Put a person's message into the room and open what it asks for: a command, mentions, or a cycle."""
     command = commands.parse(new.body, rules.agents) is not None
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
-    message, event = await put_message(tx, new if command else _addressed(new, named))
+    message, event = await put_message(tx, replace(new, to=named))
     if command or named:
         await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
         return message
@@ -182,13 +166,6 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
         due_at=new.at + rules.delay_s(recent["entries"] if recent else 0),
     )
     return message
-
-
-def _addressed(new: NewMessage, named: tuple[str, ...]) -> NewMessage:
-    if not named:
-        return new
-    values = {name: getattr(new, name) for name in NewMessage.__slots__}  # type: ignore[attr-defined]
-    return NewMessage(**{**values, "to": named})
 
 
 async def queue_jobs(

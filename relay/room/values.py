@@ -109,7 +109,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the transcript, oldest first. `next` is the cursor behind it; `more`: there is more before."""
+    """A page of the transcript, oldest first. `next`: the cursor behind it; `more`: there is more before."""
 
     entries: Sequence[Message]
     next: int
@@ -118,7 +118,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a connected client is told. `cursor` is None for what is not stored (docs/http.md, "WebSocket")."""
+    """What a connected client is told. `cursor` is None for what is not stored (docs/http.md)."""
 
     cursor: int | None
     type: str

@@ -61,10 +61,11 @@ SELECT COUNT(*) AS waiting FROM outbox
 SELECT * FROM tail WHERE id = 1
 
 -- name: put_tail
-INSERT INTO tail (id, offset, head_len, head_sha, last_len, last_sha)
-VALUES (1, :offset, :head_len, :head_sha, :last_len, :last_sha)
+INSERT INTO tail (id, offset, head_len, head_sha, last_len, last_sha, history_until)
+VALUES (1, :offset, :head_len, :head_sha, :last_len, :last_sha, :history_until)
 ON CONFLICT (id) DO UPDATE SET offset = excluded.offset, head_len = excluded.head_len,
-  head_sha = excluded.head_sha, last_len = excluded.last_len, last_sha = excluded.last_sha
+  head_sha = excluded.head_sha, last_len = excluded.last_len, last_sha = excluded.last_sha,
+  history_until = excluded.history_until
 
 -- name: open_cycle
 INSERT INTO cycles (message_id, number, state, opened_at, due_at) VALUES (:message_id, :number, 'routing', :opened_at, :due_at)
@@ -113,7 +114,7 @@ UPDATE dispatch_queue SET state = 'active', attempts = attempts + 1, holder = :h
 WHERE agent = :agent AND state IN ('pending', 'failed')
   AND NOT EXISTS (SELECT 1 FROM dispatch_queue a WHERE a.agent = :agent AND a.state = 'active')
   AND (SELECT w.not_before FROM dispatch_queue w WHERE w.agent = :agent AND w.state IN ('pending', 'failed')
-       ORDER BY w.id LIMIT 1) <= :now
+       ORDER BY w.id LIMIT 1) NOT BETWEEN :now + 0.000001 AND :far
   AND id IN (SELECT f.id FROM dispatch_queue f WHERE f.agent = :agent AND f.state IN ('pending', 'failed')
              ORDER BY f.id LIMIT :most)
 RETURNING *
@@ -127,7 +128,7 @@ UPDATE dispatch_queue SET lease_until = :lease_until WHERE holder = :holder AND 
 -- name: end_jobs
 UPDATE dispatch_queue SET state = :state, error = :error, error_class = :error_class, answer_id = :answer_id,
   not_before = :not_before, ended_at = :now, holder = NULL, lease_until = NULL,
-  folded_into = CASE WHEN id = :primary_job THEN NULL ELSE :primary_job END, interrupted = 0
+  folded_into = CASE WHEN id = :primary_job THEN NULL ELSE :primary_job END, interrupted = :interrupted
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'active' AND holder = :holder
 RETURNING *
 
@@ -203,3 +204,13 @@ SELECT event_id FROM messages WHERE id = :id
 
 -- name: events_of_messages
 SELECT id, event_id FROM messages WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: outbox_first
+SELECT message_id FROM outbox LIMIT 1
+
+-- name: held_jobs
+SELECT * FROM dispatch_queue WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'active'
+  AND holder = :holder ORDER BY id
+
+-- name: last_number
+SELECT COALESCE(MAX(number), 0) AS number FROM messages

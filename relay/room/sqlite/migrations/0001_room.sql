@@ -42,7 +42,8 @@ CREATE TABLE tail (
   head_len INTEGER NOT NULL,
   head_sha TEXT NOT NULL,
   last_len INTEGER NOT NULL,
-  last_sha TEXT NOT NULL
+  last_sha TEXT NOT NULL,
+  history_until INTEGER NOT NULL DEFAULT 0
 );
 
 -- One routing cycle for each message of a person that opens one.

@@ -1,0 +1,359 @@
+"""The dispatch loop: one worker an agent, each running one turn at a time (002, section 1).
+
+Invariants:
+- agents work in parallel and none waits for another; a worker that fails is started again, with backoff;
+- a turn's jobs end in one transaction, or, when the daemon dies first, are given back at the next start;
+- at a stop, running turns get `drain_s` seconds to end; one that does not is cut off, its processes are ended,
+  and its jobs wait for the next start, where the agent is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from relay.log.events import now_iso
+from relay.log.store import Store, StoreError, Tx
+from relay.model import (
+    Agent,
+    EndPart,
+    FailureClass,
+    LogPart,
+    Part,
+    SessionPart,
+    TextPart,
+    ToolPart,
+    Turn,
+    TurnLimits,
+    UsagePart,
+)
+from relay.room import queue
+from relay.room.ledger import Q
+from relay.room.live import Live
+from relay.room.queue import Idle, Outcome, Plan, Policy
+
+log = structlog.get_logger(__name__)
+#: The safety net when no wake-up comes, in seconds.
+POLL_S = 2.0
+#: Lines kept of an agent's log.
+LOG_LINES = 500
+#: On top of an agent's own timeout, in seconds: an agent that ignores it is cut off here.
+GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """An agent of the room as floor 4 sets it up. `policy` is asked anew before each turn."""
+
+    agent: Agent
+    policy: Callable[[], Policy]
+    timeout_s: float = 600.0
+    cwd: Path | None = None
+    may_edit: bool = False
+
+
+@dataclass(slots=True)
+class Running:
+    """A turn under way. `stopped_by` is the person who cancelled it."""
+
+    plan: Plan
+    task: asyncio.Task[None]
+    text: list[str] = field(default_factory=list)
+    length: int = 0
+    stopped_by: str | None = None
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a turn has said so far."""
+
+    tools: list[str] = field(default_factory=list)
+    usage: UsagePart = field(default_factory=UsagePart)
+    end: EndPart | None = None
+
+
+class Drain:
+    """Runs the turns of all agents."""
+
+    def __init__(
+        self, store: Store, live: Live, *, holder: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._live = live
+        self._holder = holder
+        self._clock = clock
+        self._seats: dict[str, Seat] = {}
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._wakes: dict[str, asyncio.Event] = {}
+        self._running: dict[str, Running] = {}
+        self._logs: dict[str, deque[dict[str, str]]] = {}
+        self._stopping = False
+        self.turn_seconds: Callable[[str, str, float], None] = lambda agent, result, seconds: None
+
+    @property
+    def running(self) -> dict[str, Running]:
+        return self._running
+
+    def log_of(self, agent: str, limit: int) -> list[dict[str, str]]:
+        return list(self._logs.get(agent, ()))[-limit:]
+
+    def seat(self, name: str) -> Seat | None:
+        return self._seats.get(name)
+
+    def set_seats(self, seats: dict[str, Seat]) -> None:
+        """Take over a new set of agents. A running turn of an agent that has gone ends by itself."""
+        self._seats = dict(seats)
+        for name in seats:
+            self._logs.setdefault(name, deque(maxlen=LOG_LINES))
+            if name not in self._workers or self._workers[name].done():
+                self._wakes[name] = asyncio.Event()
+                self._workers[name] = asyncio.create_task(self._supervised(name), name=f"agent-{name}")
+            self._wakes[name].set()
+
+    def poke(self, agent: str | None = None) -> None:
+        """Something changed for one agent, or for any."""
+        for name, wake in self._wakes.items():
+            if agent is None or name == agent:
+                wake.set()
+
+    async def dispatch_drain_loop(self) -> None:
+        """Wake the workers at every commit, and keep this daemon's leases. Runs for ever."""
+        wakeup = self._store.wakeup()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._renew(), name="drain-leases")
+                while True:
+                    if await wakeup.wait(POLL_S):
+                        rows = await self._store.read(lambda tx: tx.all(Q.open_counts))
+                        for row in rows:
+                            self.poke(row["agent"])
+                    else:
+                        self.poke()
+        finally:
+            wakeup.close()
+
+    async def stop(self, drain_s: float) -> None:
+        """Let running turns end for `drain_s` seconds, then cut them off. No new turn begins."""
+        self._stopping = True
+        turns = [running.task for running in self._running.values()]
+        if turns:
+            log.info("waiting for turns to end", agents=sorted(self._running), drain_s=drain_s)
+            await asyncio.wait(turns, timeout=drain_s)
+        for task in [*turns, *self._workers.values()]:
+            task.cancel()
+        await asyncio.gather(*turns, *self._workers.values(), return_exceptions=True)
+
+    def cancel(self, agent: str, by: str) -> bool:
+        """End the running turn of an agent; False when it has none."""
+        running = self._running.get(agent)
+        if running is None or running.stopped_by is not None:
+            return False
+        running.stopped_by = by
+        running.task.cancel()
+        return True
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(5.0)
+            if self._running:
+                lease = min(r.plan.policy.lease_s for r in self._running.values())
+                until = self._clock() + lease
+
+                async def work(tx: Tx, until: float = until) -> int:
+                    return await tx.execute(Q.renew, holder=self._holder, lease_until=until)
+
+                await self._store.write(work)
+
+    async def _supervised(self, name: str) -> None:
+        wait = 0.2
+        while name in self._seats and not self._stopping:
+            try:
+                await self._work(name)
+                return
+            except Exception:
+                log.exception("agent worker failed", agent=name, again_in_s=wait)
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, 30.0)
+
+    async def _work(self, name: str) -> None:
+        wake = self._wakes[name]
+        while not self._stopping:
+            seat = self._seats.get(name)
+            if seat is None:
+                return
+            wake.clear()
+            policy = seat.policy()
+            now = self._clock()
+            found = await self._claim(policy, now)
+            if isinstance(found, Idle):
+                pause = POLL_S * 15 if found.until is None else min(max(found.until - now, 0.01), 30.0)
+                try:
+                    async with asyncio.timeout(pause):
+                        await wake.wait()
+                except TimeoutError:
+                    pass
+                continue
+            task = asyncio.create_task(self._turn(seat, found), name=f"turn-{name}-{found.primary.id}")
+            self._running[name] = Running(found, task)
+            try:
+                await asyncio.wait([task])
+            finally:
+                if not task.done():
+                    task.cancel()
+                    await asyncio.wait([task])
+                del self._running[name]
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def _claim(self, policy: Policy, now: float) -> Plan | Idle:
+        async def waiting(tx: Tx) -> bool:
+            return bool(await tx.all(Q.open_jobs_of_agent, agent=policy.agent))
+
+        # A look on the reader costs nothing; only work to do takes the write lock.
+        if not await self._store.read(waiting):
+            return Idle()
+        return await self._store.write(
+            lambda tx: queue.claim_next_dispatch(tx, policy, holder=self._holder, now=now)
+        )
+
+    async def _turn(self, seat: Seat, plan: Plan) -> None:
+        bound = log.bind(agent=plan.agent, job=plan.primary.id, message=plan.asked.id)
+        bound.info("turn started", attempt=plan.primary.attempts, interrupted=plan.interrupted)
+        heard = Heard()
+        try:
+            async with asyncio.timeout(seat.timeout_s + GRACE_S):
+                await self._listen(seat, plan, heard)
+            outcome = self._outcome(plan, heard)
+        except TimeoutError:
+            outcome = Outcome(failure=FailureClass.TIMEOUT, detail=f"no end after {seat.timeout_s:g} s")
+        except asyncio.CancelledError:
+            by = self._running[plan.agent].stopped_by
+            if by is None:
+                outcome = Outcome(interrupted=True, detail="cut off by a stop of the daemon")
+            else:
+                outcome = Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}")
+        except Exception as error:
+            bound.exception("agent crashed inside the room")
+            outcome = Outcome(failure=FailureClass.CRASH, detail=f"{type(error).__name__}: {error}")
+        # Shielded: a turn that has an outcome must record it, also when the daemon is stopping.
+        await asyncio.shield(self._finish(plan, outcome))
+
+    async def _listen(self, seat: Seat, plan: Plan, heard: Heard) -> None:
+        turn = Turn(
+            agent=plan.agent,
+            prompt=plan.prompt,
+            context=plan.context,
+            cwd=seat.cwd,
+            resume=plan.resume,
+            room_session=plan.session,
+            may_edit=seat.may_edit,
+            interrupted=plan.interrupted,
+            job=plan.primary.id,
+            limits=TurnLimits(timeout_s=seat.timeout_s),
+        )
+        async with aclosing(seat.agent.run(turn)) as parts:  # type: ignore[type-var]
+            async for part in parts:
+                await self._hear(plan, heard, part)
+
+    async def _hear(self, plan: Plan, heard: Heard, part: Part) -> None:
+        match part:
+            case TextPart(text):
+                self._stream(plan, text)
+            case ToolPart(name, summary):
+                note = f"{name}: {summary}" if summary else name
+                heard.tools.append(note)
+                self._stream(plan, "", tool=note)
+                self._note(plan.agent, note)
+            case UsagePart():
+                heard.usage = part
+            case SessionPart(id):
+                # At once: a turn that is cut off is resumed in this conversation.
+                await self._keep_session(plan, id)
+            case LogPart(line):
+                self._note(plan.agent, line)
+            case EndPart():
+                heard.end = part
+
+    def _stream(self, plan: Plan, text: str, tool: str | None = None) -> None:
+        running = self._running[plan.agent]
+        data: dict[str, Any] = {
+            "job": plan.primary.id,
+            "agent": plan.agent,
+            "message_id": plan.asked.id,
+            "text": text,
+            "offset": running.length,
+        }
+        if tool:
+            data["tool"] = tool
+        running.text.append(text)
+        running.length += len(text)
+        self._live.publish("stream", data)
+
+    def _note(self, agent: str, text: str) -> None:
+        self._logs.setdefault(agent, deque(maxlen=LOG_LINES)).append({"ts": now_iso(), "text": text[:2000]})
+
+    async def _keep_session(self, plan: Plan, resume: str) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.execute(Q.set_session, name=plan.agent, session=plan.session, resume=resume)
+
+        await self._store.write(work)
+
+    def _outcome(self, plan: Plan, heard: Heard) -> Outcome:
+        end = heard.end or EndPart(FailureClass.CRASH, "the agent ended without saying how")
+        text = "".join(self._running[plan.agent].text) if end.text is None else end.text
+        failure, detail = end.failure, end.detail
+        if failure is None and not text.strip():
+            failure, detail = FailureClass.EMPTY, "it answered nothing"
+        return Outcome(
+            text=text.strip(),
+            failure=failure,
+            detail=detail,
+            retry_at=end.retry_at,
+            truncated=end.truncated,
+            tools=tuple(heard.tools),
+            input_tokens=heard.usage.input_tokens,
+            output_tokens=heard.usage.output_tokens,
+            cost_usd=heard.usage.cost_usd,
+        )
+
+    async def _finish(self, plan: Plan, outcome: Outcome) -> None:
+        """Record the end; a locked or full database is waited for, since the answer exists only here."""
+        wait = 0.2
+        while True:
+            now = self._clock()
+            try:
+                kept = await self._store.write(
+                    lambda tx, now=now: queue.finish(tx, plan, outcome, now=now, chance=random.random()),  # type: ignore[misc]
+                    durable=True,
+                )
+                break
+            except (StoreError, OSError, self._store.transient) as error:
+                log.warning("answer waits for the database", agent=plan.agent, error=str(error))
+                self._note(plan.agent, f"the answer waits for the database: {error}")
+                if self._stopping:
+                    raise
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, 5.0)
+        result = "interrupted" if outcome.interrupted else str(outcome.failure or "done")
+        self.turn_seconds(plan.agent, result, now - plan.started_at)
+        log.info(
+            "turn ended" if kept else "turn was given up before its end",
+            agent=plan.agent,
+            job=plan.primary.id,
+            message=plan.asked.id,
+            result=result,
+            seconds=round(now - plan.started_at, 3),
+            detail=outcome.detail or None,
+        )
+        if outcome.detail:
+            self._note(plan.agent, outcome.detail)
+        self.poke(plan.agent)

@@ -1,0 +1,85 @@
+"""What happens now and is not stored: streaming text, who is here, how agents stand.
+
+Invariant: publishing never waits. A subscriber that is too slow loses the oldest frames of its own feed, is told
+how many, and slows nobody else; all of it can be asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from relay.room.values import Frame
+
+#: Frames that a feed holds for a reader that is busy.
+DEPTH = 2000
+
+
+class LiveFeed:
+    """One reader's frames. Iterate over it; `close` ends it. `dropped` counts what it was too slow for."""
+
+    def __init__(self, feeds: set[LiveFeed]) -> None:
+        self._feeds = feeds
+        self._frames: deque[Frame] = deque()
+        self._ready = asyncio.Event()
+        self._closed = False
+        self.dropped = 0
+        feeds.add(self)
+
+    def put(self, frame: Frame) -> None:
+        if len(self._frames) >= DEPTH:
+            self._frames.popleft()
+            self.dropped += 1
+        self._frames.append(frame)
+        self._ready.set()
+
+    async def __aiter__(self) -> AsyncIterator[Frame]:
+        while not self._closed:
+            await self._ready.wait()
+            self._ready.clear()
+            while self._frames:
+                yield self._frames.popleft()
+
+    def close(self) -> None:
+        self._closed = True
+        self._feeds.discard(self)
+        self._ready.set()
+
+
+class Live:
+    """The room's bus for what is not stored, and the list of who is here."""
+
+    def __init__(self) -> None:
+        self._feeds: set[LiveFeed] = set()
+        self._people: Counter[str] = Counter()
+
+    def feed(self) -> LiveFeed:
+        return LiveFeed(self._feeds)
+
+    def publish(self, type: str, data: dict[str, Any]) -> None:
+        if self._feeds:
+            frame = Frame(None, type, data)
+            for feed in self._feeds:
+                feed.put(frame)
+
+    @property
+    def people(self) -> list[str]:
+        """Who is connected now, each once."""
+        return sorted(self._people)
+
+    @contextmanager
+    def here(self, name: str) -> Iterator[None]:
+        """While this is open, the person is in the room; several windows of one person are one."""
+        self._people[name] += 1
+        if self._people[name] == 1:
+            self.publish("people", {"people": self.people})
+        try:
+            yield
+        finally:
+            self._people[name] -= 1
+            if self._people[name] <= 0:
+                del self._people[name]
+                self.publish("people", {"people": self.people})

@@ -1,0 +1,156 @@
+"""Where a reader stands in a file that others write, and how it reads on.
+
+Invariant: `read` gives whole lines only, in order, each byte once; it never guesses. A digest of the first and
+of the last bytes before the offset tells a continuation from a file that was replaced, truncated or rewritten.
+
+Blocking; call it in a thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Bytes at the head of the file, and before the offset, whose digest is kept.
+WINDOW = 4096
+#: Bytes read at once, and so the most that one transaction admits; a longer line is read on.
+CHUNK = 128 << 10
+_EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`offset`: bytes of the file that were read. Lines that start before `history_until` are history."""
+
+    offset: int = 0
+    head_len: int = 0
+    head_sha: str = _EMPTY
+    last_len: int = 0
+    last_sha: str = _EMPTY
+    history_until: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`start`: its offset in the file. `text` is None for a line that was larger than allowed (`size`)."""
+
+    start: int
+    size: int
+    text: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What a read found. `replaced`: the file is not the one that was read before; nothing was read then.
+    `size`: of the file, to tell whether there is more."""
+
+    lines: tuple[Line, ...]
+    place: Place
+    size: int
+    replaced: bool = False
+
+    @property
+    def at_end(self) -> bool:
+        return self.place.offset >= self.size
+
+
+def read(path: Path, place: Place, largest: int) -> Chunk:
+    """The whole lines behind `place`, up to about 128 KiB of them. A missing file reads as an empty one.
+
+    A line of more than `largest` bytes is passed over once its end is there.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Chunk((), place, 0, replaced=place.offset > 0)
+    try:
+        size = os.fstat(fd).st_size
+        if size < place.offset or not _continues(fd, place):
+            return Chunk((), place, size, replaced=True)
+        if size == place.offset:
+            return Chunk((), place, size)
+        lines, offset = _lines(fd, place.offset, largest)
+        return Chunk(tuple(lines), stand(fd, offset, place.history_until), size)
+    finally:
+        os.close(fd)
+
+
+def _lines(fd: int, offset: int, largest: int) -> tuple[list[Line], int]:
+    data = os.pread(fd, CHUNK, offset)
+    end = data.rfind(b"\n")
+    if end < 0:
+        return _long_line(fd, offset, data, largest)
+    lines, start = [], 0
+    while start <= end:
+        stop = data.index(b"\n", start)
+        size = stop - start
+        text = data[start:stop] if size <= largest else None
+        lines.append(Line(offset + start, size, text))
+        start = stop + 1
+    return lines, offset + start
+
+
+def _long_line(fd: int, offset: int, data: bytes, largest: int) -> tuple[list[Line], int]:
+    """A line longer than a chunk: kept while it may still be small enough, then only its end is looked for."""
+    kept, at = bytearray(data), offset + len(data)
+    while data:
+        data = os.pread(fd, CHUNK, at)
+        stop = data.find(b"\n")
+        if len(kept) <= largest:
+            kept += data if stop < 0 else data[:stop]
+        if stop >= 0:
+            size = at + stop - offset
+            return [Line(offset, size, bytes(kept) if size <= largest else None)], at + stop + 1
+        at += len(data)
+    return [], offset
+
+
+def _continues(fd: int, place: Place) -> bool:
+    return (
+        _digest(fd, 0, place.head_len) == place.head_sha
+        and _digest(fd, place.offset - place.last_len, place.last_len) == place.last_sha
+    )
+
+
+def stand(fd: int, offset: int, history_until: int) -> Place:
+    """The place at `offset` of an open file."""
+    head, last = min(offset, WINDOW), min(offset, WINDOW)
+    return Place(offset, head, _digest(fd, 0, head), last, _digest(fd, offset - last, last), history_until)
+
+
+def stand_at(path: Path, offset: int, history_until: int) -> Place:
+    """The place at `offset` of the file at `path`."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return stand(fd, offset, history_until)
+    finally:
+        os.close(fd)
+
+
+def _digest(fd: int, start: int, length: int) -> str:
+    return hashlib.sha256(os.pread(fd, length, start)).hexdigest() if length else _EMPTY
+
+
+def answered_until(path: Path, most: int = 64 << 20) -> int:
+    """Where, in a transcript that this room has never read, the last line ends that a room has written.
+
+    What stands behind it nobody has answered; all before is history. Looks at the last `most` bytes.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            base = max(0, size - most)
+            file.seek(base)
+            data = file.read()
+    except FileNotFoundError:
+        return 0
+    end = len(data)
+    while end > 0:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        line = data[start:end]
+        if b'"kind": "' in line and b'"kind": "human"' not in line:
+            return base + end
+        end = start
+    return base

@@ -1,0 +1,538 @@
+"""The dispatch queue (002, section 1): who works on what, durably.
+
+Invariants:
+- a job is held by one holder, and a turn ends only the jobs that its holder still holds: a turn that was given
+  up for dead cannot answer any more;
+- an agent has one turn at a time, in the order of its jobs; what arrived meanwhile becomes one next turn;
+- an answer and the end of its job are one transaction;
+- whatever keeps a turn from beginning (breaker, budget, not installed) is decided in the claim's transaction,
+  is a skip with its reason, and the room says so.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from relay.log import events
+from relay.log.events import Lane, NewEvent, dumps
+from relay.log.store import Tx
+from relay.model import FailureClass, Kind, Message
+from relay.room import ledger
+from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
+from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
+from relay.room.footer import footer
+from relay.room.ledger import Q
+from relay.room.mentions import mentions
+from relay.room.values import Job, JobState, message_of_row
+
+#: Messages that become one turn, and room entries that are looked at for its context.
+MOST_JOBS = 20
+MOST_CONTEXT = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the configuration says of one agent's dispatches. Times in seconds, `context_len` in characters."""
+
+    agent: str
+    threshold: int = 3
+    reset_timeout: float = 300.0
+    max_attempts: int = 3
+    backoff_s: float = 2.0
+    backoff_max_s: float = 60.0
+    lease_s: float = 30.0
+    context_len: int = 6000
+    budget: Budget = field(default_factory=Budget)
+    #: Why it cannot take a turn at all (not installed), with the fix; empty when it can.
+    unable: str = ""
+    agent_mentions: bool = False
+    hop_limit: int = 4
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A turn that was claimed. `primary` is the newest of its jobs: the answer replies to its message."""
+
+    policy: Policy
+    holder: str
+    jobs: tuple[Job, ...]
+    messages: tuple[Message, ...]
+    context: str
+    shown_number: int
+    session: str
+    resume: str | None
+    event_id: str
+    started_at: float
+
+    @property
+    def agent(self) -> str:
+        return self.policy.agent
+
+    @property
+    def primary(self) -> Job:
+        return self.jobs[-1]
+
+    @property
+    def asked(self) -> Message:
+        return self.messages[-1]
+
+    @property
+    def interrupted(self) -> bool:
+        return any(job.interrupted for job in self.jobs)
+
+    @property
+    def prompt(self) -> str:
+        return "\n\n".join(f"[{message.speaker}] {message.body}" for message in self.messages)
+
+    @property
+    def lane(self) -> Lane:
+        return Lane(self.session, self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """No turn now. `until`: when to look again (Unix seconds), None = when something changes."""
+
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended. `failure` None: `text` is the answer."""
+
+    text: str = ""
+    failure: FailureClass | None = None
+    detail: str = ""
+    retry_at: float | None = None
+    truncated: bool = False
+    tools: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    #: The daemon stops: the job waits for the next one, and its agent is told that it was cut off.
+    interrupted: bool = False
+
+
+def new_session(agent: str) -> str:
+    """The id of a new conversation: what the agent's processes get as RELAY_SESSION_ID."""
+    return f"{agent.lower()}-{secrets.token_hex(4)}"
+
+
+def clock_time(at: float) -> str:
+    """A time for people, in the room's own time zone."""
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S")
+
+
+async def load_breaker(tx: Tx, policy: Policy) -> CircuitBreaker:
+    row = await tx.one(Q.breaker, agent=policy.agent)
+    if row is None:
+        return CircuitBreaker(policy.threshold, policy.reset_timeout)
+    return CircuitBreaker(
+        policy.threshold,
+        policy.reset_timeout,
+        BreakerState(row["state"]),
+        row["failures"],
+        row["opened_at"],
+        row["parked_until"],
+    )
+
+
+async def keep_breaker(tx: Tx, agent: str, breaker: CircuitBreaker) -> None:
+    await tx.execute(
+        Q.put_breaker,
+        agent=agent,
+        state=str(breaker.state),
+        failures=breaker.failures,
+        opened_at=breaker.opened_at,
+        parked_until=breaker.parked_until,
+    )
+
+
+async def load_spent(tx: Tx, agent: str, now: float) -> Spent:
+    row = await tx.one(Q.spent, agent=agent, hour_ago=now - HOUR_S, day_ago=now - DAY_S)
+    if row is None:
+        return Spent()
+    return Spent(row["turns_hour"], row["tokens"], row["usd"], row["oldest_in_hour"], row["oldest"])
+
+
+async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float) -> Plan | Idle:
+    """Claim the next turn of an agent, or say until when there is none. Skips what cannot be dispatched."""
+    waiting = [Job.of_row(row) for row in await tx.all(Q.open_jobs_of_agent, agent=policy.agent)]
+    if not waiting:
+        return Idle()
+    await tx.execute(Q.ensure_agent, name=policy.agent)
+    state = await tx.one(Q.agent, name=policy.agent)
+    assert state is not None
+    if state["paused"]:
+        return Idle()
+    if policy.unable:
+        await skip_all(tx, waiting, policy.unable, FailureClass.NOT_INSTALLED, now=now)
+        return Idle()
+    before = await load_breaker(tx, policy)
+    breaker, verdict = before.ask(now)
+    if verdict is Verdict.WAIT:
+        return Idle(breaker.parked_until)
+    if verdict is Verdict.SKIP:
+        at = breaker.retry_at or now
+        reason = (
+            f"circuit open after {breaker.failures} failures in a row; one attempt at {clock_time(at)}, or "
+            f"`/resume @{policy.agent}` once it is mended"
+        )
+        await skip_all(tx, waiting, reason, "circuit_open", now=now)
+        return Idle()
+    if policy.budget.any:
+        spent = exhausted(policy.budget, await load_spent(tx, policy.agent, now), now)
+        if spent is not None:
+            reason = f"budget spent: {spent.text}; it frees at {clock_time(spent.frees_at)}"
+            await skip_all(tx, waiting, reason, "budget", now=now)
+            return Idle()
+    claimed = await tx.all(
+        Q.claim,
+        agent=policy.agent,
+        holder=holder,
+        lease_until=now + policy.lease_s,
+        now=now,
+        far=now + 2 * policy.backoff_max_s + 1.0,
+        most=MOST_JOBS,
+    )
+    if not claimed:
+        busy = await tx.one(Q.next_due, agent=policy.agent)
+        return Idle(max(now + 0.05, busy["not_before"]) if busy and busy["not_before"] > now else None)
+    if breaker != before:
+        await keep_breaker(tx, policy.agent, breaker)
+    jobs = sorted((Job.of_row(row) for row in claimed), key=lambda job: job.id)
+    return await _begin(tx, policy, jobs, state, holder=holder, now=now)
+
+
+async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder: str, now: float) -> Plan:
+    session = state["session"] or new_session(policy.agent)
+    if not state["session"]:
+        await tx.execute(Q.set_session, name=policy.agent, session=session, resume=None)
+    rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs]))
+    asking = {row["id"]: message_of_row(row) for row in rows}
+    messages = tuple(asking[job.message_id] for job in jobs)
+    newest = await tx.one(Q.last_number)
+    upto = newest["number"] if newest else 0
+    unseen = await tx.all(Q.messages_between, after=state["shown_number"], upto=upto, limit=MOST_CONTEXT)
+    shown = _fit(
+        [message_of_row(row) for row in unseen if row["speaker"] != policy.agent and row["id"] not in asking],
+        policy.context_len,
+    )
+    ids = [*asking, *(message.id for message in shown)]
+    seen_events = [row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))]
+    event = await events.append(
+        tx,
+        NewEvent(
+            type=ledger.TURN_STARTED,
+            lane=Lane(session, policy.agent),
+            parents=list(dict.fromkeys(job.cause_event for job in jobs)),
+            causal_deps=seen_events,
+            inputs={"messages": [message.id for message in messages], "context": [m.id for m in shown]},
+            outputs={"jobs": [job.as_json() for job in jobs]},
+            role="agent",
+        ),
+    )
+    return Plan(
+        policy=policy,
+        holder=holder,
+        jobs=tuple(jobs),
+        messages=messages,
+        context="\n".join(f"[{message.speaker}] {message.body}" for message in shown),
+        shown_number=upto,
+        session=session,
+        resume=state["resume"],
+        event_id=event.id,
+        started_at=now,
+    )
+
+
+def _fit(newest_first: Sequence[Message], characters: int) -> list[Message]:
+    """The newest messages whose lines fit together into `characters`, oldest first. The newest that is too
+    long by itself is cut to its end, where the point usually is."""
+    kept: list[Message] = []
+    left = characters
+    for message in newest_first:
+        size = len(message.speaker) + len(message.body) + 4
+        if size > left:
+            break
+        kept.append(message)
+        left -= size
+    return kept[::-1]
+
+
+async def skip_all(
+    tx: Tx, jobs: Sequence[Job], reason: str, error_class: str | FailureClass, *, now: float
+) -> None:
+    """Skip jobs that no turn holds, and say so in the room: once for one agent's jobs."""
+    for job in jobs:
+        await ledger.change_job(
+            tx, job, JobState.SKIPPED, now=now, reason=reason, error_class=str(error_class)
+        )
+    last = jobs[-1]
+    await ledger.say(
+        tx,
+        f"{last.agent} was skipped: {reason}.",
+        now=now,
+        about=last.message_id,
+        meta={"notice": "skipped", "agent": last.agent, "jobs": [job.id for job in jobs]},
+    )
+
+
+async def finish(
+    tx: Tx, plan: Plan, outcome: Outcome, *, now: float, chance: float, answer_id: str | None = None
+) -> bool:
+    """End a turn: its jobs, its answer or its failure, breaker and spending, in one transaction.
+
+    False when the jobs are not this holder's any more; nothing is changed then.
+    """
+    held = await tx.all(Q.held_jobs, ids=dumps([job.id for job in plan.jobs]), holder=plan.holder)
+    if len(held) != len(plan.jobs) or any(
+        row["started_at"] != job.started_at for row, job in zip(held, plan.jobs, strict=True)
+    ):
+        return False
+    if outcome.interrupted:
+        await _end(tx, plan, JobState.PENDING, outcome, now=now, interrupted=True)
+        return True
+    await tx.execute(
+        Q.put_turn,
+        agent=plan.agent,
+        job=plan.primary.id,
+        started_at=plan.started_at,
+        ended_at=now,
+        failure=outcome.failure and str(outcome.failure),
+        input_tokens=outcome.input_tokens,
+        output_tokens=outcome.output_tokens,
+        cost_usd=outcome.cost_usd,
+    )
+    if outcome.failure is None:
+        await _answer(tx, plan, outcome, now=now, answer_id=answer_id or ledger.new_id())
+    else:
+        await _fail(tx, plan, outcome, outcome.failure, now=now, chance=chance)
+    return True
+
+
+async def _end(
+    tx: Tx,
+    plan: Plan,
+    state: JobState,
+    outcome: Outcome,
+    *,
+    now: float,
+    answer_id: str | None = None,
+    not_before: float = 0.0,
+    interrupted: bool = False,
+) -> events.Event:
+    rows = await tx.all(
+        Q.end_jobs,
+        ids=dumps([job.id for job in plan.jobs]),
+        state=str(state),
+        error=outcome.detail or None,
+        error_class=outcome.failure and str(outcome.failure),
+        answer_id=answer_id,
+        not_before=not_before,
+        now=now,
+        primary_job=plan.primary.id,
+        holder=plan.holder,
+        interrupted=int(interrupted),
+    )
+    return await events.append(
+        tx,
+        NewEvent(
+            type=ledger.TURN_ENDED,
+            lane=plan.lane,
+            parents=[plan.event_id],
+            inputs={"turn": plan.event_id},
+            outputs={
+                "jobs": [Job.of_row(row).as_json() for row in rows],
+                "failure": outcome.failure and str(outcome.failure),
+                "usage": {
+                    "input_tokens": outcome.input_tokens,
+                    "output_tokens": outcome.output_tokens,
+                    "cost_usd": outcome.cost_usd,
+                },
+                "tools": list(outcome.tools),
+            },
+            role="agent",
+        ),
+    )
+
+
+async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id: str) -> None:
+    ended = await _end(tx, plan, JobState.DONE, outcome, now=now, answer_id=answer_id)
+    meta: dict[str, Any] = {}
+    if outcome.tools:
+        meta["tools"] = list(outcome.tools)[-50:]
+    if outcome.input_tokens or outcome.output_tokens:
+        meta["usage"] = {
+            "input_tokens": outcome.input_tokens,
+            "output_tokens": outcome.output_tokens,
+            "cost_usd": outcome.cost_usd,
+        }
+    if outcome.truncated:
+        meta["truncated"] = True
+    chips = footer(outcome.text)
+    if chips is not None:
+        meta["footer"] = chips.as_meta()
+    answer, event = await ledger.put_message(
+        tx,
+        ledger.NewMessage(
+            speaker=plan.agent,
+            kind=Kind.AGENT,
+            body=outcome.text,
+            at=now,
+            id=answer_id,
+            lane=plan.lane,
+            parents=[ended.id],
+            in_reply_to=plan.asked.id,
+            job=plan.primary.id,
+            meta=meta,
+        ),
+    )
+    await tx.execute(Q.set_shown, name=plan.agent, shown_number=plan.shown_number)
+    before = await load_breaker(tx, plan.policy)
+    after = before.succeeded()
+    if after != before:
+        await keep_breaker(tx, plan.agent, after)
+        if before.state is not BreakerState.CLOSED:
+            await _agent_state(tx, plan, "circuit_closed", [ended.id])
+            await ledger.say(
+                tx,
+                f"{plan.agent} answers again; its circuit is closed.",
+                now=now,
+                about=plan.asked.id,
+                parents=[ended.id],
+                meta={"notice": "circuit_closed", "agent": plan.agent},
+            )
+    if plan.policy.agent_mentions:
+        await _pass_on(tx, plan, answer, event.id, now=now)
+
+
+async def _fail(
+    tx: Tx, plan: Plan, outcome: Outcome, failure: FailureClass, *, now: float, chance: float
+) -> None:
+    policy = plan.policy
+    what = fate(failure, plan.primary.attempts, policy.max_attempts)
+    before = await load_breaker(tx, policy)
+    after = before.failed(failure, now, outcome.retry_at)
+    if after != before:
+        await keep_breaker(tx, plan.agent, after)
+    wait = now + backoff_s(plan.primary.attempts, policy.backoff_s, policy.backoff_max_s, chance)
+    state, not_before = {
+        Fate.RETRY: (JobState.FAILED, wait),
+        Fate.PARK: (JobState.PENDING, 0.0),
+        Fate.SKIP: (JobState.SKIPPED, 0.0),
+        Fate.DEAD: (JobState.DEAD, 0.0),
+    }[what]
+    ended = await _end(tx, plan, state, outcome, now=now, not_before=not_before)
+    if what is Fate.PARK:
+        # The limit is not the job's fault: the attempt is given back.
+        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
+    text = _words(plan, outcome, failure, what, after)
+    if text:
+        await ledger.say(
+            tx,
+            text,
+            now=now,
+            about=plan.asked.id,
+            parents=[ended.id],
+            job=plan.primary.id,
+            meta={"notice": str(what), "agent": plan.agent, "error": str(failure)},
+        )
+    if after.state is BreakerState.OPEN and before.state is not BreakerState.OPEN:
+        await _agent_state(tx, plan, "circuit_open", [ended.id], after)
+        await ledger.say(
+            tx,
+            f"{plan.agent}'s circuit is open after {after.failures} failures in a row: it gets no work until "
+            f"{clock_time(after.retry_at or now)}, then one attempt. `/resume @{plan.agent}` closes it.",
+            now=now,
+            about=plan.asked.id,
+            parents=[ended.id],
+            meta={"notice": "circuit_open", "agent": plan.agent},
+        )
+
+
+def _words(plan: Plan, outcome: Outcome, failure: FailureClass, what: Fate, breaker: CircuitBreaker) -> str:
+    detail = outcome.detail.rstrip(". ") or str(failure).replace("_", " ")
+    if what is Fate.DEAD:
+        return f"{plan.agent} could not answer: {detail}. `/retry #{plan.asked.number}` tries again."
+    if what is Fate.SKIP:
+        return f"{plan.agent} was skipped: {detail}."
+    if what is Fate.PARK:
+        until = clock_time(breaker.parked_until or 0.0)
+        return f"{plan.agent} is rate limited until {until}: {detail}. It goes on then."
+    return ""
+
+
+async def _agent_state(
+    tx: Tx, plan: Plan, state: str, parents: Sequence[str], breaker: CircuitBreaker | None = None
+) -> None:
+    outputs: dict[str, Any] = {"agent": plan.agent, "state": state}
+    if breaker is not None:
+        outputs |= {key: value for key, value in asdict(breaker).items() if key != "state"}
+    await events.append(
+        tx,
+        NewEvent(
+            type=ledger.AGENT_STATE,
+            lane=ledger.cycle_lane(plan.asked.id),
+            parents=parents,
+            outputs=outputs,
+        ),
+    )
+
+
+async def _pass_on(tx: Tx, plan: Plan, answer: Message, event_id: str, *, now: float) -> None:
+    """An agent mentioned agents: they get a turn, up to the hop limit, which a person lifts with /continue."""
+    named = [name for name in mentions(answer.body, plan.policy.names) if name != plan.agent]
+    if not named:
+        return
+    hops = int(await events.setting(tx, HOPS) or "0") + 1
+    if hops > plan.policy.hop_limit:
+        await ledger.say(
+            tx,
+            f"{plan.agent} asks {', '.join(named)}, but agents have asked each other "
+            f"{plan.policy.hop_limit} times without a person. `/continue` lets them go on.",
+            now=now,
+            about=answer.id,
+            meta={"notice": "hop_limit"},
+        )
+        await events.put_setting(tx, HELD, dumps({"message": answer.id, "agents": named}))
+        return
+    await events.put_setting(tx, HOPS, str(hops))
+    await ledger.queue_jobs(tx, answer.id, named, parents=[event_id], now=now)
+
+
+#: Turns that agents gave each other since a person spoke, and the mention that the limit held back.
+HOPS = "hops"
+HELD = "held_mention"
+
+
+async def lift_hops(tx: Tx, *, now: float, parents: Sequence[str]) -> str:
+    """`/continue`: the count begins anew, and what was held back is dispatched. Says what was done."""
+    await events.put_setting(tx, HOPS, "0")
+    held = events.loads(await events.setting(tx, HELD) or "null")
+    if not held:
+        return "The hop limit begins anew. Nothing was held back."
+    await events.put_setting(tx, HELD, "null")
+    jobs = await ledger.queue_jobs(tx, held["message"], held["agents"], parents=parents, now=now)
+    return f"On it goes: {', '.join(job.agent for job in jobs) or 'nobody'}."
+
+
+async def recover_stale_active(
+    tx: Tx, *, now: float, stale_after_s: float, holder: str, is_dead: Callable[[str], bool]
+) -> list[Job]:
+    """Give back the jobs of holders that are dead, or that hold them for longer than `stale_after_s` with an
+    expired lease (002, section 1). The agent's next turn is told that it was cut off."""
+    recovered = []
+    for row in await tx.all(Q.active_jobs):
+        job = Job.of_row(row)
+        if job.holder == holder:
+            continue
+        old = now - (job.started_at or 0.0) > stale_after_s and (row["lease_until"] or 0.0) < now
+        if old or job.holder is None or is_dead(job.holder):
+            recovered.append(await ledger.change_job(tx, job, JobState.PENDING, now=now, interrupted=True))
+    return recovered

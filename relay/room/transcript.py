@@ -1,0 +1,330 @@
+"""The tail of the transcript file: everything in it enters the room once, everything in the room enters it once.
+
+Invariants:
+- the offset commits in the same transaction as the messages that were read up to it;
+- before anything of ours is appended, the file is read to its end under the append lock; so an entry that a
+  killed process had appended already is seen, and is not appended again;
+- what comes from the file was written past the doors: it is a person's word at most, marked unverified, and
+  it opens nothing in the name of an agent or of the room;
+- a file that is not the continuation of what was read is history: shown, opening no cycle, with one notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from relay.log.events import Lane, dumps
+from relay.log.store import Store, Tx
+from relay.model import Kind
+from relay.room import entry, ledger, place
+from relay.room.entry import Entry, Junk, Parsed, Plain, Reason
+from relay.room.ledger import NewMessage, Q, Rules
+from relay.room.mentions import is_reserved
+from relay.room.place import Chunk, Line, Place
+
+log = structlog.get_logger(__name__)
+#: Milliseconds in which watchfiles gathers changes before it wakes us, and the safety net's seconds.
+WATCH_STEP_MS = 5
+POLL_S = 1.0
+#: Entries appended at once.
+BATCH = 500
+_QUIET = (Reason.BLANK, Reason.EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far the tail is, for the state and the health check. `size`: bytes in the file."""
+
+    offset: int
+    size: int
+    catching_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about the file that the room must hear, once."""
+
+    text: str
+    what: str
+
+
+class Transcript:
+    """Reads the file into the room and writes the room's outbox into the file."""
+
+    def __init__(
+        self,
+        store: Store,
+        path: Path,
+        lock: Path,
+        *,
+        rules: Callable[[], Rules],
+        max_entry_bytes: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self.path = path
+        self._lock = lock
+        self._rules = rules
+        self._max_entry_bytes = max_entry_bytes
+        self._clock = clock
+        self._place: Place | None = None
+        self._wake = asyncio.Event()
+        self._size = 0
+        self.ingested = 0
+
+    @property
+    def standing(self) -> Standing:
+        offset = self._place.offset if self._place else 0
+        return Standing(offset, self._size, self._size > offset + self._max_entry_bytes)
+
+    def poke(self) -> None:
+        """Something was put into the outbox, or appended in this process: look now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Tail and append for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch(), name="transcript-watch")
+            group.create_task(self._watch_outbox(), name="transcript-outbox")
+            while True:
+                try:
+                    await self.sync()
+                except OSError as error:
+                    log.warning("transcript not reachable", path=str(self.path), error=str(error))
+                    await asyncio.sleep(POLL_S)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_S):
+                        await self._wake.wait()
+                self._wake.clear()
+
+    async def sync(self) -> None:
+        """Read to the end of the file, then append what the outbox holds. Raises OSError (disk, permission)."""
+        await self.read_on()
+        while await self._append_outbox():
+            await self.read_on()
+
+    async def _watch(self) -> None:
+        from watchfiles import awatch  # 60 ms that a start need not wait for
+
+        while True:
+            try:
+                async for _ in awatch(
+                    self.path, watch_filter=None, step=WATCH_STEP_MS, debounce=50, recursive=False
+                ):
+                    self._wake.set()
+                    if not await asyncio.to_thread(self.path.exists):
+                        break
+            except FileNotFoundError:
+                pass
+            # The file has gone or was replaced: the poll reads on, and the new file is watched in a moment.
+            await asyncio.sleep(0.2)
+
+    async def _watch_outbox(self) -> None:
+        """Another process may fill the outbox; and our own commits wake this too."""
+        wakeup = self._store.wakeup()
+        try:
+            while True:
+                await wakeup.wait()
+                if await self._store.read(lambda tx: tx.one(Q.outbox_first)) is not None:
+                    self._wake.set()
+        finally:
+            wakeup.close()
+
+    async def read_on(self) -> None:
+        """Admit every whole line behind the place where the tail stands."""
+        here = self._place or await self._first_place()
+        while True:
+            chunk = await asyncio.to_thread(place.read, self.path, here, self._max_entry_bytes)
+            self._size = chunk.size
+            if chunk.replaced:
+                here = await self._replaced(here, chunk)
+            elif not chunk.lines:
+                self._place = here
+                return
+            else:
+                here = await self._admit(chunk)
+            self._place = here
+
+    async def _first_place(self) -> Place:
+        async def stored(tx: Tx) -> Place | None:
+            row = await tx.one(Q.tail)
+            if row is None:
+                return None
+            return Place(**{name: row[name] for name in Place.__slots__})
+
+        found = await self._store.read(stored)
+        if found is not None:
+            return found
+        # A room that has never read this file answers what nobody has answered; the rest is history.
+        until = await asyncio.to_thread(place.answered_until, self.path)
+        return Place(history_until=until)
+
+    async def _replaced(self, before: Place, chunk: Chunk) -> Place:
+        """The file is another one now: all that is in it is history."""
+        log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
+        fresh = Place(history_until=chunk.size)
+        text = (
+            "The transcript file was replaced or cut. What is in it now is shown as history and opens no work; "
+            "new lines are read as always."
+        )
+        await self._store.write(lambda tx: self._settle(tx, fresh, [Notice(text, "transcript_replaced")]))
+        return fresh
+
+    async def _settle(self, tx: Tx, here: Place, notices: Sequence[Notice]) -> None:
+        await tx.execute(Q.put_tail, **asdict(here))
+        for notice in notices:
+            await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
+
+    async def _admit(self, chunk: Chunk) -> Place:
+        parsed = await asyncio.to_thread(_parse, chunk.lines)
+        group = list(zip(chunk.lines, parsed, strict=True))
+        self.ingested += await self._store.write(lambda tx: self._admit_group(tx, group, chunk.place))
+        return chunk.place
+
+    async def _admit_group(self, tx: Tx, group: list[tuple[Line, Parsed | None]], until: Place) -> int:
+        ids = [said.id for _, said in group if isinstance(said, Entry)]
+        waiting: Mapping[str, bytes] = {}
+        known: set[str] = set()
+        if ids:
+            rows = await tx.all(Q.outbox_among, ids=dumps(ids))
+            waiting = {row["message_id"]: row["line"] for row in rows}
+            known = {row["id"] for row in await tx.all(Q.known_ids, ids=dumps(ids))}
+        notices: list[Notice] = []
+        seen: list[str] = []
+        admitted = 0
+        junk = 0
+        for line, said in group:
+            history = line.start < until.history_until
+            if said is None:
+                notices.append(self._too_large(line))
+            elif isinstance(said, Junk):
+                junk += said.reason not in _QUIET and not history
+            elif isinstance(said, Entry) and said.id in known:
+                if waiting.get(said.id, b"").rstrip(b"\n") == line.text:
+                    seen.append(said.id)
+            else:
+                if isinstance(said, Entry):
+                    known.add(said.id)
+                admitted += await self._admit_one(tx, said, history)
+        if seen:
+            await tx.execute(Q.seen_in_file, ids=dumps(seen))
+        if junk:
+            what = "a line" if junk == 1 else f"{junk} lines"
+            notices.append(
+                Notice(
+                    f"The transcript got {what} that nobody can be said to have written: a line starts with "
+                    "`[NAME] `. They stay in the file and were not read.",
+                    "transcript_junk",
+                )
+            )
+        await self._settle(tx, until, notices)
+        return admitted
+
+    def _too_large(self, line: Line) -> Notice:
+        return Notice(
+            f"An entry of {line.size:,} bytes in the transcript was refused: the largest is "
+            f"{self._max_entry_bytes:,} (`workspace.max_entry_bytes`). Put it into a file and name its path.",
+            "entry_too_large",
+        )
+
+    async def _admit_one(self, tx: Tx, said: Entry | Plain, history: bool) -> int:
+        now = self._clock()
+        rules = self._rules()
+        meta: dict[str, Any] = {"unverified": True}
+        if said.damaged:
+            meta["damaged"] = True
+        if history:
+            meta["history"] = True
+        if isinstance(said, Plain):
+            digest = hashlib.sha256(f"{said.speaker}\0{said.text}".encode()).hexdigest()[:24]
+            if history and await tx.one(Q.plain_known, plain_digest=digest) is not None:
+                return 0
+            new = NewMessage(said.speaker, Kind.HUMAN, said.text, now, plain_digest=digest)
+            claims = False
+        else:
+            new = NewMessage(
+                said.speaker, said.kind, said.body, now, id=said.id, in_reply_to=said.in_reply_to
+            )
+            claims = said.kind is not Kind.HUMAN
+            if said.ts and history:
+                new = replace(new, ts=said.ts)
+        if is_reserved(said.speaker, rules.agents) or claims:
+            # Who really wrote it is unknown; it is shown, and it speaks for nobody. In a replaced or imported
+            # file the room's own old entries look just like this, and keep their kind.
+            meta["claims"] = said.speaker
+            kind = new.kind if history else Kind.HUMAN
+            lane = Lane(ledger.ROOM, f"unverified:{said.speaker}")
+            new = replace(new, kind=kind, lane=lane, meta=meta, in_file=True)
+            await ledger.put_message(tx, new)
+            return 1
+        new = replace(new, meta=meta, in_file=True)
+        if history:
+            await ledger.put_message(tx, new)
+        else:
+            await ledger.admit(tx, new, rules)
+        return 1
+
+    async def _append_outbox(self) -> bool:
+        """Append the next entries of the outbox; False when it is empty.
+
+        Also False when somebody appended meanwhile: then there is something to read first.
+        """
+        rows = await self._store.read(lambda tx: tx.all(Q.outbox, limit=BATCH))
+        if not rows:
+            return False
+        lines = b"".join(row["line"] for row in rows)
+        here = self._place or Place()
+        after = await asyncio.to_thread(_append_at_end, self.path, self._lock, here, lines)
+        if after is None:
+            return True
+        ids = [row["message_id"] for row in rows]
+
+        async def work(tx: Tx) -> None:
+            await tx.execute(Q.seen_in_file, ids=dumps(ids))
+            await tx.execute(Q.put_tail, **asdict(after))
+
+        await self._store.write(work)
+        self._place, self._size = after, after.offset
+        return True
+
+
+def _parse(lines: Sequence[Line]) -> list[Parsed | None]:
+    return [None if line.text is None else entry.decode(line.text) for line in lines]
+
+
+def _append_at_end(path: Path, lock: Path, here: Place, lines: bytes) -> Place | None:
+    """Append when the tail stands at the end of the file, under the append lock.
+
+    The new place; None when there is something unread (read it, then come again), or when others wrote around
+    our lines without the lock (the tail then reads ours like any other).
+    """
+    with entry.holding(lock):
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if size != here.offset and not _only_unfinished(path, here.offset):
+            return None
+        end = entry.append_held(path, lines)
+        if end - len(lines) != here.offset:
+            return None
+        return place.stand_at(path, end, here.history_until)
+
+
+def _only_unfinished(path: Path, offset: int) -> bool:
+    """Is all that is unread one line without an end? Then waiting for it would keep everybody waiting."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        while data := file.read(1 << 20):
+            if b"\n" in data:
+                return False
+    return True
