@@ -1,0 +1,387 @@
+"""The transcript's line: how an entry is written, how a line is read, how it gets into the file.
+
+Invariant: an entry is exactly one line, `[SPEAKER] {json}`, whatever its body holds. JSON keeps the body's
+newlines escaped, and the characters that some program takes for a line's end (U+0085, U+2028, U+2029), that
+steer a terminal (C0, DEL, C1) or that turn the reading order around are escaped too: `grep '^\\[CODEX\\]'`
+finds what CODEX said and nothing else, and a `tail -f` of the file is safe to look at. A line ends at b"\\n"
+only: a reader splits on that, never with `splitlines`.
+
+A line is read as one of three:
+- `Entry`: tag and a JSON object with `id` and `body`. The tag decides who speaks; an object that names
+  another speaker contradicts itself and is `Junk`, so is one with a field of the wrong type.
+- `Plain`: tag and any other text, appended by hand. An object with neither `id` nor `body` is such a text.
+- `Junk`: nothing that anybody said; the reason says why. A torn entry is here, never among the plain ones.
+
+Reading never raises. `append` is the one writer: under a lock file that is never unlinked (who unlinks a lock
+lets two hold it), one write, on a line of its own, on disk when it returns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NoReturn
+
+from relay.model import Kind, Message
+
+#: The longest name, in characters.
+MAX_SPEAKER = 64
+
+
+class Reason(StrEnum):
+    """Why a line is junk. BLANK and EMPTY say nothing and deserve no notice."""
+
+    BLANK = "blank"
+    EMPTY = "empty"
+    NO_TAG = "no_tag"
+    BAD_TAG = "bad_tag"
+    TORN = "torn"
+    BAD_FIELD = "bad_field"
+    OTHER_SPEAKER = "other_speaker"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line that a program wrote. `ts` is "" when it gives none; `id` a UUID in lower case.
+
+    `damaged` is true where bytes that are no UTF-8 were replaced by U+FFFD.
+    """
+
+    id: str
+    speaker: str
+    kind: Kind
+    body: str
+    ts: str = ""
+    in_reply_to: str | None = None
+    to: tuple[str, ...] = ()
+    job: int | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    damaged: bool = False
+
+    def message(self) -> Message:
+        """As a message of the room that has no number and no cursor yet."""
+        return Message(
+            id=self.id,
+            ts=self.ts,
+            speaker=self.speaker,
+            kind=self.kind,
+            body=self.body,
+            in_reply_to=self.in_reply_to,
+            to=self.to,
+            job=self.job,
+            meta=self.meta,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A line that a person appended by hand; `text` is not empty."""
+
+    speaker: str
+    text: str
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Junk:
+    """A line that is no entry; `detail` is a sentence for the room's notice, without the line's text."""
+
+    reason: Reason
+    detail: str
+    damaged: bool = False
+
+
+Parsed = Entry | Plain | Junk
+
+_SPEAKER = re.compile(rf"[^\s\[\]](?:[^\[\]]{{0,{MAX_SPEAKER - 2}}}[^\s\[\]])?")
+_TAG = re.compile(r"\[([^\[\]\n]*)\](.*)", re.DOTALL)
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# json.dumps escapes the C0 controls; these are the rest that must not stand in a line as they are.
+_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def is_speaker(name: str) -> bool:
+    """Can `name` stand in a tag? 1 to 64 printable characters, no brackets, no space at either end.
+
+    Invisible characters are not printable: a name that only looks like another's is none.
+    """
+    return _SPEAKER.fullmatch(name) is not None and name.isprintable()
+
+
+def encode(message: Message) -> bytes:
+    """The line of `message`, with its newline; fields that are empty are left out.
+
+    Raises ValueError when the speaker cannot stand in a tag or `meta` is not JSON. Lone surrogates, which no
+    file can hold, become U+FFFD.
+    """
+    if not is_speaker(message.speaker):
+        raise ValueError(f"{message.speaker!r} cannot be a speaker: {_SPEAKER_RULE}")
+    fields: dict[str, Any] = {
+        "id": message.id,
+        "ts": message.ts,
+        "speaker": message.speaker,
+        "kind": str(message.kind),
+        "body": message.body,
+        "in_reply_to": message.in_reply_to,
+        "to": list(message.to),
+        "job": message.job,
+        "meta": dict(message.meta),
+    }
+    kept = {
+        key: value
+        for key, value in fields.items()
+        if key == "body" or not (value is None or value in ("", [], {}))
+    }
+    text = json.dumps(kept, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    text = _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", _SURROGATE.sub("\ufffd", text))
+    return f"[{message.speaker}] {text}\n".encode()
+
+
+def decode(line: bytes) -> Parsed:
+    """What one line says. `line` is the bytes between two b"\\n", with or without the last one."""
+    damaged = False
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        text, damaged = line.decode(errors="replace"), True
+    text = text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
+    if not text or text.isspace():
+        return Junk(Reason.BLANK, "The line is blank.", damaged)
+    if "\n" in text:
+        return Junk(Reason.BAD_FIELD, "These are several lines, not one.", damaged)
+    tagged = _TAG.fullmatch(text)
+    if tagged is None:
+        return Junk(Reason.NO_TAG, "The line does not start with a [NAME] tag.", damaged)
+    speaker, said = tagged[1].strip(), tagged[2].strip()
+    if not is_speaker(speaker):
+        return Junk(Reason.BAD_TAG, f"The line's tag is no name: {_SPEAKER_RULE}.", damaged)
+    if not said:
+        return Junk(Reason.EMPTY, f"{speaker} said nothing.", damaged)
+    if said[0] != "{":
+        return Plain(speaker, said, damaged)
+    try:
+        found = _JSON.decode(said)
+    except (ValueError, RecursionError):
+        # What starts as our own writer starts an entry was cut off; anything else in braces is prose.
+        if said.startswith('{"id":'):
+            return Junk(Reason.TORN, f"An entry of {speaker} is cut off or not JSON.", damaged)
+        return Plain(speaker, said, damaged)
+    if not isinstance(found, dict) or not ("id" in found or "body" in found):
+        return Plain(speaker, said, damaged)
+    if _ESCAPED_SURROGATE.search(said):
+        found = _without_surrogates(found)
+    return _entry(speaker, found, damaged)
+
+
+def _entry(speaker: str, found: dict[str, Any], damaged: bool) -> Entry | Junk:
+    """The entry in a JSON object, each field checked for its type."""
+    if found.get("speaker", speaker) != speaker:
+        return Junk(
+            Reason.OTHER_SPEAKER, f"The tag says {speaker}, the entry names another speaker.", damaged
+        )
+    for key in ("id", "body"):
+        if key not in found:
+            return Junk(Reason.BAD_FIELD, f"An entry of {speaker} has no {key}.", damaged)
+    for key, value in found.items():
+        if (right := _FIELDS.get(key)) is not None and not right(value):
+            return Junk(
+                Reason.BAD_FIELD, f"The field {key} of an entry of {speaker} has a wrong value.", damaged
+            )
+    return Entry(
+        id=found["id"].lower(),
+        speaker=speaker,
+        kind=_KINDS[found.get("kind")],
+        body=found["body"],
+        ts=found.get("ts") or "",
+        in_reply_to=found.get("in_reply_to"),
+        to=tuple(found.get("to") or ()),
+        job=found.get("job"),
+        meta=found.get("meta") or {},
+        damaged=damaged,
+    )
+
+
+_SPEAKER_RULE = f"1 to {MAX_SPEAKER} printable characters without [ ], and no space at either end"
+_KINDS: dict[str | None, Kind] = {None: Kind.HUMAN} | {str(kind): kind for kind in Kind}
+
+
+def _is_short_text(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, str) and len(value) <= 64 and (not value or value.isprintable())
+    )
+
+
+def _is_names(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list) and all(isinstance(name, str) and is_speaker(name) for name in value)
+    )
+
+
+def _is_job(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 1 << 63)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and _UUID.fullmatch(value.lower()) is not None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_kind(value: Any) -> bool:
+    return (value is None or isinstance(value, str)) and value in _KINDS
+
+
+def _is_meta(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "id": _is_id,
+    "body": _is_text,
+    "kind": _is_kind,
+    "ts": _is_short_text,
+    "in_reply_to": _is_short_text,
+    "to": _is_names,
+    "job": _is_job,
+    "meta": _is_meta,
+}
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if value - value == 0 else _refuse(number)
+
+
+# Python's JSON takes NaN and 1e999, which nobody could pass on as JSON again.
+_JSON = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+
+
+def _without_surrogates(value: Any) -> Any:
+    """JSON can escape half a character, which neither a database nor a socket takes."""
+    match value:
+        case str():
+            return _SURROGATE.sub("\ufffd", value)
+        case list():
+            return [_without_surrogates(item) for item in value]
+        case dict():
+            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def lock_path(runtime: Path, transcript: Path) -> Path:
+    """Where the append lock of `transcript` is: in the runtime folder (`.relay/`)."""
+    return runtime / f"{transcript.name}.lock"
+
+
+@contextmanager
+def holding(lock: Path) -> Iterator[None]:
+    """Hold the append lock; blocks until it is free, so not on the event loop. Not re-entrant."""
+    import portalocker  # 70 ms that a reader of the transcript need not spend
+
+    _make_folder(lock.parent)
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "rb+") as file:
+        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
+        yield  # closing the file gives the lock back
+
+
+def append(path: Path, lock: Path, lines: bytes) -> int:
+    """Append whole lines to the transcript and return the offset of their end, once they are on disk.
+
+    Blocks for the lock and for the disk: call it in a thread. Makes a missing folder (0700) and file (0600).
+    Raises OSError (disk full, no permission), and then takes back what it had written of the lines.
+    """
+    with holding(lock):
+        return append_held(path, lines)
+
+
+def append_held(path: Path, lines: bytes) -> int:
+    """`append` for a caller that holds the lock already."""
+    if not lines.endswith(b"\n"):
+        raise ValueError("lines to append must end with a newline")
+    _make_folder(path.parent)
+    while True:
+        fd, is_new = _open(path)
+        try:
+            end = _write(fd, lines)
+            os.fsync(fd)
+            if is_new:
+                _sync_folder(path.parent)
+            # An editor that saves by replacing the file takes no lock: what went to the file it has just
+            # replaced would be lost, so it is appended to the new one (an id that is seen twice counts once).
+            if _is_same(fd, path):
+                return end
+        finally:
+            os.close(fd)
+
+
+def _open(path: Path) -> tuple[int, bool]:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        return os.open(path, flags), False
+    return os.open(path, flags | os.O_CREAT, 0o600), True
+
+
+def _write(fd: int, lines: bytes) -> int:
+    """Write on a line of its own; the offset after it."""
+    size = os.fstat(fd).st_size
+    unfinished = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+    left = memoryview(b"\n" + lines if unfinished else lines)
+    written = 0
+    try:
+        while left:
+            count = os.write(fd, left)
+            written, left = written + count, left[count:]
+    except OSError:
+        _take_back(fd, written, keep=1 if unfinished else 0)
+        raise
+    # With O_APPEND this is the true end of ours, even when somebody appended without the lock meanwhile.
+    return os.lseek(fd, 0, os.SEEK_CUR)
+
+
+def _take_back(fd: int, written: int, keep: int) -> None:
+    """Remove a half-written line, unless somebody wrote after it.
+
+    The newline before it stays: a reader may have read the line that it ends.
+    """
+    end = os.lseek(fd, 0, os.SEEK_CUR)
+    if written > keep and os.fstat(fd).st_size == end:
+        with suppress(OSError):
+            os.ftruncate(fd, end - written + keep)
+
+
+def _is_same(fd: int, path: Path) -> bool:
+    ours = os.fstat(fd)
+    try:
+        now = path.stat()
+    except FileNotFoundError:
+        return False
+    return (ours.st_dev, ours.st_ino) == (now.st_dev, now.st_ino)
+
+
+def _make_folder(folder: Path) -> None:
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
