@@ -23,7 +23,7 @@ def start() -> int:
     if "RELAY_CONFIG" not in os.environ and not Path("config.json").exists() and ours.exists():
         os.environ["RELAY_CONFIG"] = str(ours)
     try:
-        from relay.faces.terminal import main  # noqa: PLC0415
+        from relay.faces.terminal import main
     except ModuleNotFoundError as error:
         print(f"{error}; run `bash scripts/start.sh` once, it installs what is missing", file=sys.stderr)
         return 1

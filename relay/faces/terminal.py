@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     name = options.name or os.environ.get("USER") or getpass.getuser()
-    from relay.room.entry import is_speaker  # noqa: PLC0415
+    from relay.room.entry import is_speaker
 
     if not is_speaker(name):
         print(f"{name!r} cannot be a name: 1 to 64 printable characters without [ ]", file=sys.stderr)
@@ -71,10 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         place = finder.place()
         if not (posts or reads or options.json) and typed:
-            from relay.faces.terminal_app import RoomApp  # noqa: PLC0415
+            from relay.faces.terminal_app import RoomApp
 
             return asyncio.run(RoomApp(finder.place, name, place.history, entries=50).run())
-        from relay.faces import terminal_script  # noqa: PLC0415
+        from relay.faces import terminal_script
 
         if posts:
             body = sys.stdin.read() if options.say in (None, "-") else options.say

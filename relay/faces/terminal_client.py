@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from relay.faces.terminal_place import Place
+from relay.faces.terminal_place import Place, PlaceError
 from relay.model import Kind, Message
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Post:
 
 def new_id() -> str:
     """A UUIDv7."""
-    import uuid_utils  # noqa: PLC0415
+    import uuid_utils
 
     return str(uuid_utils.uuid7())
 
@@ -194,7 +195,7 @@ class RoomClient:
             raise ValueError(
                 f"{self.name} is a name that the room keeps for itself; take another with --name"
             )
-        from relay.room import entry  # noqa: PLC0415
+        from relay.room import entry
 
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         message = Message(id=new_id(), ts=now, speaker=self.name, kind=Kind.HUMAN, body=post.body)
@@ -207,8 +208,6 @@ class RoomClient:
     # --- one request --------------------------------------------------------------------------------------
 
     async def _where(self) -> Place:
-        from relay.faces.terminal_place import PlaceError  # noqa: PLC0415
-
         try:
             return await asyncio.to_thread(self._place)
         except PlaceError as error:
@@ -266,6 +265,4 @@ def _why(error: BaseException) -> str:
 
 async def _aiohttp() -> Any:
     """aiohttp, imported off the loop: the prompt is there before it."""
-    import importlib  # noqa: PLC0415
-
     return await asyncio.to_thread(importlib.import_module, "aiohttp")

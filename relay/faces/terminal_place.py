@@ -59,8 +59,8 @@ class Finder:
 
     def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
         if self._local is None:
-            from relay import config  # noqa: PLC0415 (not needed with --url)
-            from relay.room import entry  # noqa: PLC0415
+            from relay import config  # not needed with --url
+            from relay.room import entry
 
             try:
                 settings = config.load(config.find(self._config, self._environ))

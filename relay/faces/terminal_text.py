@@ -68,7 +68,8 @@ _COLOURS = (
 
 def colour(speaker: str) -> str:
     """The style of a speaker's name: the same in every session and on every machine."""
-    return f"fg:{_COLOURS[zlib.crc32(speaker.encode(errors='replace')) % len(_COLOURS)]}"
+    # The "x" is a salt under which the agents that most rooms have look different.
+    return f"fg:{_COLOURS[zlib.crc32(b'x' + speaker.encode(errors='replace')) % len(_COLOURS)]}"
 
 
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)\s*([\w+#.-]*)[^`]*$")

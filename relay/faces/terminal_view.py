@@ -317,7 +317,7 @@ def _entry_lines(entry: dict[str, Any], numbers: dict[str, int]) -> list[Fragmen
 
 def _cropped(line: Fragments, columns: int) -> Fragments:
     """`line` cut to the width of the terminal, wide characters counted as two."""
-    from prompt_toolkit.utils import get_cwidth  # noqa: PLC0415 (the scripts' mode shows no live part)
+    from prompt_toolkit.utils import get_cwidth  # the scripts' mode shows no live part
 
     left = columns - 1
     kept: Fragments = []

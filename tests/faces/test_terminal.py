@@ -7,15 +7,16 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
-import uuid
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from fake_room import KEY, FakeRoom, until
 
 from relay.room import entry
+from tests.faces.fake_room import KEY, FakeRoom, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,13 +25,14 @@ class Terminal:
     """A tmux server of its own, with join.py in its one window."""
 
     def __init__(self, home: Path) -> None:
-        self._home, self._socket = home, f"relaytest-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        # A socket's path must be short, shorter than a test's own folder may be.
+        self._home, self._folder = home, Path(tempfile.mkdtemp(prefix="relaytest-"))
 
     async def tmux(self, *args: str) -> str:
         process = await asyncio.create_subprocess_exec(
             "tmux",
-            "-L",
-            self._socket,
+            "-S",
+            str(self._folder / "tmux"),
             "-f",
             os.devnull,
             *args,
@@ -47,6 +49,10 @@ class Terminal:
         command = f"cd {home} && PYTHONPATH={path} {join}; echo left with $?; cat"
         await self.tmux("-u", "new-session", "-d", "-x", "100", "-y", "30", command)
         await self.tmux("set-option", "-g", "set-clipboard", "on")
+
+    async def stop(self) -> None:
+        await self.tmux("kill-server")
+        shutil.rmtree(self._folder)
 
     async def keys(self, *keys: str) -> None:
         await self.tmux("send-keys", *keys)
@@ -91,7 +97,7 @@ async def terminal(tmp_path: Path, room: FakeRoom) -> AsyncIterator[Terminal]:
         await made.shows("ann ›", "● live")
         yield made
     finally:
-        await made.tmux("kill-server")
+        await made.stop()
 
 
 async def test_what_is_typed_arrives_and_what_is_said_is_shown(terminal: Terminal, room: FakeRoom) -> None:
@@ -199,7 +205,7 @@ async def test_a_refused_message_comes_back_to_the_input(terminal: Terminal, roo
         await other.keys("Enter")
         await other.shows("not sent: CODEX is an agent's name. Take another one.", "CODEX › it is me")
     finally:
-        await other.tmux("kill-server")
+        await other.stop()
 
 
 async def test_it_survives_another_size(terminal: Terminal, room: FakeRoom) -> None:

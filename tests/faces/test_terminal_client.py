@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_room import KEY, FakeRoom, until
 
 from relay.faces.terminal_client import Down, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal_place import Finder, Place, PlaceError
 from relay.faces.terminal_script import Waiting
 from relay.room import entry
+from tests.faces.fake_room import KEY, FakeRoom, until
 
 ROOT = Path(__file__).resolve().parents[2]
 JOIN = ROOT / "scripts" / "join.py"
