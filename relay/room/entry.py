@@ -291,7 +291,7 @@ def lock_path(runtime: Path, transcript: Path) -> Path:
 @contextmanager
 def holding(lock: Path) -> Iterator[None]:
     """Hold the append lock; blocks until it is free, so not on the event loop. Not re-entrant."""
-    import portalocker
+    import portalocker  # 70 ms that a reader of the transcript need not spend
 
     _make_folder(lock.parent)
     fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,103 @@
+"""Where the room is, as a client sees it: address, key, and the transcript for when nobody is at the door.
+
+Invariant: asked anew at every attempt to connect, so a daemon that came back on another port or with another
+token is found. The daemon's own word (`.relay/state.json`) goes before the configuration's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from relay.model import RESERVED_NAMES
+
+
+class PlaceError(Exception):
+    """The room cannot be found; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`url` has no slash at its end; `key` is "" when none was found.
+
+    `transcript` and `lock` are None for a room of which only the URL is known: nothing can be written past
+    its doors. `reserved` are the names in upper case that the room would refuse, as far as known here.
+    """
+
+    url: str
+    key: str
+    transcript: Path | None = None
+    lock: Path | None = None
+    reserved: frozenset[str] = RESERVED_NAMES
+
+    @property
+    def history(self) -> Path | None:
+        """Where a person's own lines are kept between visits."""
+        return None if self.lock is None else self.lock.parent / "join_history"
+
+
+class Finder:
+    """Finds the room by `--url` or by `--config`; call `place()` before each attempt."""
+
+    def __init__(self, config: str | None, url: str | None, environ: Mapping[str, str] | None = None) -> None:
+        self._config, self._url = config, url
+        self._environ = os.environ if environ is None else environ
+        self._local: tuple[str, Path, Path, frozenset[str], Path] | None = None
+
+    def place(self) -> Place:
+        """The room as it is now. Reads two small files; raises PlaceError."""
+        key = self._environ.get("RELAY_API_KEY", "").strip()
+        if self._url is not None:
+            return Place(_checked(self._url), key)
+        url, transcript, lock, reserved, runtime = self._from_config()
+        return Place(_running_at(runtime) or url, key or _token(runtime), transcript, lock, reserved)
+
+    def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
+        if self._local is None:
+            from relay import config  # not needed with --url
+            from relay.room import entry
+
+            try:
+                settings = config.load(config.find(self._config, self._environ))
+            except config.ConfigError as error:
+                raise PlaceError(str(error)) from None
+            host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(
+                settings.ui.host, settings.ui.host
+            )
+            url = f"http://{f'[{host}]' if ':' in host else host}:{settings.ui.port}"
+            runtime, transcript = settings.runtime_dir, settings.transcript_path
+            names = RESERVED_NAMES | {agent.name.upper() for agent in settings.agents}
+            self._local = url, transcript, entry.lock_path(runtime, transcript), names, runtime
+        return self._local
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good:
+        raise PlaceError(f"{url!r} is no address of a room; give --url http://HOST:PORT")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _running_at(runtime: Path) -> str | None:
+    """The address that the daemon wrote down, None when it wrote none that can be used."""
+    with suppress(OSError, ValueError):
+        state = json.loads((runtime / "state.json").read_bytes())
+        if isinstance(state, dict) and isinstance(state.get("url"), str):
+            with suppress(PlaceError):
+                return _checked(state["url"])
+    return None
+
+
+def _token(runtime: Path) -> str:
+    with suppress(OSError, ValueError):
+        return (runtime / "token").read_text().strip()
+    return ""

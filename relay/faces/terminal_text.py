@@ -1,0 +1,133 @@
+"""What others wrote, made fit for a terminal.
+
+Invariant: nothing in another's text reaches the terminal as an instruction. Escape sequences (CSI, OSC, DCS
+and their like, in 7 and 8 bits) and control characters are taken out, characters that turn the reading order
+around are shown by their number, and every function here is linear in the text, whatever it holds.
+
+Pure: text in, styled fragments (`(style, text)`, prompt_toolkit's form) out. Markdown is only coloured, not
+reflowed: the terminal wraps, so that a copied line stays one line. A renderer of whole Markdown (rich) would
+cost 100 ms of start-up and hard line ends.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+
+Fragments = list[tuple[str, str]]
+
+#: Lines and characters of one entry that are shown; the page has the whole.
+MAX_LINES = 300
+MAX_CHARS = 30_000
+
+# An unterminated string sequence loses its introducer only: it must not swallow the text after it. No class
+# here contains a character that another match could start with, so that nothing is scanned twice.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c))?"
+    r"|\x1b[ -/]*[0-Z\\^-~]?"
+)
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def safe(text: str) -> str:
+    """`text` with nothing left in it that a terminal would obey; newlines stay, tabs become blanks."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _LINE_ENDS.sub("\n", _ESCAPES.sub("", text))
+    text = _SURROGATES.sub("\ufffd", _CONTROLS.sub("", text))
+    return _TURNING.sub(lambda found: f"‹U+{ord(found[0]):04X}›", text).expandtabs(4)
+
+
+def safe_line(text: str, width: int = 200) -> str:
+    """`text` as one line of at most `width` characters."""
+    line = " ".join(safe(text[: width * 8]).split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+# Readable on a dark and on a light ground.
+_COLOURS = (
+    "#d75f5f",
+    "#5f9f5f",
+    "#af8700",
+    "#5f87d7",
+    "#af5faf",
+    "#0097a7",
+    "#d7875f",
+    "#7f7fd7",
+    "#5faf87",
+    "#d75f87",
+    "#8f8f00",
+    "#00afd7",
+)
+
+
+def colour(speaker: str) -> str:
+    """The style of a speaker's name: the same in every session and on every machine."""
+    # The "x" is a salt under which the agents that most rooms have look different.
+    return f"fg:{_COLOURS[zlib.crc32(b'x' + speaker.encode(errors='replace')) % len(_COLOURS)]}"
+
+
+_FENCE = re.compile(r"\s{0,3}(```+|~~~+)\s*([\w+#.-]*)[^`]*$")
+_HEADING = re.compile(r"#{1,6}\s+(.*)")
+_BULLET = re.compile(r"(\s*)[-*+]\s+(.*)")
+_QUOTE = re.compile(r"\s{0,3}>\s?(.*)")
+# Spans do not reach over a line's end, and each opens with a different character: one pass.
+_SPAN = re.compile(
+    r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|(?<![\w@./])@([A-Za-z][\w-]*+)(?!/)"
+)
+
+
+def inline(line: str, base: str = "") -> Fragments:
+    """Code, bold, italic and mentions of one line that is `safe` already."""
+    found: Fragments = []
+    at = 0
+    for span in _SPAN.finditer(line):
+        if span.start() > at:
+            found.append((base, line[at : span.start()]))
+        style, text = {
+            1: ("class:code", span[1]),
+            2: ("bold", span[2]),
+            3: ("italic", span[3]),
+            4: ("bold " + colour((span[4] or "").upper()), span[0]),
+        }[span.lastindex or 1]
+        found.append((f"{base} {style}".strip(), text))
+        at = span.end()
+    if at < len(line):
+        found.append((base, line[at:]))
+    return found
+
+
+def markdown(body: str, base: str = "") -> list[Fragments]:
+    """The lines of a body, coloured; too long a body is cut, and the last line says so."""
+    text = safe(body[:MAX_CHARS])
+    lines = text.strip("\n").split("\n")
+    shown = list(_lines(lines[:MAX_LINES], base))
+    if len(body) > MAX_CHARS or len(lines) > MAX_LINES:
+        shown.append([("class:quiet", f"… cut here; the whole has {len(body):,} characters, see the page")])
+    return shown
+
+
+def _lines(lines: list[str], base: str) -> Iterator[Fragments]:
+    fence = ""
+    for line in lines:
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not mark[2]:
+                fence = ""
+            else:
+                yield [("class:bar", "│ "), ("class:code", line)]
+        elif mark:
+            fence = mark[1]
+        elif heading := _HEADING.fullmatch(line):
+            yield inline(heading[1], f"{base} bold".strip())
+        elif bullet := _BULLET.fullmatch(line):
+            yield [(base, f"{bullet[1]}• "), *inline(bullet[2], base)]
+        elif quote := _QUOTE.fullmatch(line):
+            yield [("class:bar", "▏ "), *inline(quote[1], f"{base} class:quiet".strip())]
+        else:
+            yield inline(line, base)

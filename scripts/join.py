@@ -1,0 +1,34 @@
+"""Join the room from a terminal: `python scripts/join.py --name "$USER"`.
+
+Runs with any Python 3 on the machine: it goes on in the one that `scripts/start.sh` set up in `.venv`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = ROOT / ".venv" / "bin" / "python"
+
+
+def start() -> int:
+    """Hand over to `relay.faces.terminal`, in the right Python."""
+    if PYTHON.exists() and Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
+        os.execv(PYTHON, [str(PYTHON), str(Path(__file__).resolve()), *sys.argv[1:]])
+    sys.path.insert(0, str(ROOT))
+    # From a folder without a configuration of its own, the room of this checkout is meant.
+    ours = ROOT / "config.json"
+    if "RELAY_CONFIG" not in os.environ and not Path("config.json").exists() and ours.exists():
+        os.environ["RELAY_CONFIG"] = str(ours)
+    try:
+        from relay.faces.terminal import main
+    except ModuleNotFoundError as error:
+        print(f"{error}; run `bash scripts/start.sh` once, it installs what is missing", file=sys.stderr)
+        return 1
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(start())

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prompt_toolkit.utils import get_cwidth
+
+from relay.faces.terminal_client import Post, Wire
+from relay.faces.terminal_text import Fragments
+from relay.faces.terminal_view import RoomView, agent_state
+
+TS = "2026-01-02T12:00:00Z"
+NOW = 1_767_355_212.0  # twelve seconds later
+
+
+def entry(number: int, speaker: str = "ann", body: str = "hello", **fields: Any) -> dict[str, Any]:
+    told = {"id": f"m{number}", "number": number, "ts": TS, "speaker": speaker, "kind": "human", "body": body}
+    return {"cursor": f"c{number}", "type": "entry", "data": {**told, **fields}}
+
+
+def frame(kind: str, **data: Any) -> dict[str, Any]:
+    return {"cursor": None, "type": kind, "data": data}
+
+
+def job(state: str, **fields: Any) -> dict[str, Any]:
+    return frame("receipt", id=7, message_id="m1", agent="CLAUDE", state=state, **fields)
+
+
+def plain(lines: list[Fragments]) -> list[str]:
+    return ["".join(piece for _, piece in line) for line in lines]
+
+
+@pytest.fixture
+def view() -> RoomView:
+    """A live room in which #1 was said."""
+    made = RoomView("ann")
+    made.on_wire(Wire("live"), NOW)
+    made.on_frame(entry(1), NOW)
+    return made
+
+
+def said(view: RoomView, given: dict[str, Any]) -> list[str]:
+    return plain(view.on_frame(given, NOW))
+
+
+def test_an_entry_shows_who_and_to_what(view: RoomView) -> None:
+    (line,) = said(view, entry(2, "CLAUDE", "**yes**", in_reply_to="m1", kind="agent"))
+    assert line.endswith("CLAUDE #2 · to #1  yes")
+    head, *body = said(view, entry(3, "bob", "a\nb", meta={"unverified": True}))
+    assert head.endswith("bob #3 · unverified")
+    assert body == ["  a", "  b"]
+
+
+def test_an_entry_is_printed_once(view: RoomView) -> None:
+    assert len(said(view, entry(2))) == 1
+    assert said(view, entry(2)) == []
+
+
+def test_a_day_is_announced() -> None:
+    assert said(RoomView("ann"), entry(1))[0].startswith("── ")
+
+
+def test_a_name_cannot_steer_the_terminal(view: RoomView) -> None:
+    lines = said(view, entry(2, "x\x1b[2J\nCLAUDE", "hi", ts="\x1b[2J", meta="none"))
+    assert [("\x1b" in line, "\n" in line) for line in lines] == [(False, False)]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (job("skipped", reason="its breaker is open"), "· skipped CLAUDE #1: its breaker is open"),
+        (job("failed", reason="it crashed"), "· failed, CLAUDE #1: it crashed; it will be tried again"),
+        (job("dead", reason="crashed"), "· failed for good, CLAUDE #1: crashed (/retry #7)"),
+        (
+            frame("cycle", message_id="m1", state="routed", agents=["CLAUDE", "CODEX"], reason="code"),
+            "· #1 → CLAUDE, CODEX · code",
+        ),
+        (
+            frame("cycle", message_id="m1", state="folded", folded_into="m9"),
+            "· #1 is answered together with a later one",
+        ),
+        (frame("cycle", message_id="m1", state="none"), "· nobody answers #1: nobody is here who could"),
+    ],
+)
+def test_what_became_of_a_message(view: RoomView, given: dict[str, Any], line: str) -> None:
+    assert said(view, given) == [line]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        job("done"),
+        frame("cycle", message_id="m1", state="routing"),
+        frame("cycle", message_id="m1", state="absorbed"),
+        frame("unheard_of", x=1),
+        {"type": "entry", "data": None},
+        {"type": "jobs", "data": "no list"},
+        frame("state"),
+    ],
+)
+def test_the_rest_prints_nothing(view: RoomView, given: dict[str, Any]) -> None:
+    assert said(view, given) == []
+
+
+def test_a_turn_at_work_is_above_the_input_until_it_is_over(view: RoomView) -> None:
+    view.on_frame(frame("cycle", message_id="m1", state="routing"), NOW - 2)
+    assert plain(view.live(NOW, 80))[0].endswith("who answers #1? · 2 s")
+    view.on_frame(frame("cycle", message_id="m1", state="routed", agents=["CLAUDE"]), NOW)
+    view.on_frame(job("pending"), NOW)
+    assert plain(view.live(NOW, 80)) == ["· queued: CLAUDE #1"]
+    view.on_frame(job("active", started_at=TS), NOW)
+    view.on_frame(frame("stream", job=7, agent="CLAUDE", text="a\x1b[2J\nb\n", offset=0), NOW)
+    view.on_frame(frame("stream", job=7, agent="CLAUDE", text="c", offset=4, tool="Read x.py"), NOW)
+    head, *tail = plain(view.live(NOW, 80))
+    assert head.endswith("CLAUDE is working on #1 · 12 s · Read x.py")
+    assert tail == ["  │ a", "  │ b", "  │ c"]
+    assert view.is_moving
+    view.on_frame(job("done"), NOW)
+    assert view.live(NOW, 80) == []
+    assert not view.is_moving
+
+
+def test_a_second_attempt_starts_its_text_anew(view: RoomView) -> None:
+    view.on_frame(job("active"), NOW)
+    for piece, offset in (("old text", 0), ("new", 0)):
+        view.on_frame(frame("stream", job=7, agent="CLAUDE", text=piece, offset=offset), NOW)
+    assert plain(view.live(NOW, 80))[1:] == ["  │ new"]
+
+
+def test_the_live_part_keeps_to_its_size(view: RoomView) -> None:
+    for number in range(20):
+        view.on_frame(
+            frame("receipt", id=number, message_id="m1", agent=f"A{number}", state="active", started_at=TS),
+            NOW,
+        )
+        view.on_frame(frame("stream", job=number, agent="A", text="語" * 200, offset=0), NOW)
+    lines = plain(view.live(NOW, 40, most=6))
+    assert len(lines) == 6
+    assert lines[-1].strip() == "… and 35 more"
+    assert all(get_cwidth(line) <= 40 for line in lines)
+
+
+def test_jobs_that_ended_while_we_were_away_are_gone(view: RoomView) -> None:
+    view.on_frame(job("active"), NOW)
+    view.on_frame({"type": "jobs", "data": [{"id": 7, "state": "done"}, {"id": 8, "state": "pending"}]}, NOW)
+    assert list(view.jobs) == [8]
+
+
+def test_a_change_of_the_connection_is_said_once(view: RoomView) -> None:
+    down = Wire("down", "nobody answers at its door", 3.0)
+    assert plain(view.on_wire(down, NOW)) == ["· the room is down: nobody answers at its door; trying again"]
+    assert view.on_wire(down, NOW) == []
+    assert plain([view.toolbar(NOW)])[0].startswith(" ○ down, again in 3 s")
+    assert plain(view.on_wire(Wire("live"), NOW)) == ["· the room is back"]
+    assert plain([view.toolbar(NOW)])[0].startswith(" ● live")
+    assert plain(view.on_wire(Wire("refused", "this key is not known"), NOW)) == [
+        "· the room lets nobody in: this key is not known"
+    ]
+
+
+def test_what_was_written_past_the_room_is_shown_once(view: RoomView) -> None:
+    post = Post("hi", "c", id="m5", written=True)
+    first, note = plain(view.on_written(post, NOW))
+    assert first.endswith("ann  hi")
+    assert "written to the transcript" in note
+    assert said(view, entry(5)) == ["· the room has read what you wrote (#5)"]
+    assert said(view, entry(5)) == []
+
+
+def test_a_post_is_on_its_way_until_it_is_acknowledged(view: RoomView) -> None:
+    post = Post("hi there", "c")
+    view.posts.append(post)
+    assert plain(view.live(NOW, 80)) == ["↑ sending: hi there"]
+    post.reached = True
+    assert plain(view.live(NOW, 80)) == ["↑ sent, but not confirmed; asking again: hi there"]
+    post.id = "m2"
+    assert view.live(NOW, 80) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "shown"),
+    [
+        ({}, "✓"),
+        ({"enabled": False, "paused": True}, "off"),
+        ({"installed": False}, "not installed"),
+        ({"paused": True, "running": {"since": TS}}, "paused"),
+        ({"breaker": {"state": "open"}}, "breaker open"),
+        ({"breaker": {"state": "closed"}, "running": {"since": TS}}, "▶ 12 s"),
+        ({"running": None, "queued": 2}, "2 queued"),
+        ({"parked_until": TS}, "✓"),
+    ],
+)
+def test_how_an_agent_does(agent: dict[str, Any], shown: str) -> None:
+    assert agent_state(agent, NOW)[1] == shown
+
+
+def test_the_toolbar_counts_tasks_and_people(view: RoomView) -> None:
+    tasks = [{"status": "pending"}, {"status": "done"}]
+    view.on_frame(frame("state", agents=[{"name": "CLAUDE"}], tasks=tasks, people=["ann", "bob"]), NOW)
+    assert plain([view.toolbar(NOW)]) == [" ● live  CLAUDE ✓  1 open task  with bob"]
