@@ -45,7 +45,7 @@ step() {
   [ ! -t 2 ] || printf '\n' >&2
   [ "$code" -eq 0 ] && return 0
   tail -n 15 "$SETUP_LOG" >&2
-  fail "that failed: $text" "the whole log: $SETUP_LOG" "Is the network there? Then run the same command again."
+  fail "that failed: $text" "the whole log: $SETUP_LOG" "If it was the network, run the same command again; it goes on from here."
 }
 
 # With an empty HOME, pip and npm would write into odd places; theirs is then in .venv.

@@ -40,7 +40,8 @@ export RELAY_CONFIG="$config"
 
 if [ -x "$PY" ] && running="$("$PY" -m relay.instance --config "$config" 2>/dev/null)"; then
   say "$running"
-  say "a sign-in link: .venv/bin/relay link    to stop it: bash stop.sh"
+  say "a sign-in link: \"$VENV/bin/relay\" link --config \"$config\""
+  say "to stop it: bash \"$ROOT/stop.sh\" --config \"$config\""
   exit 0
 fi
 
