@@ -119,12 +119,12 @@ def _children(process: psutil.Process) -> dict[int, psutil.Process]:
 def _agents(settings: Settings) -> list[psutil.Process]:
     """Processes with this room's configuration and an agent's name; never this one or those above it."""
     above = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    found = []
+    found, room = [], settings.path.resolve()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             environ = process.environ() if process.pid not in above else {}
-            ours = environ.get("RELAY_CONFIG") == str(settings.path) and environ.get("RELAY_AGENT_ID")
-            if ours and process.status() != psutil.STATUS_ZOMBIE:
+            named = environ.get("RELAY_AGENT_ID") and environ.get("RELAY_CONFIG")
+            if named and Path(named).resolve() == room and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 

@@ -59,7 +59,8 @@ log="$(dirname "$config")/.relay/relay.log"
 began="$VENV/.relay-start"
 : >"$began"
 if ! "$VENV/bin/relay" run --config "$config" </dev/null; then
-  if [ "$log" -nt "$began" ]; then
+  # Not "newer": what was written within the same tick is of this start too.
+  if [ -f "$log" ] && ! [ "$log" -ot "$began" ]; then
     say "the last lines of $log:"
     tail -n 15 "$log" >&2
   fi
