@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,13 @@ def test_the_locks_pin_everything_and_name_no_host(lock: str) -> None:
     lines = [line for line in (REPO / lock).read_text().splitlines() if not line.startswith(("#", "-r "))]
     assert all(len(line.split("==")) == 2 for line in lines)
     assert "://" not in (REPO / lock).read_text()
+
+
+def test_the_locks_hold_what_the_packaging_asks_for() -> None:
+    told = tomllib.loads((REPO / "pyproject.toml").read_text())
+    lock = (REPO / "requirements.lock").read_text().lower().replace("-", "_").splitlines()
+    test_lock = (REPO / "requirements-test.lock").read_text().lower().replace("-", "_").splitlines()
+    asked = told["build-system"]["requires"] + told["project"]["dependencies"]
+    assert [pin for pin in asked if pin.lower().replace("-", "_") not in lock] == []
+    asked = told["project"]["optional-dependencies"]["test"]
+    assert [pin for pin in asked if pin.lower().replace("-", "_") not in test_lock] == []
