@@ -163,7 +163,7 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
         ),
         ('{"ui": {"port": NaN}}', "is not JSON: NaN is no JSON number"),
         ('{"ui": {}, "ui": {}}', 'is not JSON: "ui" stands twice in one object'),
-        ('{\n  "ui": {},\n}', "is not JSON: line 3, column 1:"),
+        ('{"ui": {},}', "is not JSON: line 1, column 1"),
         ("{\n  // mine\n}", "is not JSON: line 2, column 3:"),
         ("", "is not JSON: line 1, column 1:"),
     ],
