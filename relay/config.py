@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -25,6 +25,7 @@ from relay.config_check import Problem, Reading, read_section, setting, table
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini"]
+Output = Literal["text", "claude", "codex", "gemini"]
 Permissions = Literal["auto", "read-only", "edit", "skip-all-checks"]
 Storage = Literal["sqlite", "postgres"]
 
@@ -61,10 +62,11 @@ class AgentSettings:
     )
     kind: AgentKind = setting("how its turns are run; `acp` comes with a later version", "command")
     preset: Preset | None = setting("for `command`: a command line that relay knows", None)
-    cmd: str | None = setting(
-        "the program; with a preset, in the place of the preset's own", None, empty=False
+    cmd: tuple[str, ...] = setting(
+        "for `command`: the program with its arguments, in the place of a preset", (), empty=False, words=True
     )
-    args: tuple[str, ...] = setting("arguments, after those of the preset", ())
+    args: tuple[str, ...] = setting("further arguments, after those of the preset or of `cmd`", ())
+    output: Output = setting("for `cmd`: what it prints, plain text or as that program does", "text")
     model: str | None = setting("the model; null = the agent's own default", None, empty=False)
     effort: str | None = setting("how hard it thinks, in the agent's own words", None, empty=False)
     timeout_s: float = setting("seconds until a turn is ended", 600.0, low=1, high=86400)
@@ -286,7 +288,14 @@ def parse(text: str, path: Path) -> Settings:
     if problems:
         raise ConfigError(path, problems)
     assert isinstance(settings, Settings)
-    return settings
+    return replace(settings, agents=tuple(_at_home(agent, path.parent) for agent in settings.agents))
+
+
+def _at_home(agent: AgentSettings, folder: Path) -> AgentSettings:
+    """A program that is named by a relative path is a path like any other; `claude` alone is not."""
+    if not agent.cmd or "/" not in agent.cmd[0]:
+        return agent
+    return replace(agent, cmd=(str(folder / agent.cmd[0]), *agent.cmd[1:]))
 
 
 def _rules(tree: object) -> list[Problem]:
@@ -338,6 +347,8 @@ def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: in
         refuse("kind", 'found "acp", which comes with a later version', '"command", "ollama", "scripted"')
     if kind == "command" and not agent.get("preset") and not agent.get("cmd"):
         refuse("cmd", "is missing", "a program, or a preset", 'give "preset" or "cmd"')
+    if agent.get("preset") and agent.get("cmd"):
+        refuse("cmd", "found beside a preset", "a program, or a preset", 'take out "preset" or "cmd"')
     if kind != "command" and agent.get("preset"):
         refuse("preset", f'found with kind "{kind}"', 'only with kind "command"')
     if kind == "ollama" and not agent.get("model"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import shlex
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -24,6 +25,8 @@ class _Bad:
 
 
 _BAD = _Bad()
+#: What is told of the items of a list or an object.
+_ITEM: Mapping[str, Any] = {"low": None, "high": None, "empty": True, "words": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +78,16 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     empty: bool = True,
+    words: bool = False,
     shown: str = "",
 ) -> Any:
     """A dataclass field: what the key means, its default, and for numbers the bounds (both included).
 
-    `empty=False` refuses an empty text. `shown` stands in the table for a default that is worked out later.
+    `empty=False` refuses an empty text; `words=True` takes a text for a list of texts,
+    split as a shell does. `shown` stands in the table for a default that is worked out later.
     A section (a dataclass with a default for every key) is given as its class.
     """
-    told = {"meaning": meaning, "low": low, "high": high, "empty": empty, "shown": shown}
+    told = {"meaning": meaning, "low": low, "high": high, "empty": empty, "words": words, "shown": shown}
     if isinstance(default, type):
         return field(default_factory=default, metadata=told)
     if isinstance(default, Mapping):
@@ -130,13 +135,15 @@ def _read(kind: Any, value: object, at: str, reading: Reading, told: Mapping[str
     if is_dataclass(kind) and isinstance(kind, type):
         return read_section(kind, value, at, reading)
     origin = get_origin(kind)
-    if origin is tuple and isinstance(value, list):
+    if told["words"] and isinstance(value, str):
+        value = _words(value)
+    if origin is tuple and isinstance(value, list) and (value or told["empty"]):
         inner = get_args(kind)[0]
-        read = [_read(inner, one, f"{at}[{index}]", reading, told) for index, one in enumerate(value)]
+        read = [_read(inner, one, f"{at}[{index}]", reading, _ITEM) for index, one in enumerate(value)]
         return _BAD if any(one is _BAD for one in read) else tuple(read)
     if origin is Mapping and isinstance(value, dict):
         inner = get_args(kind)[1]
-        pairs = {name: _read(inner, one, _join(at, name), reading, told) for name, one in value.items()}
+        pairs = {name: _read(inner, one, _join(at, name), reading, _ITEM) for name, one in value.items()}
         return _BAD if any(one is _BAD for one in pairs.values()) else types.MappingProxyType(pairs)
     if kind is Any:
         return value
@@ -163,6 +170,13 @@ def _read_plain(kind: Any, value: object, at: str, reading: Reading, told: Mappi
     if kind is Path and isinstance(value, str) and value.strip() and "\0" not in value:
         return _path(value, at, reading)
     return reading.refuse(at, _found(value), allowed)
+
+
+def _words(value: str) -> list[str] | str:
+    try:
+        return shlex.split(value)
+    except ValueError:  # a quote without its other half; refused as the text that it is
+        return value
 
 
 def _path(value: str, at: str, reading: Reading) -> Path | _Bad:
@@ -226,7 +240,8 @@ def describe(kind: Any, told: Mapping[str, Any]) -> str:
     if origin is Literal:
         return " | ".join(_text(choice) for choice in get_args(kind))
     if origin is tuple:
-        return f"a list of {_plural(get_args(kind)[0])}"
+        listed = f"a list of {_plural(get_args(kind)[0])}"
+        return f"{listed}, or text that is split as a shell does" if told["words"] else listed
     if origin is Mapping:
         inner = get_args(kind)[1]
         return "an object" if inner is Any else f"an object of {_plural(inner)}"

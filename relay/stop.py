@@ -95,7 +95,7 @@ def _daemon(settings: Settings) -> psutil.Process | None:
             return process
         if instance.is_live(record, settings.locks.ttl):
             raise CannotStop(f"it runs on {record.host} (pid {record.pid}); stop it there")
-        if record.host == os.uname().nodename and psutil.pid_exists(record.pid):
+        if record.host == os.uname().nodename and _in_use(record.pid):
             say(f"pid {record.pid} is another program's by now; it was left alone")
     return _by_pid_file(settings)
 
@@ -119,12 +119,12 @@ def _children(process: psutil.Process) -> dict[int, psutil.Process]:
 def _agents(settings: Settings) -> list[psutil.Process]:
     """Processes with this room's configuration and an agent's name; never this one or those above it."""
     above = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    found = []
+    found, room = [], settings.path.resolve()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             environ = process.environ() if process.pid not in above else {}
-            ours = environ.get("RELAY_CONFIG") == str(settings.path) and environ.get("RELAY_AGENT_ID")
-            if ours and process.status() != psutil.STATUS_ZOMBIE:
+            named = environ.get("RELAY_AGENT_ID") and environ.get("RELAY_CONFIG")
+            if named and Path(named).resolve() == room and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 
@@ -163,6 +163,13 @@ def _gone(
             for process in left:
                 family |= {pid: child for pid, child in _children(process).items() if pid not in family}
         time.sleep(_STEP_S)
+
+
+def _in_use(pid: int) -> bool:
+    try:
+        return _alive(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _alive(process: psutil.Process) -> bool:

@@ -45,7 +45,7 @@ step() {
   [ ! -t 2 ] || printf '\n' >&2
   [ "$code" -eq 0 ] && return 0
   tail -n 15 "$SETUP_LOG" >&2
-  fail "that failed: $text" "the whole log: $SETUP_LOG" "Is the network there? Then run the same command again."
+  fail "that failed: $text" "the whole log: $SETUP_LOG" "If it was the network, run the same command again; it goes on from here."
 }
 
 # With an empty HOME, pip and npm would write into odd places; theirs is then in .venv.
@@ -138,6 +138,10 @@ page_sources() {
   find "$ROOT/web" \( -name node_modules -o -name dist -o -name test-results \) -prune -o -type f -print | LC_ALL=C sort
 }
 
+page_digest() {
+  page_sources | { while IFS= read -r file; do printf '%s\0' "$file"; done; } | xargs -0 cat | git hash-object --stdin
+}
+
 npm_in_web() { (cd "$ROOT/web" && at_home npm "$@"); }
 
 install_page_packages() {
@@ -152,7 +156,7 @@ install_page_packages() {
 build_page() {
   local now stamp="$VENV/.relay-page"
   [ -f "$ROOT/web/package-lock.json" ] || fail "web/ is not whole: this is no full clone." "git checkout -- web"
-  now="$(page_sources | { while IFS= read -r file; do printf '%s\0' "$file"; done; } | xargs -0 cat | git hash-object --stdin)"
+  now="$(page_digest)"
   if [ -f "$STATIC/index.html" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$now" ]; then return 0; fi
   need_node
   install_page_packages

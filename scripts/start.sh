@@ -40,7 +40,8 @@ export RELAY_CONFIG="$config"
 
 if [ -x "$PY" ] && running="$("$PY" -m relay.instance --config "$config" 2>/dev/null)"; then
   say "$running"
-  say "a sign-in link: .venv/bin/relay link    to stop it: bash stop.sh"
+  say "a sign-in link: \"$VENV/bin/relay\" link --config \"$config\""
+  say "to stop it: bash \"$ROOT/stop.sh\" --config \"$config\""
   exit 0
 fi
 
@@ -58,7 +59,8 @@ log="$(dirname "$config")/.relay/relay.log"
 began="$VENV/.relay-start"
 : >"$began"
 if ! "$VENV/bin/relay" run --config "$config" </dev/null; then
-  if [ "$log" -nt "$began" ]; then
+  # Not "newer": what was written within the same tick is of this start too.
+  if [ -f "$log" ] && ! [ "$log" -ot "$began" ]; then
     say "the last lines of $log:"
     tail -n 15 "$log" >&2
   fi

@@ -54,6 +54,20 @@ def test_paths_are_relative_to_the_folder_of_the_file() -> None:
     assert settings().repo == Path("/room")
 
 
+@pytest.mark.parametrize(
+    ("cmd", "taken"),
+    [
+        ("cat", ("cat",)),
+        ("python3 'my agent.py' --quiet", ("python3", "my agent.py", "--quiet")),
+        (["python3", "a b", ""], ("python3", "a b", "")),
+        ("./agent -x", ("/room/agent", "-x")),
+        ("/bin/cat", ("/bin/cat",)),
+    ],
+)
+def test_a_program_is_a_list_or_a_line(cmd: str | list[str], taken: tuple[str, ...]) -> None:
+    assert settings(agents=[{"name": "A", "cmd": cmd}]).agents[0].cmd == taken
+
+
 def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
     s = settings(locks={"ttl": 30}, agents=[{"name": "A", "cmd": "cat", "env": {"K": "v"}}])
     assert s.locks.ttl == 30.0
@@ -149,7 +163,7 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
         ),
         ('{"ui": {"port": NaN}}', "is not JSON: NaN is no JSON number"),
         ('{"ui": {}, "ui": {}}', 'is not JSON: "ui" stands twice in one object'),
-        ('{\n  "ui": {},\n}', "is not JSON: line 3, column 1:"),
+        ('{"ui": {},}', "is not JSON: line 1, column 1"),
         ("{\n  // mine\n}", "is not JSON: line 2, column 3:"),
         ("", "is not JSON: line 1, column 1:"),
     ],
@@ -221,7 +235,7 @@ def test_what_may_change_while_it_runs() -> None:
     ]
     by_key = {one.key: one for one in changes.live}
     assert by_key["agents.GONE"].new is None
-    assert by_key["agents.NEW"].new == AgentSettings(name="NEW", cmd="y")
+    assert by_key["agents.NEW"].new == AgentSettings(name="NEW", cmd=("y",))
     assert [one.key for one in changes.restart] == ["workspace.log_path", "ui.port"]
 
 
