@@ -24,6 +24,7 @@ DEFAULT_HOST = "http://127.0.0.1:11434"
 
 class TroubleKind(StrEnum):
     UNREACHABLE = "unreachable"
+    BROKE_OFF = "broke_off"
     TIMEOUT = "timeout"
     MODEL_MISSING = "model_missing"
     REFUSED = "refused"
@@ -52,7 +53,7 @@ async def open_client(host: str | None) -> AsyncClient:
 
 
 def _open(host: str | None) -> AsyncClient:
-    from ollama import AsyncClient  # noqa: PLC0415  (late: see above)
+    from ollama import AsyncClient  # late: see above
 
     address = shown_host(host)
     # A proxy of the environment is for the outside; behind it, 127.0.0.1 would be the proxy's own machine.
@@ -85,12 +86,14 @@ def too_slow(host: str | None, model: str, seconds: float) -> Trouble:
 
 def explain(error: BaseException, host: str | None, model: str, seconds: float) -> Trouble:
     """What an exception of the client means. `seconds` is the deadline that was given."""
-    import httpx  # noqa: PLC0415  (the client has imported it by now)
-    import ollama  # noqa: PLC0415
+    if isinstance(error, TimeoutError):
+        return too_slow(host, model, seconds)  # before the imports: they may be what was too slow
+    import httpx  # a look-up: the client has imported it by now
+    import ollama
 
     where = shown_host(host)
     match error:
-        case TimeoutError() | httpx.TimeoutException():
+        case httpx.TimeoutException():
             return too_slow(host, model, seconds)
         case ollama.ResponseError(status_code=404) if "model" in str(error.error):
             return no_model(host, model)
@@ -116,7 +119,7 @@ def explain(error: BaseException, host: str | None, model: str, seconds: float) 
             )
         case httpx.HTTPError():
             return Trouble(
-                TroubleKind.UNREACHABLE,
+                TroubleKind.BROKE_OFF,
                 f"The connection to Ollama at {where} broke off.",
                 "Start it again with `ollama serve`; its log says why it went.",
             )

@@ -51,6 +51,7 @@ _OPTIONS = {"temperature": 0, "num_ctx": 8192, "num_predict": 512}
 
 _CAUSES = {
     TroubleKind.UNREACHABLE: Cause.UNREACHABLE,
+    TroubleKind.BROKE_OFF: Cause.UNREACHABLE,
     TroubleKind.TIMEOUT: Cause.TIMEOUT,
     TroubleKind.MODEL_MISSING: Cause.MODEL_MISSING,
     TroubleKind.REFUSED: Cause.BAD_ANSWER,
@@ -132,7 +133,7 @@ class Dispatcher:
 
     async def _ask(self, asked: list[dict[str, str]], agents: Sequence[AgentBrief]) -> str:
         client = await self._connected()
-        import ollama  # noqa: PLC0415  (a look-up: the thread that opened the client has imported it)
+        import ollama  # a look-up: the thread that opened the client has imported it
 
         try:
             return await self._chat(client, asked, agents)

@@ -17,6 +17,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any
 
@@ -316,15 +317,22 @@ def _not_found(name: str) -> web.Response:
     return web.json_response({"error": f"model '{name}' not found"}, status=404)
 
 
-@pytest.fixture
-async def fake_ollama() -> AsyncIterator[FakeOllama]:
+@asynccontextmanager
+async def running(models: tuple[str, ...] = ("llama3.2:latest",)) -> AsyncIterator[FakeOllama]:
     """A fake that answers, on a free port."""
-    fake = FakeOllama()
+    fake = FakeOllama(models)
     await fake.start()
     try:
         yield fake
     finally:
         await fake.stop()
+
+
+@pytest.fixture
+async def fake_ollama() -> AsyncIterator[FakeOllama]:
+    """A fake that answers, on a free port."""
+    async with running() as fake:
+        yield fake
 
 
 async def _serve(port: int, models: tuple[str, ...], mode: Mode, delay_s: float) -> None:
