@@ -6,7 +6,7 @@ wing. A wing that needs another one takes the Protocol, and the composition root
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -194,3 +194,57 @@ class Agent(Protocol):
     def run(self, turn: Turn) -> AsyncIterator[Part]:
         """Run one turn. Closing the iterator (or cancelling its task) ends every process it started."""
         ...
+
+
+class Refusal(Exception):
+    """A request that the domain refuses: nothing was changed. `fix` says what would make it succeed."""
+
+    def __init__(self, reason: str, fix: str = "") -> None:
+        super().__init__(f"{reason} {fix}".strip())
+        self.reason = reason
+        self.fix = fix
+
+
+class BoardTask(Protocol):
+    """A task as the board shows it."""
+
+    @property
+    def number(self) -> int: ...
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
+class BoardChange(Protocol):
+    """A change of the board that was made."""
+
+    @property
+    def task(self) -> BoardTask: ...
+
+    def summary(self) -> str: ...
+
+
+class Board(Protocol):
+    """The tasks of the room. Every method runs in the caller's transaction (`tx`); `lane` is the lane of who
+    does it and `cause` the ids of the events that made them. Each raises Refusal."""
+
+    async def create(
+        self, tx: Any, title: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def move(
+        self, tx: Any, number: int, to: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def move_all(
+        self, tx: Any, to: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def rename(
+        self, tx: Any, number: int, title: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def clear_all(self, tx: Any, *, by: str, lane: Any, cause: Sequence[str] = ()) -> BoardChange: ...
+
+    async def undo(self, tx: Any, *, by: str, lane: Any, cause: Sequence[str] = ()) -> BoardChange: ...
+
+    async def list(self, tx: Any) -> Sequence[BoardTask]: ...

@@ -238,6 +238,7 @@ async def say(
     speaker: str = STEWARD,
     meta: Mapping[str, Any] | None = None,
     job: int | None = None,
+    id: str = "",
 ) -> tuple[Message, Event]:
     """The room says something itself, in reply to the message `about` or as a notice of its own."""
     kind = Kind.DISPATCHER if speaker == DISPATCHER else Kind.SYSTEM
@@ -253,6 +254,7 @@ async def say(
             kind=kind,
             body=body,
             at=now,
+            id=id,
             lane=lane,
             parents=causes,
             in_reply_to=about,

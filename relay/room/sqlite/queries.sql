@@ -214,3 +214,11 @@ SELECT * FROM dispatch_queue WHERE id IN (SELECT value FROM json_each(:ids)) AND
 
 -- name: last_number
 SELECT COALESCE(MAX(number), 0) AS number FROM messages
+
+-- name: open_jobs
+SELECT * FROM dispatch_queue WHERE state IN ('pending', 'failed', 'active') ORDER BY id DESC LIMIT 200
+
+-- name: steward_done
+UPDATE dispatch_queue SET state = 'done', attempts = attempts + 1, started_at = :now, ended_at = :now,
+  answer_id = :answer_id, error = NULL
+WHERE id = :id AND state IN ('pending', 'failed') RETURNING *

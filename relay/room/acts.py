@@ -1,0 +1,226 @@
+"""What people order the room to do: the commands, and the same acts from the page's buttons.
+
+Invariant: an act, its events and the room's answer are one transaction; what reaches outside the database
+(ending a process) is returned as `after` and done once that is committed, so it is never done for an act that
+did not happen. An unverified entry may ask, but lifts no guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from relay.log import events
+from relay.log.events import NewEvent
+from relay.log.store import Tx
+from relay.model import Board, Message, Refusal
+from relay.room import commands, cycle, ledger, queue, steward
+from relay.room.breaker import BreakerState
+from relay.room.ledger import Q
+from relay.room.roster import Roster
+from relay.room.room_view import StewardView
+from relay.room.values import Job, JobState, message_of_row
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who does something, because of which event, on behalf of which message."""
+
+    by: str
+    message: Message
+    event_id: str
+    verified: bool
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`text` is the room's answer. `cancel` names the agents whose turn is to be ended after the commit."""
+
+    text: str
+    cancel: tuple[str, ...] = ()
+
+
+class Acts:
+    """Carries out commands in the caller's transaction. Raises Refusal, with nothing changed."""
+
+    def __init__(self, board: Board, roster: Callable[[], Roster]) -> None:
+        self._board = board
+        self._roster = roster
+
+    async def obey(self, tx: Tx, command: commands.Command, act: Act, view: StewardView) -> Done:
+        """Do what `command` says, and answer."""
+        match command:
+            case commands.ShowHelp(name):
+                return Done(steward.render_help(name))
+            case commands.ShowWho():
+                return Done(steward.render_who(view))
+            case commands.ShowQueue():
+                return Done(steward.render_queue(view))
+            case commands.ShowTasks():
+                return Done(steward.render_tasks(view))
+            case commands.Route(number, agents):
+                return await self.route(tx, await _message(tx, number), list(agents), act)
+            case commands.Retry(number, of):
+                return await self.retry(tx, await _jobs_of(tx, number, of), act)
+            case commands.Cancel(agents):
+                return await self.cancel(tx, agents, act)
+            case commands.Pause(agents):
+                return await self.pause(tx, agents, act)
+            case commands.Resume(agents):
+                return await self.resume(tx, agents, act)
+            case commands.Continue():
+                self._guard(act, "/continue")
+                return Done(await queue.lift_hops(tx, now=act.now, parents=[act.event_id]))
+            case _:
+                return await self._board_command(tx, command, act)
+
+    async def _board_command(self, tx: Tx, command: commands.Command, act: Act) -> Done:
+        lane, cause = ledger.cycle_lane(act.message.id), [act.event_id]
+        match command:
+            case commands.AddTask(title):
+                made = await self._board.create(tx, title, by=act.by, lane=lane, cause=cause)
+            case commands.MoveTask(number, status):
+                made = await self._board.move(tx, number, str(status), by=act.by, lane=lane, cause=cause)
+            case commands.MoveAll(status):
+                made = await self._board.move_all(tx, str(status), by=act.by, lane=lane, cause=cause)
+            case commands.ClearAll():
+                made = await self._board.clear_all(tx, by=act.by, lane=lane, cause=cause)
+            case commands.Undo():
+                made = await self._board.undo(tx, by=act.by, lane=lane, cause=cause)
+            case _:
+                raise Refusal(f"The room does not know how to do {command!r}.")
+        return Done(made.summary())
+
+    async def rename(self, tx: Tx, number: int, title: str, act: Act) -> Done:
+        lane = ledger.cycle_lane(act.message.id)
+        made = await self._board.rename(tx, number, title, by=act.by, lane=lane, cause=[act.event_id])
+        return Done(made.summary())
+
+    async def route(self, tx: Tx, message: Message, agents: list[str], act: Act) -> Done:
+        """Overrule the dispatcher for one message."""
+        if message.kind != "human" or "claims" in message.meta:
+            raise Refusal(f"#{message.number} is not a person's message.", "Route one that a person wrote.")
+        self._known(agents)
+        asked = await cycle.overrule(
+            tx, message, agents, by=act.by, now=act.now, parents=[act.event_id]
+        )
+        named = ", ".join(agents)
+        if not asked:
+            return Done(f"#{message.number} is with {named} already.")
+        return Done(f"#{message.number} goes to {named}.")
+
+    async def retry(self, tx: Tx, jobs: Sequence[Job], act: Act) -> Done:
+        """Queue jobs anew that ended badly."""
+        again = [job for job in jobs if job.state in (JobState.DEAD, JobState.SKIPPED, JobState.FAILED)]
+        if not again:
+            states = ", ".join(f"{job.agent} {job.state}" for job in jobs) or "nobody was asked"
+            raise Refusal(f"There is nothing to try again: {states}.", "`/queue` shows what failed.")
+        for job in again:
+            await ledger.change_job(
+                tx, job, JobState.PENDING, now=act.now, attempts=0, parents=[act.event_id]
+            )
+        return Done(f"Trying again: {', '.join(job.agent for job in again)}.")
+
+    async def cancel(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+        """End running turns, and skip what waits behind them."""
+        self._known(agents)
+        running, waiting = [], []
+        for name in agents:
+            held = [row for row in await tx.all(Q.active_jobs) if row["agent"] == name]
+            if held:
+                running.append(name)
+            for row in await tx.all(Q.open_jobs_of_agent, agent=name):
+                await ledger.change_job(
+                    tx, Job.of_row(row), JobState.SKIPPED, now=act.now, reason=f"cancelled by {act.by}",
+                    error_class="cancelled", parents=[act.event_id],
+                )
+                waiting.append(name)
+        if not running and not waiting:
+            raise Refusal(f"{' and '.join(agents)} had nothing to cancel.", "`/queue` shows who works.")
+        told = [f"ending {name}'s turn" for name in running]
+        if waiting:
+            told.append(f"{len(waiting)} waiting taken back")
+        text = ", ".join(told)
+        return Done(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
+
+    async def pause(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+        """Give these agents no new turn; a running one goes on."""
+        names = self._known(agents)
+        for name in names:
+            await tx.execute(Q.set_paused, name=name, paused=1)
+            await self._say_state(tx, name, "paused", act)
+        return Done(f"{_list(names)} paused. What is asked waits; `/resume` goes on.")
+
+    async def resume(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+        """Give these agents turns again; also closes an open breaker and ends a rate limit's wait."""
+        self._guard(act, "/resume")
+        names = self._known(agents)
+        for name in names:
+            await tx.execute(Q.set_paused, name=name, paused=0)
+            await tx.execute(
+                Q.put_breaker,
+                agent=name,
+                state=str(BreakerState.CLOSED),
+                failures=0,
+                opened_at=None,
+                parked_until=None,
+            )
+            await self._say_state(tx, name, "resumed", act)
+        return Done(f"{_list(names)} may work again.")
+
+    async def _say_state(self, tx: Tx, agent: str, state: str, act: Act) -> None:
+        await events.append(
+            tx,
+            NewEvent(
+                type=ledger.AGENT_STATE,
+                lane=ledger.cycle_lane(act.message.id),
+                parents=[act.event_id],
+                outputs={"agent": agent, "state": state, "by": act.by},
+            ),
+        )
+
+    def _known(self, agents: Sequence[str]) -> list[str]:
+        names = self._roster().names
+        for name in agents:
+            if name not in names:
+                have = ", ".join(names) or "none"
+                raise Refusal(f"There is no agent {name}.", f"The room has: {have}.")
+        if not agents:
+            raise Refusal("The room has no agents.", "Add one to config.json.")
+        return list(agents)
+
+    def _guard(self, act: Act, what: str) -> None:
+        if not act.verified:
+            raise Refusal(
+                f"`{what}` lifts a guard, and a line written straight into the transcript proves nobody.",
+                "Say it in the page or with join.py while the room runs.",
+            )
+
+
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+async def _message(tx: Tx, number: int) -> Message:
+    row = await tx.one(Q.message_by_number, number=number)
+    if row is None:
+        raise Refusal(f"There is no message #{number}.", "The numbers stand beside the messages.")
+    return message_of_row(row)
+
+
+async def _jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
+    """The jobs that people mean by a number: of the message, of the answer's question, or the job itself."""
+    if of != "job":
+        row = await tx.one(Q.message_by_number, number=number)
+        if row is not None:
+            jobs = [Job.of_row(job) for job in await tx.all(Q.jobs_of_message, message_id=row["id"])]
+            if not jobs and row["in_reply_to"]:
+                jobs = [Job.of_row(j) for j in await tx.all(Q.jobs_of_message, message_id=row["in_reply_to"])]
+            jobs = [job for job in jobs if job.agent != ledger.STEWARD]
+            if jobs or of == "message":
+                return jobs
+    row = await tx.one(Q.job, id=number)
+    if row is None:
+        raise Refusal(f"There is no message or job #{number}.", "`/queue` shows the jobs.")
+    return [Job.of_row(row)]

@@ -1,0 +1,251 @@
+"""Routing: who answers a message that mentions nobody (002, sections 2, 3 and 7).
+
+Invariants:
+- a cycle commits with its message in the state `routing`, so a restart resumes it; the decision and the queue
+  rows commit together;
+- only the latest waiting message opens a cycle: the earlier ones are folded into it and are in its context;
+- whatever is wrong with the dispatcher, every active agent gets the message, and the room hears it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from relay.log.events import dumps
+from relay.log.store import Row, Store, Tx
+from relay.model import DISPATCHER, STEWARD, Message
+from relay.room import ledger
+from relay.room.dispatcher import (
+    Action,
+    AgentBrief,
+    Decision,
+    Dispatcher,
+    DispatcherUnavailable,
+    Fallback,
+    RoomLine,
+    step,
+)
+from relay.room.ledger import Q
+from relay.room.live import Live
+from relay.room.roster import Member, Roster
+from relay.room.values import CycleState, Job, JobState
+
+log = structlog.get_logger(__name__)
+#: The longest that typing on can put a cycle off, in seconds, and the entries that the dispatcher is shown.
+LONGEST_WAIT_S = 10.0
+RECENT = 12
+#: Seconds between two looks whether the dispatcher is back.
+PROBE_EVERY_S = 15.0
+
+
+class Router:
+    """Decides waiting cycles, one after the other."""
+
+    def __init__(
+        self,
+        store: Store,
+        live: Live,
+        dispatcher: Dispatcher,
+        roster: Callable[[], Roster],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._live = live
+        self.dispatcher = dispatcher
+        self._roster = roster
+        self._clock = clock
+        self._fallback = Fallback()
+        self._known = False
+        self._detail = ""
+        self.decided: Callable[[str], None] = lambda action: None
+
+    def state_json(self) -> dict[str, Any]:
+        """The dispatcher as the doors show it."""
+        if not self.dispatcher.enabled:
+            state = "off"
+        elif self._fallback.out:
+            state = "fallback"
+        else:
+            state = "ok" if self._known else "unknown"
+        return {
+            "enabled": self.dispatcher.enabled,
+            "model": self.dispatcher.model,
+            "host": self.dispatcher.host,
+            "state": state,
+            "detail": self._detail if state == "fallback" else "",
+        }
+
+    async def run(self) -> None:
+        """Decide cycles for ever."""
+        wakeup = self._store.wakeup()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._probe(), name="dispatcher-probe")
+                while True:
+                    waiting = await self._store.read(lambda tx: tx.all(Q.routing))
+                    if not waiting:
+                        await wakeup.wait(5.0)
+                    elif (pause := self._pause(waiting)) > 0:
+                        await wakeup.wait(pause)
+                    else:
+                        await self._decide(waiting[-1])
+        finally:
+            wakeup.close()
+
+    def _pause(self, waiting: Any) -> float:
+        """Seconds until the latest cycle is due; also bounded when the clock was stepped."""
+        now = self._clock()
+        due = min(waiting[-1]["due_at"], waiting[0]["opened_at"] + LONGEST_WAIT_S)
+        pause: float = due - now
+        return pause if pause <= LONGEST_WAIT_S else 0.0
+
+    async def _decide(self, cycle: Row) -> None:
+        async def look(tx: Tx) -> tuple[Message | None, list[RoomLine], list[Member]]:
+            message = await ledger.message(tx, cycle["message_id"])
+            rows = await tx.all(Q.messages_between, after=0, upto=cycle["number"] - 1, limit=RECENT)
+            recent = [RoomLine(row["speaker"], row["body"]) for row in reversed(rows)]
+            return message, recent, await self._roster().active(tx)
+
+        message, recent, active = await self._store.read(look)
+        if message is None:
+            return
+        if not active:
+            await self._settle(
+                message, CycleState.STEWARD, {"action": "steward", "agents": [STEWARD]}, [STEWARD]
+            )
+            return
+        names = [member.name for member in active]
+        try:
+            briefs = [AgentBrief(member.name, member.about) for member in active]
+            decision = await self.dispatcher.decide(message, recent, briefs)
+        except DispatcherUnavailable as error:
+            self._detail = str(error)
+            log.info("dispatcher falls back", cause=str(error.cause), message=message.id)
+            self.decided("fallback")
+            what = "off" if not self.dispatcher.enabled else "fallback"
+            reason = "the dispatcher is off: every active agent is asked"
+            if what == "fallback":
+                reason = f"the dispatcher cannot decide ({error.cause}): every active agent is asked"
+            shown = {"action": what, "agents": names, "reason": reason}
+            await self._settle(message, CycleState.ROUTED, shown, names, error=error)
+            return
+        self.decided(str(decision.action))
+        await self._carry_out(message, decision)
+
+    async def _carry_out(self, message: Message, decision: Decision) -> None:
+        self._known = True
+        state = {
+            Action.ROUTE: CycleState.ROUTED,
+            Action.ABSORB: CycleState.ABSORBED,
+            Action.CLARIFY: CycleState.CLARIFIED,
+        }[decision.action]
+        log.info(
+            "dispatcher decided",
+            action=str(decision.action),
+            agents=list(decision.agents),
+            took_ms=round(decision.took_ms),
+            message=message.id,
+        )
+        await self._settle(message, state, decision.as_meta(), list(decision.agents), reply=decision.reply)
+
+    async def _settle(
+        self,
+        message: Message,
+        state: CycleState,
+        decision: dict[str, Any],
+        agents: list[str],
+        *,
+        reply: str = "",
+        error: DispatcherUnavailable | None = None,
+    ) -> None:
+        fallback, notice = self._fallback, None
+        if error is not None or state is not CycleState.STEWARD:
+            fallback, notice = step(self._fallback, error)
+
+        async def work(tx: Tx) -> None:
+            now = self._clock()
+            if await ledger.decide(tx, message, state, decision, agents=agents, now=now) is None:
+                return  # a person has routed it meanwhile
+            if reply:
+                await ledger.say(
+                    tx, reply, now=now, about=message.id, speaker=DISPATCHER, meta={"decision": decision}
+                )
+            if notice:
+                await ledger.say(tx, notice, now=now, about=message.id, meta={"notice": "dispatcher"})
+
+        await self._store.write(work)
+        self._set_fallback(fallback)
+
+    def _set_fallback(self, fallback: Fallback) -> None:
+        before, self._fallback = self._fallback, fallback
+        if before.out != fallback.out:
+            self._live.publish("dispatcher", self.state_json())
+
+    async def _probe(self) -> None:
+        """Look whether the dispatcher is there: at the start, and while the room has fallen back."""
+        while True:
+            if self.dispatcher.enabled and (self._fallback.out or not self._known):
+                trouble = await self.dispatcher.trouble()
+                if not self._known and trouble is None:
+                    self._known = True
+                    self._live.publish("dispatcher", self.state_json())
+                fallback, notice = step(self._fallback, trouble, probe=True)
+                if notice:
+                    text = notice
+                    await self._store.write(
+                        lambda tx, text=text: ledger.say(  # type: ignore[misc]
+                            tx, text, now=self._clock(), meta={"notice": "dispatcher"}
+                        )
+                    )
+                self._set_fallback(fallback)
+            await asyncio.sleep(PROBE_EVERY_S)
+
+
+async def overrule(
+    tx: Tx, message: Message, agents: list[str], *, by: str, now: float, parents: list[str]
+) -> list[str]:
+    """A person says who answers. Jobs that wait for others are skipped; running turns go on.
+
+    Returns the agents that got a new job.
+    """
+    decision = {"action": "route", "agents": agents, "reason": f"{by} chose", "by": by}
+    taken = await tx.one(
+        Q.decide_cycle, message_id=message.id, state="routed", decision=dumps(decision)
+    )
+    if taken is None:
+        await tx.execute(
+            Q.put_cycle,
+            message_id=message.id,
+            number=message.number,
+            state="routed",
+            opened_at=now,
+            due_at=now,
+            decision=dumps(decision),
+        )
+    await ledger.add_meta(tx, message.id, {"decision": decision})
+    for row in await tx.all(Q.jobs_of_message, message_id=message.id):
+        job = Job.of_row(row)
+        if job.agent in agents and job.state in ("skipped", "dead"):
+            await ledger.change_job(tx, job, JobState.PENDING, now=now, attempts=0, parents=parents)
+        elif job.agent not in agents and job.state in ("pending", "failed"):
+            await ledger.change_job(
+                tx,
+                job,
+                JobState.SKIPPED,
+                now=now,
+                reason=f"{by} routed it elsewhere",
+                error_class="overruled",
+                parents=parents,
+            )
+    cycles = [{"message_id": message.id, "state": "routed", **decision}]
+    jobs = await ledger.queue_jobs(
+        tx, message.id, agents, parents=parents, now=now, extra={"cycles": cycles}, type=ledger.DECIDED
+    )
+    return [job.agent for job in jobs]
+

@@ -1,0 +1,161 @@
+"""The steward's desk: commands and what is asked of RELAY, answered by the room itself, without a model.
+
+Invariant: a job of the steward is carried out, answered and ended in one transaction; killed at any instant, it
+is either done and answered or still waiting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from relay.log import events
+from relay.log.events import NewEvent
+from relay.log.store import Store, Tx
+from relay.model import STEWARD, Board, Message, Refusal
+from relay.room import commands, ledger, roster, steward
+from relay.room.acts import Act, Acts
+from relay.room.drain import Drain
+from relay.room.ledger import Q
+from relay.room.roster import Roster
+from relay.room.values import Job
+
+log = structlog.get_logger(__name__)
+POLL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the steward can say of the room that is not in the database."""
+
+    people: Sequence[str]
+    dispatcher: Mapping[str, Any]
+    address: str
+    config: str
+
+
+class Desk:
+    """Answers the steward's jobs, one after the other."""
+
+    def __init__(
+        self,
+        store: Store,
+        acts: Acts,
+        board: Board,
+        drain: Drain,
+        roster: Callable[[], Roster],
+        surroundings: Callable[[], Surroundings],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._acts = acts
+        self._board = board
+        self._drain = drain
+        self._roster = roster
+        self._surroundings = surroundings
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Answer for ever."""
+        wakeup = self._store.wakeup()
+        try:
+            while True:
+                waiting = await self._store.read(lambda tx: tx.all(Q.open_jobs_of_agent, agent=STEWARD))
+                for row in waiting:
+                    await self._answer(Job.of_row(row))
+                if not waiting:
+                    await wakeup.wait(POLL_S)
+        finally:
+            wakeup.close()
+
+    async def _answer(self, job: Job) -> None:
+        async def work(tx: Tx) -> tuple[str, ...]:
+            row = await tx.one(Q.job, id=job.id)
+            message = await ledger.message(tx, job.message_id)
+            if row is None or row["state"] not in ("pending", "failed") or message is None:
+                return ()
+            text, cancel, meta = await self._carry_out(tx, message)
+            await self._end(tx, job, message, text, meta)
+            return cancel
+
+        try:
+            cancel = await self._store.write(work)
+        except Refusal as refusal:
+            # What the act had begun is rolled back; the refusal is the answer.
+            text = str(refusal)
+            await self._store.write(lambda tx: self._refuse(tx, job, text))
+            return
+        except self._store.transient:
+            raise
+        except Exception as error:
+            log.exception("steward failed", job=job.id, message=job.message_id)
+            text = f"That went wrong inside the room ({type(error).__name__}); `relay log` has the details."
+            await self._store.write(lambda tx: self._refuse(tx, job, text))
+            return
+        for agent in cancel:
+            self._drain.cancel(agent, "a person")
+
+    async def _refuse(self, tx: Tx, job: Job, text: str) -> None:
+        message = await ledger.message(tx, job.message_id)
+        if message is not None:
+            await self._end(tx, job, message, text, {"error": True})
+
+    async def _carry_out(self, tx: Tx, message: Message) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        now = self._clock()
+        view = await self.view(tx, message.speaker)
+        command = commands.parse(message.body, self._roster().names)
+        if isinstance(command, commands.Problem):
+            return command.text, (), {"error": True}
+        if command is None:
+            return steward.answer(message.body, view), (), {}
+        event = await tx.one(Q.event_of_message, id=message.id)
+        act = Act(
+            by=message.speaker,
+            message=message,
+            event_id=event["event_id"] if event else "",
+            verified="unverified" not in message.meta,
+            now=now,
+        )
+        done = await self._acts.obey(tx, command, act, view)
+        return done.text, done.cancel, {"command": message.body.split(maxsplit=1)[0]}
+
+    async def view(self, tx: Tx, asker: str) -> Any:
+        """The room as the steward sees it now."""
+        around = self._surroundings()
+        return await roster.steward_view(
+            tx,
+            self._roster(),
+            self._drain.running,
+            now=self._clock(),
+            asker=asker,
+            people=around.people,
+            tasks=[task.as_json() for task in await self._board.list(tx)],
+            dispatcher=around.dispatcher,
+            address=around.address,
+            config=around.config,
+        )
+
+    async def _end(self, tx: Tx, job: Job, message: Message, text: str, meta: dict[str, Any]) -> None:
+        now = self._clock()
+        answer_id = ledger.new_id()
+        row = await tx.one(Q.steward_done, id=job.id, now=now, answer_id=answer_id)
+        if row is None:
+            return
+        ended = await events.append(
+            tx,
+            NewEvent(
+                type=ledger.TURN_ENDED,
+                lane=ledger.cycle_lane(message.id),
+                parents=[job.cause_event],
+                outputs={"jobs": [Job.of_row(row).as_json()]},
+            ),
+        )
+        await ledger.say(
+            tx, text, now=now, about=message.id, parents=[ended.id], job=job.id, meta=meta, id=answer_id
+        )
+

@@ -1,0 +1,191 @@
+"""Who is in the room to work, as known while it runs, joined with what the database keeps of each.
+
+Invariant: a `Roster` is replaced whole when the configuration or a probe changes; readers hold one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from relay.log.events import dumps
+from relay.log.store import Tx
+from relay.room import budget, queue
+from relay.room.budget import Budget
+from relay.room.drain import Running
+from relay.room.ledger import Q
+from relay.room.queue import Policy
+from relay.room.room_view import (
+    AgentView,
+    BudgetView,
+    DispatcherView,
+    JobView,
+    RunningView,
+    StewardView,
+    TaskView,
+)
+from relay.room.values import Job, iso
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An agent of the configuration and what its last probe said."""
+
+    name: str
+    kind: str
+    policy: Policy
+    preset: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    enabled: bool = True
+    installed: bool = True
+    detail: str = ""
+    fix: str = ""
+    version: str = ""
+    about: str = ""
+
+    @property
+    def budget(self) -> Budget:
+        return self.policy.budget
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The members by name, in the order of the configuration."""
+
+    members: Mapping[str, Member] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.members)
+
+    async def active(self, tx: Tx) -> list[Member]:
+        """Who can be given work at all: enabled, installed and not paused."""
+        paused = {row["name"] for row in await tx.all(Q.agents) if row["paused"]}
+        return [m for m in self.members.values() if m.enabled and m.installed and m.name not in paused]
+
+
+async def agents_json(
+    tx: Tx, roster: Roster, running: Mapping[str, Running], now: float, only: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """The AGENT shapes of docs/http.md, of all members or of `only` some."""
+    states = {row["name"]: row for row in await tx.all(Q.agents)}
+    waiting = {row["agent"]: row["waiting"] for row in await tx.all(Q.open_counts)}
+    shown = []
+    for member in roster.members.values():
+        if only is not None and member.name not in only:
+            continue
+        breaker = await queue.load_breaker(tx, member.policy)
+        spent = await queue.load_spent(tx, member.name, now) if member.budget.any else budget.Spent()
+        parked = breaker.parked_until
+        turn = running.get(member.name)
+        shown.append(
+            {
+                "name": member.name,
+                "kind": member.kind,
+                "preset": member.preset,
+                "model": member.model,
+                "effort": member.effort,
+                "enabled": member.enabled,
+                "paused": bool(member.name in states and states[member.name]["paused"]),
+                "installed": member.installed,
+                "detail": member.detail,
+                "fix": member.fix,
+                "version": member.version,
+                "breaker": {
+                    "state": str(breaker.state),
+                    "failures": breaker.failures,
+                    "threshold": breaker.threshold,
+                    "retry_at": iso(breaker.retry_at),
+                },
+                "parked_until": iso(parked) if parked and parked > now else None,
+                "running": turn
+                and {
+                    "job": turn.plan.primary.id,
+                    "message_id": turn.plan.asked.id,
+                    "number": turn.plan.asked.number,
+                    "since": iso(turn.plan.started_at),
+                },
+                "queued": waiting.get(member.name, 0),
+                "budget": budget.as_json(member.budget, spent),
+            }
+        )
+    return shown
+
+
+async def steward_view(
+    tx: Tx,
+    roster: Roster,
+    running: Mapping[str, Running],
+    *,
+    now: float,
+    asker: str,
+    people: Sequence[str],
+    tasks: Sequence[Mapping[str, Any]],
+    dispatcher: Mapping[str, Any],
+    address: str,
+    config: str,
+) -> StewardView:
+    """The room at this moment, for the steward's answers."""
+    agents = await agents_json(tx, roster, running, now)
+    rows = [*await tx.all(Q.open_jobs), *await tx.all(Q.last_skips, limit=20)]
+    jobs = [Job.of_row(row) for row in rows]
+    numbers = {job.message_id: 0 for job in jobs}
+    for row in await tx.all(Q.messages_by_ids, ids=dumps(list(numbers))):
+        numbers[row["id"]] = row["number"]
+    return StewardView(
+        asker=asker,
+        agents=tuple(_agent_view(agent, roster, running, now) for agent in agents),
+        people=tuple(people),
+        tasks=tuple(
+            TaskView(t["number"], t["title"], t["status"], t.get("badge") or "", t.get("assignee") or "")
+            for t in tasks
+        ),
+        jobs=tuple(
+            JobView(
+                job.id,
+                numbers[job.message_id],
+                job.agent,
+                str(job.state),
+                job.error or "",
+                max(0.0, now - (job.ended_at or job.started_at or job.created_at)),
+                max(0.0, job.not_before - now),
+            )
+            for job in jobs
+        ),
+        dispatcher=DispatcherView(
+            str(dispatcher.get("state", "unknown")),
+            str(dispatcher.get("model", "")),
+            str(dispatcher.get("detail", "")),
+        ),
+        address=address,
+        config=config,
+    )
+
+
+def _agent_view(
+    agent: Mapping[str, Any], roster: Roster, running: Mapping[str, Running], now: float
+) -> AgentView:
+    member = roster.members[agent["name"]]
+    turn = running.get(member.name)
+    words = {"turns_per_hour": "turns an hour", "tokens": "tokens a day", "usd": "US dollars a day"}
+    return AgentView(
+        name=member.name,
+        kind=member.kind,
+        preset=member.preset or "",
+        model=member.model or "",
+        installed=member.installed,
+        detail=member.detail,
+        fix=member.fix,
+        enabled=member.enabled,
+        paused=agent["paused"],
+        breaker=agent["breaker"]["state"],
+        budgets=tuple(
+            BudgetView(words[key], meter["used"], meter["limit"])
+            for key, meter in agent["budget"].items()
+            if meter
+        ),
+        running=turn and RunningView(turn.plan.asked.number, now - turn.plan.started_at),
+        queued=agent["queued"],
+    )
