@@ -1,0 +1,111 @@
+"""What the steward knows of the room when it answers: plain values, filled in by the caller.
+
+Invariant: no clock in here. Every time is a duration in seconds, seen from the moment of the answer, so
+that a rendering is a pure function of its view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetView:
+    """One spent-against-limit pair; `what` is in people's words: "turns an hour", "tokens", "US dollars"."""
+
+    what: str
+    used: float
+    limit: float
+
+    @property
+    def spent(self) -> bool:
+        return self.used >= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class RunningView:
+    """The turn an agent is at; `message` is the room number of the message that asked, 0 if unknown."""
+
+    message: int
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """`detail` and `fix` as the probe gave them; `breaker` is closed, open or half_open, and `retry_in_s` the
+    time until an open one lets an attempt through; `parked_s` the rest of a rate limit, 0 for none."""
+
+    name: str
+    kind: str = "command"
+    preset: str = ""
+    model: str = ""
+    installed: bool = True
+    detail: str = ""
+    fix: str = ""
+    enabled: bool = True
+    paused: bool = False
+    breaker: str = "closed"
+    retry_in_s: float = 0.0
+    parked_s: float = 0.0
+    budgets: tuple[BudgetView, ...] = ()
+    running: RunningView | None = None
+    queued: int = 0
+
+    @property
+    def active(self) -> bool:
+        """Can it be given work at all? A breaker or a spent budget passes with time, this does not."""
+        return self.enabled and self.installed and not self.paused
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    number: int
+    title: str
+    status: str
+    badge: str = ""
+    assignee: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A row of the queue. `state` is pending, active, done, failed, skipped or dead; `reason` why it is so;
+    `age_s` the time since it came into that state; `retry_in_s` until a pending or failed one is tried."""
+
+    id: int
+    message: int
+    agent: str
+    state: str
+    reason: str = ""
+    age_s: float = 0.0
+    retry_in_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherView:
+    """`state` is ok, fallback, off or unknown."""
+
+    state: str = "unknown"
+    model: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StewardView:
+    """The room at one moment. `asker` is the person who is answered, "" if nobody in particular.
+
+    `jobs` holds what waits and runs, and the latest that were skipped, failed or died, newest first; `config`
+    is the path of the configuration as people should type it.
+    """
+
+    asker: str = ""
+    agents: tuple[AgentView, ...] = ()
+    people: tuple[str, ...] = ()
+    tasks: tuple[TaskView, ...] = ()
+    jobs: tuple[JobView, ...] = ()
+    dispatcher: DispatcherView = DispatcherView()
+    address: str = ""
+    config: str = "config.json"
+
+    @property
+    def active(self) -> tuple[AgentView, ...]:
+        return tuple(agent for agent in self.agents if agent.active)

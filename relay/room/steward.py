@@ -1,0 +1,429 @@
+"""The steward, RELAY: the one who always answers, with what the room knows and no model.
+
+Invariant: an answer says only what the view says, and every trouble in it comes with what to do about it.
+Texts of people and agents enter the markdown escaped and on one line, so none of them can shape it.
+
+Pure. `answer` picks one of the renderings by the words of the question; the commands use the renderings
+directly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from relay.model import STEWARD
+from relay.room.commands import COMMANDS, find
+from relay.room.prose import prose
+from relay.room.room_view import (
+    AgentView,
+    BudgetView,
+    DispatcherView,
+    JobView,
+    RunningView,
+    StewardView,
+    TaskView,
+)
+
+__all__ = [
+    "AgentView",
+    "BudgetView",
+    "DispatcherView",
+    "JobView",
+    "RunningView",
+    "StewardView",
+    "TaskView",
+    "answer",
+    "no_agent_answer",
+    "render_abilities",
+    "render_help",
+    "render_install",
+    "render_queue",
+    "render_skips",
+    "render_tasks",
+    "render_who",
+]
+
+#: For each preset: what it is called, the command that installs it, and how one signs in.
+INSTALL: dict[str, tuple[str, str, str]] = {
+    "claude": ("Claude Code", "npm install -g @anthropic-ai/claude-code", "run `claude` once and sign in"),
+    "codex": ("Codex", "npm install -g @openai/codex", "run `codex login`"),
+    "gemini": ("Gemini CLI", "npm install -g @google/gemini-cli", "run `gemini` once and sign in"),
+}
+_SHOWN = 8
+
+
+def answer(body: str, view: StewardView) -> str:
+    """The steward's answer to `body`, as markdown. With no active agent, every answer says so too."""
+    render = _topic(body)
+    if render is None:
+        return _otherwise(view) if view.active else no_agent_answer(view)
+    text = render(view)
+    if view.active:
+        return text
+    # Some renderings say already what each agent lacks; the others are followed by it.
+    told = render in (render_install, render_abilities) or (
+        view.agents and render in (render_who, render_skips)
+    )
+    return f"{text}\n\n{_without_agents(view) if told else no_agent_answer(view)}"
+
+
+def _topic(body: str) -> Callable[[StewardView], str] | None:
+    words = " ".join(re.sub(r"[^\w\s'-]", " ", prose(body[:4000]).lower().replace("’", "'")).split())
+    words = words.replace("'", "").replace(f"{STEWARD.lower()} ", "")
+    for pattern, render in _TOPICS:
+        if pattern.search(words):
+            return render
+    return None
+
+
+# -- renderings
+
+
+def render_help(command: str | None = None) -> str:
+    """All the commands, or one of them with an example. An unknown one gets the list."""
+    spec = find(command) if command else None
+    if spec is not None:
+        return f"`{spec.usage}`: {spec.help}.\n\nFor example: `{spec.example}`"
+    listed = "\n".join(f"- `{spec.usage}`: {spec.help}" for spec in COMMANDS)
+    return (
+        "Write a message and the right agent answers; `@NAME` asks one directly, `@all` asks everybody.\n\n"
+        f"{listed}\n\nA message that starts with a slash is written with two: `//`."
+    )
+
+
+def render_who(view: StewardView) -> str:
+    """The people who are here, and each agent with what keeps it from working, if anything does."""
+    people = ", ".join(_plain(name) for name in view.people) if view.people else "nobody is connected"
+    lines = [f"**People:** {people}", ""]
+    if not view.agents:
+        lines += ["**Agents:** none is configured. Ask me how to install one."]
+    else:
+        lines += ["**Agents:**"]
+        lines += [f"- **{_plain(agent.name)}** {_condition(agent)}" for agent in view.agents]
+    lines += [f"- **{STEWARD}** always here, for questions about the room"]
+    return "\n".join([*lines, "", _dispatcher(view)])
+
+
+def render_queue(view: StewardView) -> str:
+    """What runs, what waits, and what went wrong lately."""
+    running = [agent for agent in view.agents if agent.running is not None]
+    waiting = [job for job in view.jobs if job.state in ("pending", "failed")]
+    wrong = [job for job in view.jobs if job.state in ("dead", "skipped")]
+    lines: list[str] = []
+    for agent in running:
+        assert agent.running is not None
+        lines.append(
+            f"- **{_plain(agent.name)}** has worked on {_message(agent.running.message)} "
+            f"for {_span(agent.running.for_s)}"
+        )
+    lines += _some([_waiting(job) for job in waiting], "more")
+    counted = sum(agent.queued for agent in view.agents)
+    if not waiting and counted:
+        lines += [
+            f"- {_count(agent.queued, 'message')} for **{_plain(agent.name)}**"
+            for agent in view.agents
+            if agent.queued
+        ]
+    empty = "The queue is empty: nothing runs and nothing waits."
+    head = "\n".join(["**Now:**", *lines]) if lines else empty
+    if not wrong:
+        return head
+    return f"{head}\n\n**Not answered:**\n" + "\n".join(_some([_wrong(job) for job in wrong], "more"))
+
+
+def render_tasks(view: StewardView) -> str:
+    """The board, column by column."""
+    if not view.tasks:
+        return "The board is empty. `/task <title>` puts a task on it."
+    columns = []
+    for status, title in (("in_progress", "In progress"), ("pending", "Pending"), ("done", "Done")):
+        tasks = [task for task in view.tasks if task.status == status]
+        if tasks:
+            listed = "\n".join(_some([_task(task) for task in tasks], "more"))
+            columns.append(f"**{title}** ({len(tasks)})\n{listed}")
+    return "\n\n".join(columns)
+
+
+def render_skips(view: StewardView) -> str:
+    """Why was there no answer?"""
+    wrong = [job for job in view.jobs if job.state in ("skipped", "dead", "failed")]
+    blocked = [agent for agent in view.agents if not agent.active or _hindered(agent)]
+    lines = _some([_wrong(job) for job in wrong], "more")
+    if blocked:
+        if lines:
+            lines += ["", "**What stands in the way now:**"]
+        lines += [f"- **{_plain(agent.name)}** {_condition(agent)}" for agent in blocked]
+    if lines:
+        return "**Why there was no answer:**\n" + "\n".join(lines)
+    if any(agent.running or agent.queued for agent in view.agents):
+        return "Nothing was skipped: it waits for its turn.\n\n" + render_queue(view)
+    return (
+        "I know of no message that was skipped. A message gets an answer when it asks for something: the "
+        "dispatcher answers thanks and greetings itself. `@NAME` reaches an agent past it, and "
+        "`/route #<message> NAME` sends an earlier message on."
+    )
+
+
+def render_install(view: StewardView) -> str:
+    """How each agent that is missing is installed, and how a new one is added."""
+    missing = [agent for agent in view.agents if not agent.installed]
+    there = [_plain(agent.name) for agent in view.agents if agent.installed]
+    lines: list[str] = []
+    if missing:
+        lines += ["**Configured, but not installed:**", *(_how(agent) for agent in missing), ""]
+    if there:
+        lines += [f"Installed: {', '.join(there)}.", ""]
+    known = {agent.preset for agent in view.agents}
+    others = [preset for preset in INSTALL if preset not in known]
+    if others:
+        lines += ["**To add an agent**, install its program and sign in:"]
+        for preset in others:
+            title, command, sign_in = INSTALL[preset]
+            lines.append(f"- {title}: `{command}`, then {sign_in}")
+        preset = others[0]
+        lines += [
+            "- a local model: `ollama pull llama3.2`",
+            "",
+            f'Then add it to `agents` in `{view.config}`: `{{"name": "{preset.upper()}", "kind": "command", '
+            f'"preset": "{preset}"}}`, or for a local model '
+            '`{"name": "LLAMA", "kind": "ollama", "model": "llama3.2"}`. I notice by myself.',
+        ]
+    elif not missing:
+        lines += [f"For one more, add it to `agents` in `{view.config}`; I notice by myself."]
+    return "\n".join(lines).strip()
+
+
+def render_abilities(view: StewardView) -> str:
+    """What the room and its steward are for."""
+    active = ", ".join(f"`@{agent.name}`" for agent in view.active)
+    who = f"Ready to work: {active}." if active else _nobody(view)
+    page = f" The page is at {view.address}." if view.address else ""
+    return (
+        f"I am {STEWARD}, the steward of this room: no model, but I know what goes on here. Ask me who is "
+        "here, what is queued, why there was no answer, or how to install an agent; `/help` lists the "
+        "commands.\n\n"
+        f"People and coding agents share this room. {who}{page}"
+    )
+
+
+def no_agent_answer(view: StewardView) -> str:
+    """For any message while no agent is active: what to do about it, and what works all the same."""
+    return f"{_nobody(view)}\n\n{_without_agents(view)}"
+
+
+# -- the parts of them
+
+
+def _nobody(view: StewardView) -> str:
+    paused = [agent for agent in view.agents if agent.enabled and agent.installed and agent.paused]
+    off = [agent for agent in view.agents if agent.installed and not agent.enabled]
+    missing = [agent for agent in view.agents if agent.enabled and not agent.installed]
+    lines = []
+    if paused:
+        names = ", ".join(_plain(agent.name) for agent in paused)
+        lines.append(f"- {names}: paused. `/resume` lets {'it' if len(paused) == 1 else 'them'} work again")
+    lines += [_how(agent) for agent in missing]
+    if off:
+        names = ", ".join(_plain(agent.name) for agent in off)
+        lines.append(f"- {names}: switched off. Set `enabled` to true in `{view.config}`")
+    if lines:
+        return "**No agent can answer now.**\n" + "\n".join(lines)
+    return f"**No agent can answer: none is configured.**\n\n{render_install(view)}"
+
+
+def _without_agents(view: StewardView) -> str:
+    page = f" (the page: {view.address})" if view.address else ""
+    return (
+        f"Meanwhile the room works: people can talk{page}, every message is kept and can be searched, the "
+        "board takes tasks (`/task <title>`, `/tasks`), and I answer questions about the room. `/help` lists "
+        "the commands."
+    )
+
+
+def _otherwise(view: StewardView) -> str:
+    names = ", ".join(f"`@{agent.name}`" for agent in view.active)
+    return (
+        "I only know about the room itself: who is here, what is queued, why there was no answer, how to "
+        f"install an agent. For work on the code ask {names}, or write without a mention and the right one "
+        "answers. `/help` lists the commands."
+    )
+
+
+def _how(agent: AgentView) -> str:
+    return f"- **{_plain(agent.name)}** {_lacking(agent)}"
+
+
+def _lacking(agent: AgentView) -> str:
+    """What an agent that is not installed lacks, and the command that mends it."""
+    # A local model's program may well be installed; what it lacks is in the detail.
+    what = "is not available" if agent.kind == "ollama" else "is not installed"
+    detail = f" ({_plain(agent.detail).rstrip('.')})" if agent.detail else ""
+    _, command, sign_in = INSTALL.get(agent.preset, ("", "", ""))
+    fix = agent.fix or command
+    if not fix:
+        return f"{what}{detail}: look at its `cmd` in the configuration"
+    then = f", then {sign_in}" if sign_in else ""
+    # A fix is a command or, of some kinds, a sentence.
+    shown = f"run `{fix}`" if "`" not in fix and not fix.endswith(".") else fix.rstrip(".")
+    return f"{what}{detail}: {shown}{then}"
+
+
+def _condition(agent: AgentView) -> str:
+    if not agent.installed:
+        return _lacking(agent)
+    if not agent.enabled:
+        return "is switched off in the configuration"
+    if agent.paused:
+        return f"is paused: `/resume @{agent.name}`"
+    hindered = _hindered(agent)
+    if hindered:
+        return hindered
+    waits = f"; {_count(agent.queued, 'message')} waiting" if agent.queued else ""
+    if agent.running is not None:
+        so_far = _span(agent.running.for_s)
+        return f"has worked on {_message(agent.running.message)} for {so_far}{waits}"
+    return f"is ready{waits}"
+
+
+def _hindered(agent: AgentView) -> str:
+    """What keeps an active agent from its next turn, or ""."""
+    if agent.breaker == "open":
+        return (
+            "failed several times in a row and is left alone; "
+            f"one attempt is made in {_span(agent.retry_in_s)} (`/retry #<message>` for what it missed)"
+        )
+    if agent.breaker == "half_open":
+        return "failed several times in a row; its next turn is a trial"
+    if agent.parked_s > 0:
+        return f"has reached its rate limit and goes on in {_span(agent.parked_s)}"
+    spent = [budget for budget in agent.budgets if budget.spent]
+    if spent:
+        said = ", ".join(f"{_plain(b.what)} ({_amount(b.used)} of {_amount(b.limit)})" for b in spent)
+        return f"has spent its budget: {said}. Raise `budget` in the configuration to go on"
+    return ""
+
+
+def _dispatcher(view: StewardView) -> str:
+    model = f" (`{_code(view.dispatcher.model)}`)" if view.dispatcher.model else ""
+    detail = f": {_plain(view.dispatcher.detail)}" if view.dispatcher.detail else "."
+    match view.dispatcher.state:
+        case "ok":
+            return f"The dispatcher{model} decides who answers a message without a mention."
+        case "fallback":
+            return f"The dispatcher{model} cannot decide, so all active agents are asked{detail}"
+        case "off":
+            return "The dispatcher is switched off: all active agents get a message without a mention."
+        case _:
+            return f"The dispatcher{model} has not decided anything yet."
+
+
+def _waiting(job: JobView) -> str:
+    when = f", tried again in {_span(job.retry_in_s)}" if job.retry_in_s > 0 else ""
+    why = f" ({_plain(job.reason).rstrip('.')})" if job.reason else ""
+    so_far = _span(job.age_s)
+    return f"- {_message(job.message)} has waited {so_far} for **{_plain(job.agent)}**{when}{why}"
+
+
+def _wrong(job: JobView) -> str:
+    said = {"dead": "gave up on", "skipped": "was skipped for"}.get(job.state, "failed at")
+    why = f": {_plain(job.reason).rstrip('.')}" if job.reason else ""
+    again = f" in {_span(job.retry_in_s)}" if job.retry_in_s > 0 else ""
+    retry = f"it is tried again{again}" if job.state == "failed" else f"`/retry job {job.id}`"
+    return f"- **{_plain(job.agent)}** {said} {_message(job.message)}, {_span(job.age_s)} ago{why} ({retry})"
+
+
+def _task(task: TaskView) -> str:
+    extra = [f"**{_plain(task.badge)}**"] if task.badge else []
+    extra += [_plain(task.assignee)] if task.assignee else []
+    return f"- #{task.number} {_plain(task.title)}" + (f" ({', '.join(extra)})" if extra else "")
+
+
+def _some(lines: list[str], rest: str) -> list[str]:
+    if len(lines) <= _SHOWN:
+        return lines
+    return [*lines[:_SHOWN], f"- and {len(lines) - _SHOWN} {rest}"]
+
+
+def _message(number: int) -> str:
+    return f"#{number}" if number else "a message"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def _span(seconds: float) -> str:
+    """A duration in the two largest units, as people say it."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    hours, minutes = whole // 3600, whole % 3600 // 60
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} days"
+
+
+def _plain(text: str) -> str:
+    """Text of others as markdown that shows it: one line, and nothing in it is markup."""
+    line = " ".join(text.split())
+    line = line if len(line) <= 240 else line[:239] + "…"
+    escaped = re.sub(r"([\\`*\[\]<>~|])", r"\\\1", line)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", escaped)
+
+
+def _code(text: str) -> str:
+    return " ".join(text.replace("`", "'").split())
+
+
+# What a question is about: the first of these whose words occur in it, lower case and without punctuation.
+_TOPICS: tuple[tuple[re.Pattern[str], Callable[[StewardView], str]], ...] = (
+    (
+        re.compile(
+            r"\bskipp|\bignored\b|\bwhy\b.*\b(quiet|silent|nothing|slow)\b"
+            r"|\b(no|not|never|without|didnt|doesnt|dont|isnt|wasnt|nobody|no one|noone)\b.{0,30}"
+            r"\b(answer|repl|respon|react)"
+        ),
+        render_skips,
+    ),
+    (
+        re.compile(
+            r"\binstall|\bset ?up\b|\bsign(ing)? in\b|\bnot found\b"
+            r"|\b(add|connect|configure|get|enable)\b.{0,20}\b(agents?|claude|codex|gemini|model)\b"
+        ),
+        render_install,
+    ),
+    (
+        re.compile(
+            r"\bwhat (can|do|could|are) (you|this)\b|\bwhat is (this|relay)\b|\bwhats this\b|\bwho are you\b"
+            r"|\babilit|\bcapab|\bintroduce\b"
+        ),
+        render_abilities,
+    ),
+    (re.compile(r"\btasks?\b|\bboard\b|\bto-?dos?\b"), render_tasks),
+    (
+        re.compile(
+            r"\bqueue|\bwaiting\b|\bstatus\b|\brunning\b|\bbusy\b|\bpending\b|\bprogress\b|\bworking on\b"
+            r"|\bgoing on\b|\bwhats (up|happening)\b|\bwhat is happening\b"
+        ),
+        render_queue,
+    ),
+    (
+        re.compile(
+            r"^who$|\banyone (here|there)\b|\bwhich agents\b|\blist\b.*\bagents\b"
+            r"|\bagents\b.*\b(there|have|available)\b"
+            r"|\bwho(s| is| are| else)?\b.*\b(here|there|in|online|around|connected|room|agents?|people)\b"
+        ),
+        render_who,
+    ),
+    (
+        re.compile(r"\bhelp\b|\bcommands?\b|\bhow (do|can|to|does)\b|\bmanual\b|\busage\b"),
+        lambda _view: render_help(),
+    ),
+)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.room.commands import COMMANDS
+from relay.room.steward import (
+    AgentView,
+    BudgetView,
+    DispatcherView,
+    JobView,
+    RunningView,
+    StewardView,
+    TaskView,
+    answer,
+    no_agent_answer,
+    render_help,
+    render_queue,
+    render_skips,
+    render_tasks,
+    render_who,
+)
+
+CLAUDE = AgentView("CLAUDE", preset="claude")
+NO_CODEX = AgentView(
+    "CODEX",
+    preset="codex",
+    installed=False,
+    detail="`codex` is not on PATH",
+    fix="npm install -g @openai/codex",
+)
+ROOM = StewardView(
+    agents=(CLAUDE, NO_CODEX),
+    people=("ann", "bob"),
+    tasks=(
+        TaskView(1, "Fix the login", "pending"),
+        TaskView(2, "Write docs", "in_progress", "blocked", "CLAUDE"),
+    ),
+    jobs=(
+        JobView(7, 11, "CODEX", "skipped", "it is not installed.", 70),
+        JobView(8, 13, "CLAUDE", "pending", "", 20),
+    ),
+    dispatcher=DispatcherView("ok", "llama3.2"),
+    address="http://127.0.0.1:4173",
+)
+EMPTY = StewardView(address="http://127.0.0.1:4173")
+
+WHO, QUEUE, SKIPS, INSTALL, ABLE, TASKS, HELP, ELSE = (
+    "**People:**",
+    "**Now:**",
+    "**Why there was no answer:**",
+    "not installed:**",
+    "I am RELAY",
+    "**In progress**",
+    "`/task <title>`: put",
+    "I only know about the room",
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "topic"),
+    [
+        ("who is here?", WHO),
+        ("Who's online", WHO),
+        ("@RELAY who is in the room", WHO),
+        ("which agents are there?", WHO),
+        ("is anyone here?", WHO),
+        ("what is queued?", QUEUE),
+        ("status", QUEUE),
+        ("What's going on?", QUEUE),
+        ("what is claude working on", QUEUE),
+        ("why was I skipped?", SKIPS),
+        ("why did nobody answer me?", SKIPS),
+        ("claude didn't reply", SKIPS),
+        ("why doesn't codex respond", SKIPS),
+        ("why was my message ignored", SKIPS),
+        ("how do I install an agent?", INSTALL),
+        ("how can I add codex", INSTALL),
+        ("setup", INSTALL),
+        ("connect Claude Code please", INSTALL),
+        ("what can you do?", ABLE),
+        ("who are you", ABLE),
+        ("what is relay?", ABLE),
+        ("show me the tasks", TASKS),
+        ("what is on the board", TASKS),
+        ("help", HELP),
+        ("how do I move a card?", HELP),
+        ("which commands are there", HELP),
+        ("fix the parser", ELSE),
+        ("", ELSE),
+        ("`help`", ELSE),
+    ],
+)
+def test_what_a_question_is_about(body: str, topic: str) -> None:
+    assert topic in answer(body, ROOM)
+
+
+@given(st.text(max_size=200))
+def test_there_is_always_an_answer(body: str) -> None:
+    assert answer(body, ROOM).strip()
+    assert "No agent can answer" in answer(body, EMPTY) or "`/task <title>`" in answer(body, EMPTY)
+
+
+@pytest.mark.parametrize(
+    "body", ["fix it", "who is here", "what is queued", "why no answer", "help", "tasks", "what can you do"]
+)
+def test_with_no_active_agent_every_answer_says_what_to_install_and_what_works(body: str) -> None:
+    lacking = replace(ROOM, agents=(NO_CODEX,))
+    text = answer(body, lacking)
+    assert "npm install -g @openai/codex" in text
+    assert "run `codex login`" in text
+    assert "Meanwhile the room works" in text
+    assert "http://127.0.0.1:4173" in text
+
+
+def test_with_no_agent_configured_every_kind_is_offered() -> None:
+    text = no_agent_answer(EMPTY)
+    for command in (
+        "npm install -g @anthropic-ai/claude-code",
+        "npm install -g @openai/codex",
+        "npm install -g @google/gemini-cli",
+        "ollama pull llama3.2",
+        '"preset": "claude"',
+        "config.json",
+    ):
+        assert command in text
+
+
+def test_paused_and_switched_off_agents_need_no_installing() -> None:
+    view = StewardView(agents=(replace(CLAUDE, paused=True), AgentView("AIDER", enabled=False)))
+    text = answer("hello", view)
+    assert "`/resume`" in text
+    assert "`enabled` to true" in text
+    assert "npm" not in text
+
+
+@pytest.mark.parametrize(
+    ("agent", "says"),
+    [
+        (CLAUDE, "**CLAUDE** is ready"),
+        (replace(CLAUDE, queued=1), "is ready; 1 message waiting"),
+        (
+            replace(CLAUDE, running=RunningView(12, 130), queued=2),
+            "has worked on #12 for 2 min; 2 messages waiting",
+        ),
+        (
+            NO_CODEX,
+            "is not installed (\\`codex\\` is not on PATH): run `npm install -g @openai/codex`, then run",
+        ),
+        (AgentView("AIDER", installed=False), "is not installed: look at its `cmd`"),
+        (
+            AgentView("L", kind="ollama", installed=False, fix="ollama serve"),
+            "is not available: run `ollama serve`",
+        ),
+        (AgentView("L", installed=False, fix="Look at the port."), "is not installed: Look at the port"),
+        (replace(CLAUDE, paused=True), "is paused: `/resume @CLAUDE`"),
+        (replace(CLAUDE, enabled=False), "is switched off"),
+        (replace(CLAUDE, breaker="open", retry_in_s=200), "left alone; one attempt is made in 3 min"),
+        (replace(CLAUDE, breaker="half_open"), "next turn is a trial"),
+        (replace(CLAUDE, parked_s=4000), "rate limit and goes on in 1 h 6 min"),
+        (
+            replace(CLAUDE, budgets=(BudgetView("US dollars", 5.2, 5),)),
+            "spent its budget: US dollars (5.20 of 5)",
+        ),
+        (replace(CLAUDE, budgets=(BudgetView("tokens", 4, 5),)), "is ready"),
+    ],
+)
+def test_how_an_agent_is(agent: AgentView, says: str) -> None:
+    assert says in render_who(StewardView(agents=(agent,)))
+
+
+@pytest.mark.parametrize(
+    ("dispatcher", "says"),
+    [
+        (DispatcherView("ok", "m"), "The dispatcher (`m`) decides"),
+        (DispatcherView("fallback", "m", "Ollama is gone."), "all active agents are asked: Ollama is gone."),
+        (DispatcherView("off"), "switched off"),
+        (DispatcherView(), "has not decided anything yet"),
+    ],
+)
+def test_how_the_dispatcher_is(dispatcher: DispatcherView, says: str) -> None:
+    assert says in render_who(StewardView(dispatcher=dispatcher))
+
+
+def test_the_queue() -> None:
+    assert render_queue(EMPTY) == "The queue is empty: nothing runs and nothing waits."
+    view = replace(
+        ROOM,
+        agents=(replace(CLAUDE, running=RunningView(12, 5)),),
+        jobs=(
+            JobView(1, 13, "CLAUDE", "pending", "", 20),
+            JobView(2, 14, "CLAUDE", "failed", "rate limit.", 30, 90),
+            JobView(3, 9, "CODEX", "dead", "it crashed", 7300),
+            JobView(4, 8, "CODEX", "done"),
+        ),
+    )
+    assert render_queue(view) == (
+        "**Now:**\n"
+        "- **CLAUDE** has worked on #12 for 5 s\n"
+        "- #13 has waited 20 s for **CLAUDE**\n"
+        "- #14 has waited 30 s for **CLAUDE**, tried again in 1 min (rate limit)\n"
+        "\n"
+        "**Not answered:**\n"
+        "- **CODEX** gave up on #9, 2 h 1 min ago: it crashed (`/retry job 3`)"
+    )
+
+
+def test_a_long_queue_is_counted_not_listed() -> None:
+    jobs = tuple(JobView(n, n, "CLAUDE", "pending") for n in range(1, 101))
+    text = render_queue(replace(EMPTY, jobs=jobs))
+    assert text.count("\n") == 9
+    assert text.endswith("- and 92 more")
+
+
+def test_why_there_was_no_answer() -> None:
+    text = render_skips(ROOM)
+    assert "**CODEX** was skipped for #11, 1 min ago: it is not installed (`/retry job 7`)" in text
+    assert "stands in the way now" in text
+    assert "it waits for its turn" in render_skips(StewardView(agents=(replace(CLAUDE, queued=1),)))
+    assert "no message that was skipped" in render_skips(StewardView(agents=(CLAUDE,)))
+
+
+def test_the_board() -> None:
+    assert render_tasks(EMPTY) == "The board is empty. `/task <title>` puts a task on it."
+    assert render_tasks(ROOM) == (
+        "**In progress** (1)\n- #2 Write docs (**blocked**, CLAUDE)\n\n**Pending** (1)\n- #1 Fix the login"
+    )
+
+
+def test_help_lists_every_command_and_explains_one() -> None:
+    text = render_help()
+    assert all(f"`{spec.usage}`" in text for spec in COMMANDS)
+    assert render_help("/move").endswith("For example: `/move #3 in_progress`")
+    assert render_help("nothing") == text
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("a\n\n# big\n- list", "#1 a # big - list"),
+        ("[x](http://evil) <b> `c` *d* | e", r"#1 \[x\](http://evil) \<b\> \`c\` \*d\* \| e"),
+        ("in_progress and _this_", r"#1 in_progress and \_this\_"),
+    ],
+)
+def test_what_people_write_cannot_shape_the_answer(title: str, shown: str) -> None:
+    assert render_tasks(StewardView(tasks=(TaskView(1, title, "pending"),))).splitlines() == [
+        "**Pending** (1)",
+        f"- {shown}",
+    ]
