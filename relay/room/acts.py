@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Tx
-from relay.model import Board, Message, Refusal
+from relay.model import STEWARD, Board, Message, Refusal
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
 from relay.room.ledger import Q
-from relay.room.roster import Roster
 from relay.room.room_view import StewardView
+from relay.room.roster import Roster
 from relay.room.values import Job, JobState, message_of_row
 
 
@@ -102,9 +102,7 @@ class Acts:
         if message.kind != "human" or "claims" in message.meta:
             raise Refusal(f"#{message.number} is not a person's message.", "Route one that a person wrote.")
         self._known(agents)
-        asked = await cycle.overrule(
-            tx, message, agents, by=act.by, now=act.now, parents=[act.event_id]
-        )
+        asked = await cycle.overrule(tx, message, agents, by=act.by, now=act.now, parents=[act.event_id])
         named = ", ".join(agents)
         if not asked:
             return Done(f"#{message.number} is with {named} already.")
@@ -132,8 +130,13 @@ class Acts:
                 running.append(name)
             for row in await tx.all(Q.open_jobs_of_agent, agent=name):
                 await ledger.change_job(
-                    tx, Job.of_row(row), JobState.SKIPPED, now=act.now, reason=f"cancelled by {act.by}",
-                    error_class="cancelled", parents=[act.event_id],
+                    tx,
+                    Job.of_row(row),
+                    JobState.SKIPPED,
+                    now=act.now,
+                    reason=f"cancelled by {act.by}",
+                    error_class="cancelled",
+                    parents=[act.event_id],
                 )
                 waiting.append(name)
         if not running and not waiting:
@@ -217,7 +220,7 @@ async def _jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
             jobs = [Job.of_row(job) for job in await tx.all(Q.jobs_of_message, message_id=row["id"])]
             if not jobs and row["in_reply_to"]:
                 jobs = [Job.of_row(j) for j in await tx.all(Q.jobs_of_message, message_id=row["in_reply_to"])]
-            jobs = [job for job in jobs if job.agent != ledger.STEWARD]
+            jobs = [job for job in jobs if job.agent != STEWARD]
             if jobs or of == "message":
                 return jobs
     row = await tx.one(Q.job, id=number)

@@ -215,9 +215,7 @@ async def overrule(
     Returns the agents that got a new job.
     """
     decision = {"action": "route", "agents": agents, "reason": f"{by} chose", "by": by}
-    taken = await tx.one(
-        Q.decide_cycle, message_id=message.id, state="routed", decision=dumps(decision)
-    )
+    taken = await tx.one(Q.decide_cycle, message_id=message.id, state="routed", decision=dumps(decision))
     if taken is None:
         await tx.execute(
             Q.put_cycle,
@@ -248,4 +246,3 @@ async def overrule(
         tx, message.id, agents, parents=parents, now=now, extra={"cycles": cycles}, type=ledger.DECIDED
     )
     return [job.agent for job in jobs]
-

@@ -74,11 +74,15 @@ class Desk:
             wakeup.close()
 
     async def _answer(self, job: Job) -> None:
+        asked_by = ""
+
         async def work(tx: Tx) -> tuple[str, ...]:
+            nonlocal asked_by
             row = await tx.one(Q.job, id=job.id)
             message = await ledger.message(tx, job.message_id)
             if row is None or row["state"] not in ("pending", "failed") or message is None:
                 return ()
+            asked_by = message.speaker
             text, cancel, meta = await self._carry_out(tx, message)
             await self._end(tx, job, message, text, meta)
             return cancel
@@ -98,7 +102,7 @@ class Desk:
             await self._store.write(lambda tx: self._refuse(tx, job, text))
             return
         for agent in cancel:
-            self._drain.cancel(agent, "a person")
+            self._drain.cancel(agent, asked_by)
 
     async def _refuse(self, tx: Tx, job: Job, text: str) -> None:
         message = await ledger.message(tx, job.message_id)
@@ -158,4 +162,3 @@ class Desk:
         await ledger.say(
             tx, text, now=now, about=message.id, parents=[ended.id], job=job.id, meta=meta, id=answer_id
         )
-

@@ -186,6 +186,6 @@ def _agent_view(
             for key, meter in agent["budget"].items()
             if meter
         ),
-        running=turn and RunningView(turn.plan.asked.number, now - turn.plan.started_at),
+        running=None if turn is None else RunningView(turn.plan.asked.number, now - turn.plan.started_at),
         queued=agent["queued"],
     )

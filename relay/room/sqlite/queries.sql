@@ -222,3 +222,7 @@ SELECT * FROM dispatch_queue WHERE state IN ('pending', 'failed', 'active') ORDE
 UPDATE dispatch_queue SET state = 'done', attempts = attempts + 1, started_at = :now, ended_at = :now,
   answer_id = :answer_id, error = NULL
 WHERE id = :id AND state IN ('pending', 'failed') RETURNING *
+
+-- name: steward_answer
+SELECT m.body, m.meta FROM dispatch_queue q JOIN messages m ON m.id = q.answer_id
+WHERE q.message_id = :message_id AND q.agent = 'RELAY'

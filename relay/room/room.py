@@ -1,0 +1,454 @@
+"""The room as the doors see it: post, read, follow, and act.
+
+Invariants: a door never touches a table; a person's act in the page is a message in the room, like the command
+would be, so everybody sees who did what; every refusal says what would make it succeed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from relay.log import events
+from relay.log.events import Event, Lane, dumps
+from relay.log.follow import tail
+from relay.log.store import Store, StoreBusy, Tx
+from relay.model import RESERVED_NAMES, Board, Kind, Message, Refusal
+from relay.room import commands, ledger, roster
+from relay.room.cycle import Router
+from relay.room.desk import Desk
+from relay.room.drain import Drain
+from relay.room.ledger import NewMessage, Q, Rules
+from relay.room.live import Live, LiveFeed
+from relay.room.mentions import clean_name, is_reserved
+from relay.room.roster import Roster
+from relay.room.transcript import Transcript
+from relay.room.values import Frame, Job, JobState, Page, Posted, message_of_row
+
+#: What the log holds that a connected client is told.
+SHOWN = (
+    ledger.POSTED,
+    ledger.QUEUED,
+    ledger.CHANGED,
+    ledger.DECIDED,
+    ledger.TURN_STARTED,
+    ledger.TURN_ENDED,
+    "task.created",
+    "task.changed",
+)
+#: Longest client_id, in characters.
+MAX_CLIENT_ID = 128
+_STATUSES = ("pending", "in_progress", "done")
+
+
+class RoomError(Exception):
+    """A request that the room cannot do. `code`: bad_request, not_found, reserved, refused, too_large, busy."""
+
+    def __init__(self, code: str, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the state says of the room itself. `set_agent` writes an agent's settings; raises RoomError."""
+
+    name: str
+    version: str
+    started_at: str
+    repo: Path
+    config: Path
+    engine: str
+    database: str
+    max_entry_bytes: int
+
+
+class Room:
+    """Everything a door may do. Built by the composition root from parts that run elsewhere."""
+
+    def __init__(
+        self,
+        store: Store,
+        about: About,
+        *,
+        live: Live,
+        board: Board,
+        drain: Drain,
+        router: Router,
+        desk: Desk,
+        transcript: Transcript,
+        roster: Callable[[], Roster],
+        rules: Callable[[], Rules],
+        set_agent: Callable[[str, Mapping[str, Any]], Any],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self.about = about
+        self._live = live
+        self._board = board
+        self._drain = drain
+        self._router = router
+        self._desk = desk
+        self._transcript = transcript
+        self._roster = roster
+        self._rules = rules
+        self._set_agent = set_agent
+        self._clock = clock
+        self.catching_up = True
+
+    # -- people write
+
+    async def post(
+        self,
+        body: str,
+        *,
+        name: str,
+        in_reply_to: str | None = None,
+        client_id: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Posted:
+        """A person's message; on disk, with all that it opens, when this returns."""
+        speaker = self.person(name)
+        if not body.strip():
+            raise RoomError("bad_request", "The message is empty.", "Write something.")
+        size = len(body.encode("utf-8", "replace"))
+        if size > self.about.max_entry_bytes:
+            raise RoomError(
+                "too_large",
+                f"The message has {size:,} bytes; the largest is {self.about.max_entry_bytes:,}.",
+                "Put it into a file and name its path.",
+            )
+        if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
+            raise RoomError("bad_request", f"client_id has 1 to {MAX_CLIENT_ID} characters.")
+        body = body.encode("utf-8", "replace").decode("utf-8")
+        new = NewMessage(
+            speaker,
+            Kind.HUMAN,
+            body,
+            self._clock(),
+            in_reply_to=in_reply_to,
+            client_id=client_id,
+            meta=meta or {},
+        )
+
+        async def work(tx: Tx) -> Message:
+            if client_id is not None:
+                known = await tx.one(Q.message_by_client, client_id=client_id)
+                if known is not None:
+                    return message_of_row(known)
+            row = None
+            if in_reply_to is not None:
+                row = await tx.one(Q.event_of_message, id=in_reply_to)
+                if row is None:
+                    raise RoomError("not_found", f"There is no message {in_reply_to} to reply to.")
+            admitted = await ledger.admit(
+                tx, _caused_by(new, row["event_id"] if row else None), self._rules()
+            )
+            await events.put_setting(tx, "hops", "0")
+            return admitted
+
+        message = await self._write(work, durable=True)
+        return Posted(message.id, message.cursor, message.number)
+
+    def person(self, name: str) -> str:
+        """The name a person may post under. Raises RoomError: unusable or reserved."""
+        try:
+            clean = clean_name(name)
+        except ValueError as error:
+            raise RoomError("bad_request", str(error)) from None
+        if is_reserved(clean, [*self._roster().names, *RESERVED_NAMES]):
+            raise RoomError(
+                "reserved",
+                f"{clean} is the name of an agent or of the room; nobody posts under it.",
+                "Choose a name of your own.",
+            )
+        return clean
+
+    async def _write(self, work: Any, *, durable: bool = False) -> Any:
+        try:
+            return await self._store.write(work, durable=durable)
+        except (StoreBusy, self._store.transient) as error:
+            raise RoomError(
+                "busy", f"The database cannot take it now: {error}", "Nothing was posted; send it again."
+            ) from error
+
+    # -- reading
+
+    async def last_cursor(self) -> int:
+        return await self._store.read(events.last_pos)
+
+    async def transcript(
+        self, *, after: int | None = None, before: int | None = None, limit: int = 100
+    ) -> Page:
+        """A page, oldest first: behind `after`, or before `before`, or the newest."""
+
+        async def work(tx: Tx) -> Page:
+            if after is not None:
+                rows = list(await tx.all(Q.messages_after, after=after, limit=limit + 1))
+                more, rows = len(rows) > limit, rows[:limit]
+                upto = rows[-1]["pos"] if rows else after
+                return Page([message_of_row(row) for row in rows], upto if more else max(upto, after), more)
+            last = await events.last_pos(tx)
+            rows = list(
+                await tx.all(
+                    Q.messages_before, before=last + 1 if before is None else before, limit=limit + 1
+                )
+            )
+            more, rows = len(rows) > limit, rows[:limit][::-1]
+            return Page([message_of_row(row) for row in rows], last if before is None else before, more)
+
+        return await self._store.read(work)
+
+    async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
+        """Entries with all the words of `text`, newest first, each with a snippet around the hits."""
+        words = [word.replace('"', '""') for word in text.split()][:16]
+        if not words:
+            return []
+        match = " ".join(f'"{word}"*' for word in words)
+        rows = await self._store.read(lambda tx: tx.all(Q.search, match=match, limit=limit))
+        return [(message_of_row(row), row["snippet"]) for row in rows]
+
+    async def jobs(self, *, state: str | None = None, limit: int = 200) -> list[Job]:
+        if state is not None and state not in list(JobState):
+            allowed = ", ".join(JobState)
+            raise RoomError("bad_request", f"There is no state {state!r}.", f"One of: {allowed}.")
+
+        async def work(tx: Tx) -> list[Job]:
+            if state is None:
+                rows = await tx.all(Q.jobs, limit=limit)
+            else:
+                rows = await tx.all(Q.jobs_in_state, state=state, limit=limit)
+            return [Job.of_row(row) for row in rows]
+
+        return await self._store.read(work)
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        async def work(tx: Tx) -> list[dict[str, Any]]:
+            return [task.as_json() for task in await self._board.list(tx)]
+
+        return await self._store.read(work)
+
+    async def agents(self, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        now = self._clock()
+        return await self._store.read(
+            lambda tx: roster.agents_json(tx, self._roster(), self._drain.running, now, only)
+        )
+
+    async def state(self) -> dict[str, Any]:
+        """The whole of GET /api/state."""
+        about = self.about
+        standing = self._transcript.standing
+        return {
+            "room": {
+                "name": about.name,
+                "version": about.version,
+                "started_at": about.started_at,
+                "cursor": str(await self.last_cursor()),
+                "repo": str(about.repo),
+            },
+            "agents": await self.agents(),
+            "tasks": await self.tasks(),
+            "people": self._live.people,
+            "dispatcher": self._router.state_json(),
+            "storage": {"engine": about.engine, "path": about.database},
+            "tail": {
+                "catching_up": self.catching_up or standing.catching_up,
+                "offset": standing.offset,
+                "size": standing.size,
+            },
+            "commands": commands.completions(),
+        }
+
+    async def agent_log(self, name: str, *, limit: int = 200) -> list[dict[str, str]]:
+        if name not in self._roster().members:
+            raise RoomError("not_found", f"There is no agent {name}.", f"The room has: {self._names()}.")
+        return self._drain.log_of(name, limit)
+
+    async def why(self, id: str) -> list[dict[str, Any]]:
+        """The causes of an event or a message, nearest first."""
+
+        async def work(tx: Tx) -> list[Event]:
+            row = await tx.one(Q.event_of_message, id=id)
+            return await events.why(tx, row["event_id"] if row else id)
+
+        chain = await self._store.read(work)
+        if not chain:
+            raise RoomError("not_found", f"There is no event or message {id}.")
+        return [
+            {
+                "id": event.id,
+                "type": event.type,
+                "lane": event.lane,
+                "at": event.at,
+                "summary": _summary(event),
+            }
+            for event in chain
+        ]
+
+    # -- following
+
+    async def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
+        """Stored frames behind the cursor (None: from now on), first the stored, then the live. Never ends."""
+        start = await self.last_cursor() if after is None else after
+        async for batch in tail(self._store, start, types=SHOWN):
+            frames: list[Frame] = []
+            for event in batch:
+                frames += frames_of(event)
+            if any(event.type.startswith("task.") for event in batch):
+                frames.append(Frame(batch[-1].pos, "task", {"tasks": await self.tasks()}))
+            if frames:
+                yield frames
+
+    def live(self) -> LiveFeed:
+        return self._live.feed()
+
+    def person_here(self, name: str) -> AbstractContextManager[None]:
+        return self._live.here(name)
+
+    # -- people act; each act is a message in the room, as the command would be
+
+    async def _order(self, text: str, by: str) -> dict[str, Any]:
+        """Post a command for a person and wait for the room's answer."""
+        posted = await self.post(text, name=by)
+        wakeup = self._store.wakeup()
+        try:
+            while True:
+                answer = await self._store.read(lambda tx: tx.one(Q.steward_answer, message_id=posted.id))
+                if answer is not None:
+                    refused = '"error":true' in answer["meta"]
+                    return {"success": not refused, "reason": answer["body"]}
+                await wakeup.wait(5.0)
+        finally:
+            wakeup.close()
+
+    async def pause(self, agent: str | None, *, by: str) -> dict[str, Any]:
+        return await self._order(f"/pause {self._mention(agent)}".strip(), by)
+
+    async def resume(self, agent: str | None, *, by: str) -> dict[str, Any]:
+        return await self._order(f"/resume {self._mention(agent)}".strip(), by)
+
+    async def cancel(self, agent: str, *, by: str) -> dict[str, Any]:
+        return await self._order(f"/cancel {self._mention(agent)}", by)
+
+    async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> dict[str, Any]:
+        found = await self._store.read(lambda tx: ledger.message(tx, message_id))
+        if found is None:
+            raise RoomError("not_found", f"There is no message {message_id}.")
+        if not agents:
+            raise RoomError("bad_request", "No agent was named.", f"The room has: {self._names()}.")
+        named = " ".join(self._mention(agent) for agent in agents)
+        return await self._order(f"/route #{found.number} {named}", by)
+
+    async def retry(self, job: int, *, by: str) -> dict[str, Any]:
+        row = await self._store.read(lambda tx: tx.one(Q.job, id=job))
+        if row is None:
+            raise RoomError("not_found", f"There is no job {job}.", "GET /api/queue lists them.")
+        return await self._order(f"/retry job #{job}", by)
+
+    async def set_agent(self, agent: str, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
+        """Write an agent's model, effort or `enabled` into the configuration; it applies at once."""
+        self._mention(agent)
+        told = ", ".join(f"{key} = {value}" for key, value in changes.items())
+        result: dict[str, Any] = await self._set_agent(agent, changes)
+        if result.get("success"):
+            await self._write(
+                lambda tx: ledger.say(
+                    tx, f"{by} set {agent}: {told}.", now=self._clock(), meta={"notice": "agent_settings"}
+                )
+            )
+        return result
+
+    async def create_task(self, title: str, *, by: str) -> dict[str, Any]:
+        """A new task, as `/task` makes it."""
+        if not " ".join(title.split()):
+            raise RoomError("bad_request", "The title is empty.", "Give the task a title.")
+        before = {task["number"] for task in await self.tasks()}
+        done = await self._order(f"/task {' '.join(title.split())}", by)
+        if not done["success"]:
+            raise RoomError("bad_request", done["reason"])
+        fresh = [task for task in await self.tasks() if task["number"] not in before]
+        return fresh[-1] if fresh else {}
+
+    async def change_task(self, number: int, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
+        """Move or rename a task. A refusal is a RoomError `refused`."""
+        tasks = {task["number"]: task for task in await self.tasks()}
+        if number not in tasks:
+            raise RoomError("not_found", f"There is no task #{number}.", "GET /api/tasks lists them.")
+        status, title = changes.get("status"), changes.get("title")
+        if status is None and title is None:
+            raise RoomError("bad_request", "Nothing to change.", "Give `status` or `title`.")
+        if status is not None and status not in _STATUSES:
+            raise RoomError(
+                "bad_request", f"There is no status {status!r}.", f"One of: {', '.join(_STATUSES)}."
+            )
+        if title is not None and title != tasks[number]["title"]:
+            await self._rename(number, str(title), by)
+        if status is not None and status != tasks[number]["status"]:
+            done = await self._order(f"/move #{number} {status}", by)
+            if not done["success"]:
+                raise RoomError("refused", done["reason"])
+        return next((task for task in await self.tasks() if task["number"] == number), tasks[number])
+
+    async def _rename(self, number: int, title: str, by: str) -> None:
+        speaker = self.person(by)
+
+        async def work(tx: Tx) -> None:
+            text = f"{speaker} renamed task #{number} to “{' '.join(title.split())}”."
+            _, event = await ledger.say(tx, text, now=self._clock(), meta={"notice": "task"})
+            lane = Lane(event.session, event.lane, short=True)
+            await self._board.rename(tx, number, title, by=speaker, lane=lane, cause=[event.id])
+
+        try:
+            await self._write(work)
+        except Refusal as refusal:
+            raise RoomError("refused", refusal.reason, refusal.fix) from None
+
+    async def undo_tasks(self, *, by: str) -> dict[str, Any]:
+        return await self._order("/undo", by)
+
+    def _names(self) -> str:
+        return ", ".join(self._roster().names) or "none"
+
+    def _mention(self, agent: str | None) -> str:
+        if agent is None:
+            return ""
+        if agent not in self._roster().members:
+            raise RoomError("not_found", f"There is no agent {agent}.", f"The room has: {self._names()}.")
+        return f"@{agent}"
+
+
+def _caused_by(new: NewMessage, event_id: str | None) -> NewMessage:
+    if event_id is None:
+        return new
+    return replace(new, parents=[event_id])
+
+
+def frames_of(event: Event) -> list[Frame]:
+    """What clients are told of an event."""
+    told = event.outputs or {}
+    frames = []
+    if "message" in told:
+        entry = {**told["message"], "cursor": str(event.pos)}
+        frames.append(Frame(event.pos, "entry", entry))
+    frames += [Frame(event.pos, "cycle", cycle) for cycle in told.get("cycles", ())]
+    frames += [Frame(event.pos, "receipt", job) for job in told.get("jobs", ())]
+    return frames
+
+
+def _summary(event: Event) -> str:
+    told = event.outputs or {}
+    if "message" in told:
+        body = " ".join(told["message"]["body"].split())
+        return f"{told['message']['speaker']}: {body[:120]}"
+    if "cycles" in told:
+        chosen = told["cycles"][-1]
+        return f"{chosen.get('action', chosen['state'])}: {', '.join(chosen.get('agents', ()))}"
+    if told.get("jobs"):
+        return ", ".join(f"{job['agent']} {job['state']}" for job in told["jobs"])
+    return dumps(told)[:160]
