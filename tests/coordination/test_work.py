@@ -53,7 +53,8 @@ def test_a_task_has_the_shape_of_the_doors() -> None:
         ("reopened by taking it up", OVER, Column.IN_PROGRESS, (Status.CLAIMED, "bob", 2)),
         ("a failure is tried again", FAILED, Column.PENDING, (Status.PENDING, None, 2)),
         ("a failure is declared done", FAILED, Column.DONE, (Status.COMPLETED, "CLAUDE", 1)),
-        ("a blocked one is taken up", replace(TASK, status=Status.BLOCKED), Column.IN_PROGRESS, (Status.CLAIMED, "bob", 1)),
+        ("a blocked one is taken up", replace(TASK, status=Status.BLOCKED), Column.IN_PROGRESS,
+         (Status.CLAIMED, "bob", 1)),
     ],
 )  # fmt: skip
 def test_moves(why: str, task: Task, to: Column, expected: tuple[Status, str | None, int]) -> None:
