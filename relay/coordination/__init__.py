@@ -1,0 +1,1 @@
+"""Who works on what: the board of tasks, from events."""

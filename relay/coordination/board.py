@@ -1,0 +1,281 @@
+"""The board: what people do with tasks, each change with its event in one transaction.
+
+Invariants:
+- a row of `work_queue` and the event that says why it is so commit together, in the caller's transaction;
+- an event holds each task before and after, whole: so the table can be rebuilt and a change brought back from
+  the log alone;
+- `/undo` walks back, newest first, through the changes that were not brought back yet; an undo is itself a
+  change of the log but none to be undone, and no change is brought back twice;
+- a refusal changes nothing and says what would succeed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import uuid_utils
+
+from relay.coordination import work
+from relay.coordination.work import BoardRefusal, Task
+from relay.log import events
+from relay.log.events import Event, Lane, NewEvent
+from relay.log.store import Queries, StoreError, Tx
+
+FOLDER = Path(__file__).parent
+Q = Queries(FOLDER)
+CREATED = "task.created"
+CHANGED = "task.changed"
+TASK_EVENTS = frozenset({CREATED, CHANGED})
+
+
+class Change(StrEnum):
+    """What was done to the board."""
+
+    CREATED = "created"
+    MOVED = "moved"
+    MOVED_ALL = "moved_all"
+    RENAMED = "renamed"
+    CLEARED = "cleared"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change that was made.
+
+    `tasks` are the tasks after it and `before` the same ones before it (None for a new one), in one order.
+    `event_id` is what a notice about it takes as its cause. `undid` and `undid_by`: for an undo, which
+    change it brought back and whose.
+    """
+
+    change: Change
+    by: str
+    event_id: str
+    pos: int
+    tasks: tuple[Task, ...]
+    before: tuple[Task | None, ...]
+    undid: Change | None = None
+    undid_by: str | None = None
+
+    @property
+    def task(self) -> Task:
+        """The task, where the change is about one."""
+        return self.tasks[0]
+
+    def summary(self) -> str:
+        """One sentence for the room, without the person's name."""
+        many = f"{len(self.tasks)} tasks" if len(self.tasks) != 1 else "1 task"
+        if self.change is Change.UNDONE:
+            return f"undid {_UNDID[self.undid or Change.MOVED]} ({_told(self.tasks)})"
+        if self.change is Change.CREATED:
+            return f"added #{self.task.number}: {self.task.title}"
+        if self.change is Change.MOVED:
+            return f"moved #{self.task.number} to {self.task.column}: {self.task.title}"
+        if self.change is Change.MOVED_ALL:
+            return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
+        if self.change is Change.RENAMED:
+            return f"renamed #{self.task.number}: {self.task.title}"
+        return f"cleared {many} off the board ({_told(self.tasks)})"
+
+
+_UNDID = {
+    Change.CREATED: "a new task",
+    Change.MOVED: "a move",
+    Change.MOVED_ALL: "a move of all",
+    Change.RENAMED: "a new title",
+    Change.CLEARED: "the clearing of the board",
+    Change.UNDONE: "an undo",
+}
+
+
+def _told(tasks: Sequence[Task]) -> str:
+    return work.numbers([task.number for task in tasks])
+
+
+Pair = tuple[Task | None, Task]
+
+
+class Board:
+    """The tasks of the room.
+
+    Every method runs in the caller's transaction. `by` is who does it, `lane` theirs, and `cause` the ids of
+    the events that are its causes (the message with the command).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+
+    async def create(
+        self,
+        tx: Tx,
+        title: str,
+        *,
+        by: str,
+        lane: Lane,
+        cause: Sequence[str] = (),
+        priority: int = 5,
+        task_type: str = "task",
+        input_data: Any = None,
+    ) -> Changed:
+        """Put a new pending task on the board. `priority` 1 (first) to 10. Raises BoardRefusal."""
+        if not 1 <= priority <= 10:
+            raise BoardRefusal(f"There is no priority {priority}.", "1 is the first, 10 the last.")
+        now = self._clock()
+        task = Task(
+            id=str(uuid_utils.uuid7()),
+            number=0,
+            task_type=task_type,
+            task_description=work.clean_title(title),
+            input_data=json.loads(json.dumps(input_data)),
+            priority=priority,
+            rank=work.rank(now, priority),
+            status=work.Status.PENDING,
+            created_by=by,
+            created_at=now,
+            updated_at=now,
+        )
+        task = replace(task, number=await events.next_number(tx, "task"))
+        return await self._record(tx, Change.CREATED, [(None, task)], by=by, lane=lane, cause=cause)
+
+    async def move(
+        self, tx: Tx, number: int, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Move a task to the column `to`. Raises BoardRefusal: no such task or column, or there already."""
+        column = work.column(to)
+        task = await self.get(tx, number)
+        after = work.moved(task, column, by=by, now=self._clock())
+        return await self._record(tx, Change.MOVED, [(task, after)], by=by, lane=lane, cause=cause)
+
+    async def move_all(self, tx: Tx, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
+        """Move every active task (pending, in progress) to `to`. Raises BoardRefusal when none would move."""
+        column, now = work.column(to), self._clock()
+        active = [task for task in await self.list(tx) if task.active]
+        if not active:
+            raise BoardRefusal("There is no active task on the board.", "`/task <title>` adds one.")
+        pairs: list[Pair] = [
+            (task, work.moved(task, column, by=by, now=now)) for task in active if task.column is not column
+        ]
+        if not pairs:
+            raise BoardRefusal(f"Every active task is {column} already.", "`/tasks` shows the board.")
+        return await self._record(tx, Change.MOVED_ALL, pairs, by=by, lane=lane, cause=cause)
+
+    async def rename(
+        self, tx: Tx, number: int, title: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Give a task another title. Raises BoardRefusal."""
+        task, wanted = await self.get(tx, number), work.clean_title(title)
+        if wanted == task.title:
+            raise BoardRefusal(f"#{number} is called that already.")
+        after = replace(task, task_description=wanted, updated_at=self._clock())
+        return await self._record(tx, Change.RENAMED, [(task, after)], by=by, lane=lane, cause=cause)
+
+    async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
+        """Archive every task. Raises BoardRefusal when the board is empty."""
+        now = self._clock()
+        shown = await self.list(tx)
+        if not shown:
+            raise BoardRefusal("The board is empty already.", "`/task <title>` adds a task.")
+        # An archived task is nobody's: whoever worked on it holds an old fence.
+        pairs: list[Pair] = [
+            (task, replace(task, archived_at=now, updated_at=now, fence=task.fence + 1, lease_until=None))
+            for task in shown
+        ]
+        return await self._record(tx, Change.CLEARED, pairs, by=by, lane=lane, cause=cause)
+
+    async def undo(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
+        """Bring back the last change that was not brought back yet, whoever made it.
+
+        Raises BoardRefusal when there is none, or when a task of it was changed since past the board.
+        """
+        row = await tx.one(Q.last_undoable)
+        if row is None:
+            raise BoardRefusal("There is no change to bring back.", "`/tasks` shows the board.")
+        event = await events.get(tx, row["event_id"])
+        if event is None:
+            raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
+        now, pairs = self._clock(), []
+        for before, after in pairs_of(event):
+            found = await tx.one(Q.task_by_id, id=after.id)
+            current = None if found is None else Task.of_row(found)
+            if current is None or not work.same_work(current, after):
+                raise BoardRefusal(
+                    f"#{after.number} was changed since, and not on the board.",
+                    f"`/move #{after.number} <status>` brings it where you want it.",
+                )
+            pairs.append((current, work.restored(current, before, now=now)))
+        undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
+        changed = await self._record(
+            tx, Change.UNDONE, pairs, by=by, lane=lane, cause=[*cause, event.id], undid=undid
+        )
+        await tx.execute(Q.mark_undone, event_id=event.id, undone_by=changed.event_id)
+        return changed
+
+    async def list(self, tx: Tx) -> list[Task]:
+        """What the board shows: pending, in progress, done; by number within. Archived ones are left out."""
+        return work.board_order(Task.of_row(row) for row in await tx.all(Q.shown_tasks))
+
+    async def get(self, tx: Tx, number: int) -> Task:
+        """The task of that number. Raises BoardRefusal with what there is."""
+        row = await tx.one(Q.task_by_number, number=number)
+        if row is not None and row["archived_at"] is None:
+            return Task.of_row(row)
+        if row is not None:
+            raise BoardRefusal(
+                f"#{number} is no longer on the board.",
+                "If that was the last change, `/undo` brings it back.",
+            )
+        shown = [task.number for task in await self.list(tx)]
+        if not shown:
+            raise BoardRefusal(
+                f"There is no task #{number}: the board is empty.", "`/task <title>` adds one."
+            )
+        raise BoardRefusal(f"There is no task #{number}: the board has {work.numbers(shown)}.")
+
+    async def _record(
+        self,
+        tx: Tx,
+        change: Change,
+        pairs: Sequence[tuple[Task | None, Task]],
+        *,
+        by: str,
+        lane: Lane,
+        cause: Sequence[str],
+        undid: dict[str, str] | None = None,
+    ) -> Changed:
+        told = [
+            {"before": before.record() if before else None, "after": after.record()}
+            for before, after in pairs
+        ]
+        outputs: dict[str, Any] = {"change": str(change), "by": by, "tasks": told}
+        if undid is not None:
+            outputs["undid"] = undid
+        type_ = CREATED if change is Change.CREATED else CHANGED
+        event = await events.append(tx, NewEvent(type=type_, lane=lane, parents=cause, outputs=outputs))
+        for _, after in pairs:
+            await tx.execute(Q.put_task, **after.columns())
+        undoable = int(change is not Change.UNDONE)
+        await tx.execute(Q.put_change, pos=event.pos, event_id=event.id, undoable=undoable)
+        return Changed(
+            change=change,
+            by=by,
+            event_id=event.id,
+            pos=event.pos,
+            tasks=tuple(after for _, after in pairs),
+            before=tuple(before for before, _ in pairs),
+            undid=Change(undid["change"]) if undid else None,
+            undid_by=undid["by"] if undid else None,
+        )
+
+
+def pairs_of(event: Event) -> list[Pair]:
+    """The tasks of a task event, each before (None: it was not there) and after."""
+    return [
+        (Task.of_record(told["before"]) if told["before"] else None, Task.of_record(told["after"]))
+        for told in event.outputs["tasks"]
+    ]

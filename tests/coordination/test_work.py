@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relay.coordination import work
+from relay.coordination.work import BoardRefusal, Column, Status, Task
+
+NOW = 1_800_000_000.0
+TASK = Task(
+    id="01", number=3, task_type="task", task_description="Fix it", rank=1.0, status=Status.PENDING,
+    created_by="ann", created_at=NOW - 60, updated_at=NOW - 60, fence=4, attempts=1,
+)  # fmt: skip
+TAKEN = replace(TASK, status=Status.CLAIMED, claimed_by="CLAUDE", claimed_at=NOW - 30, lease_until=NOW + 30)
+OVER = replace(TAKEN, status=Status.COMPLETED, result={"ok": 1}, completed_at=NOW - 5, lease_until=None)
+FAILED = replace(OVER, status=Status.FAILED, result=None, error_message="it broke")
+
+
+@pytest.mark.parametrize(
+    ("status", "column", "badge", "active"),
+    [
+        (Status.PENDING, "pending", None, True),
+        (Status.BLOCKED, "pending", "blocked", True),
+        (Status.CLAIMED, "in_progress", None, True),
+        (Status.COMPLETED, "done", None, False),
+        (Status.FAILED, "done", "failed", False),
+        (Status.DEAD, "done", "dead", False),
+    ],
+)
+def test_where_a_task_stands(status: Status, column: str, badge: str | None, active: bool) -> None:
+    task = replace(TASK, status=status)
+    told = task.as_json()
+    assert (told["status"], told["badge"], task.active) == (column, badge, active)
+
+
+def test_a_task_has_the_shape_of_the_doors() -> None:
+    assert TAKEN.as_json() == {
+        "id": "01", "number": 3, "title": "Fix it", "status": "in_progress", "badge": None,
+        "assignee": "CLAUDE", "created_by": "ann", "created_at": "2027-01-15T07:59:00.000Z",
+        "updated_at": "2027-01-15T07:59:00.000Z", "priority": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("why", "task", "to", "expected"),
+    [
+        ("a person takes it up", TASK, Column.IN_PROGRESS, (Status.CLAIMED, "bob", 1)),
+        ("done without being taken up", TASK, Column.DONE, (Status.COMPLETED, None, 1)),
+        ("taken from an agent", TAKEN, Column.PENDING, (Status.PENDING, None, 1)),
+        ("done keeps who did it", TAKEN, Column.DONE, (Status.COMPLETED, "CLAUDE", 1)),
+        ("reopened: a new attempt", OVER, Column.PENDING, (Status.PENDING, None, 2)),
+        ("reopened by taking it up", OVER, Column.IN_PROGRESS, (Status.CLAIMED, "bob", 2)),
+        ("a failure is tried again", FAILED, Column.PENDING, (Status.PENDING, None, 2)),
+        ("a failure is declared done", FAILED, Column.DONE, (Status.COMPLETED, "CLAUDE", 1)),
+        ("a blocked one is taken up", replace(TASK, status=Status.BLOCKED), Column.IN_PROGRESS,
+         (Status.CLAIMED, "bob", 1)),
+    ],
+)  # fmt: skip
+def test_moves(why: str, task: Task, to: Column, expected: tuple[Status, str | None, int]) -> None:
+    after = work.moved(task, to, by="bob", now=NOW)
+    assert (after.status, after.claimed_by, after.attempts) == expected, why
+    assert (after.fence, after.lease_until, after.updated_at) == (5, None, NOW), why
+    assert (after.completed_at is not None) == (to is Column.DONE), why
+    assert after.error_message is None, why
+    if task is OVER:
+        assert after.result is None, why
+
+
+@pytest.mark.parametrize(
+    ("task", "to", "fix"),
+    [
+        (TASK, Column.PENDING, "/move #3 in_progress"),
+        (TAKEN, Column.IN_PROGRESS, "/move #3 pending"),
+        (OVER, Column.DONE, "/move #3 pending"),
+        (replace(TASK, status=Status.BLOCKED), Column.PENDING, "/move #3 in_progress"),
+    ],
+)
+def test_a_move_to_where_it_is_is_refused(task: Task, to: Column, fix: str) -> None:
+    with pytest.raises(BoardRefusal) as refused:
+        work.moved(task, to, by="bob", now=NOW)
+    assert "already" in refused.value.reason
+    assert fix in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("word", "column"),
+    [("done", Column.DONE), (" In-Progress ", Column.IN_PROGRESS), ("in progress", Column.IN_PROGRESS)],
+)
+def test_columns_by_name(word: str, column: Column) -> None:
+    assert work.column(word) is column
+
+
+def test_an_unknown_column_names_the_nearest() -> None:
+    with pytest.raises(BoardRefusal, match="Did you mean `pending`"):
+        work.column("pendin")
+
+
+@pytest.mark.parametrize("title", ["", "  \n ", "\x1b\x07", "x" * 201])
+def test_titles_that_are_none(title: str) -> None:
+    with pytest.raises(BoardRefusal):
+        work.clean_title(title)
+
+
+def test_a_title_is_one_line_without_control_characters() -> None:
+    assert work.clean_title(" Fix\n the \x1b[31mlogin ") == "Fix the [31mlogin"
+
+
+def test_records_and_rows_come_back_the_same() -> None:
+    task = replace(FAILED, input_data={"files": ["a.py"]}, depends_on=("02",), archived_at=NOW)
+    assert Task.of_record({**task.record(), "column_of_a_later_relay": 1}) == task
+    assert Task.of_row(task.columns()) == task
+
+
+def test_undoing_never_brings_an_old_claim_to_life() -> None:
+    cleared = replace(TAKEN, archived_at=NOW, fence=5, lease_until=None)
+    back = work.restored(cleared, TAKEN, now=NOW + 1)
+    assert (back.archived_at, back.claimed_by, back.fence) == (None, "CLAUDE", 6)
+    assert work.restored(TASK, None, now=NOW).archived_at == NOW
+
+
+def test_priority_is_first_and_waiting_catches_up() -> None:
+    urgent, usual = work.rank(NOW, 1), work.rank(NOW, 5)
+    assert urgent < usual
+    assert work.rank(NOW - 5 * work.RANK_STEP_S, 5) < urgent
+
+
+def test_numbers_for_people() -> None:
+    assert work.numbers([4, 1, 2, 3, 7]) == "#1-#4, #7"
