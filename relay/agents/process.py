@@ -1,9 +1,9 @@
 """Run one program under the shim: bounded pipes in, its output and its end out.
 
 Invariant: an `AgentProcess` that was started is ended by `close()`, and nothing that its program started
-outlives it by more than two seconds; the same holds when this whole process dies, since the kernel then closes
-the control socket and the shim acts on it. Memory is bounded: a pipe is not read further while `HIGH_WATER`
-bytes of it wait to be consumed.
+outlives it by more than two seconds; the same holds when this whole process dies, since the kernel then
+closes the control socket and the shim acts on it. Memory is bounded: a pipe is not read further while
+`HIGH_WATER` bytes of it wait to be consumed.
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: SIM105  `contextlib` is an import this script does not make
 """The small process that stands between the daemon and one agent program.
 
 Invariant: when this process ends, nothing that the program started is alive. It ends the program and every
@@ -6,8 +7,8 @@ or the daemon is gone, even by kill -9: the kernel closes the socket for it.
 
 Usage: `python -I -S shim.py CONTROL_FD DAEMON_PID PROGRAM [ARGUMENT...]`, in the working directory and with
 the environment that the program shall have. Lines on the control socket, each at most once, in this order:
-`started PID`, or `failed ERRNO` when PROGRAM could not be executed; `exit CODE` or `signal NUMBER`. The end of
-the socket says that all is over.
+`started PID`, or `failed ERRNO` when PROGRAM could not be executed; `exit CODE` or `signal NUMBER`. The end
+of the socket says that all is over.
 
 It runs as a script and imports only what is built into the interpreter: `os`, `signal` and `ctypes` alone
 would double its start-up time, and an agent's start waits for it.
@@ -15,7 +16,7 @@ would double its start-up time, and an agent's start waits for it.
 
 from __future__ import annotations
 
-import _signal as signal
+import _signal as signal  # type: ignore[import-not-found]  # what `signal` wraps, without `enum`
 import posix
 import select
 import sys
@@ -37,7 +38,7 @@ def prctl(option: int, value: int) -> None:
     try:
         import _ctypes  # noqa: PLC0415  the C part only: a tenth of the time of `import ctypes`
 
-        libc = _ctypes.dlopen(None, 0)
+        libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # the program itself
         _ctypes.call_function(_ctypes.dlsym(libc, "prctl"), (option, value, 0, 0, 0))
     except (ImportError, AttributeError, OSError):
         return  # the process group alone then
@@ -150,7 +151,7 @@ def start(argv: list[str]) -> tuple[int, int]:
 
 
 def watch(control: int, daemon: int, wake: int, child: int) -> int | None:
-    """Wait until the program has ended or the daemon wants (or needs) it ended. Returns its status, if any."""
+    """Wait until the program has ended, the daemon wants it ended, or is gone. Returns its status, if any."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
