@@ -381,4 +381,5 @@ class Attempt:
 
     def _with_fix(self, said: str) -> str:
         preset = self.agent.preset
+        said = said if said.endswith((".", "!", "?")) else f"{said}."
         return f"{said} Sign in with `{preset.sign_in}`, as the user that runs relay." if preset else said
