@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
@@ -76,7 +77,7 @@ def make_agent(tmp_path: Path) -> MakeAgent:
         program.symlink_to(FAKES / "agent.py")
         own = {"FAKE_ACT": act, "FAKE_DIR": str(tmp_path), **(env or {})}
         spec = AgentSpec(name="BOT", preset=preset, cwd=tmp_path, env=own, **more)  # type: ignore[arg-type]
-        path = f"{bin_folder}:{os.environ['PATH']}"
+        path = f"{bin_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         return CommandAgent(spec, daemon_env={"PATH": path, "HOME": str(tmp_path)})
 
     return make
