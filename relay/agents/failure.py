@@ -116,6 +116,7 @@ _WAIT = re.compile(
 )
 _HEADER = re.compile(r"retry-after\W+(\d+)(?!\S)", re.IGNORECASE)
 _EPOCH = re.compile(r"limit reached\|(\d{10,13})\b")
+JUST_PASSED = timedelta(minutes=10)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLOCK = re.compile(
     r"(?:resets?|try again)\s+(?:at\s+)?"
@@ -163,6 +164,8 @@ def _clock_time(match: re.Match[str], now: datetime) -> float | None:
         except (KeyError, ValueError, OSError):
             return None  # a zone that this machine does not know: no time is better than a wrong one
     here = now.astimezone(zone)
+    if not 1 <= int(match["hour"]) <= 12:
+        return None
     try:
         time = here.replace(
             hour=int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0),
@@ -176,7 +179,8 @@ def _clock_time(match: re.Match[str], now: datetime) -> float | None:
             if not match["year"] and time < here - timedelta(days=1):
                 time = time.replace(year=here.year + 1)
         elif time <= here:
-            time += timedelta(days=1)
+            # A time that has only just passed is meant, not the same time tomorrow.
+            time = here + timedelta(minutes=1) if here - time < JUST_PASSED else time + timedelta(days=1)
     except ValueError:
         return None
     return time.timestamp()

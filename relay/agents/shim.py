@@ -36,7 +36,7 @@ def prctl(option: int, value: int) -> None:
     if sys.platform != "linux":
         return
     try:
-        import _ctypes  # noqa: PLC0415  the C part only: a tenth of the time of `import ctypes`
+        import _ctypes
 
         libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # the program itself
         _ctypes.call_function(_ctypes.dlsym(libc, "prctl"), (option, value, 0, 0, 0))

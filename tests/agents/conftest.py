@@ -19,13 +19,14 @@ LEFT_OUT: list[str] = []
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if LEFT_OUT:
         terminalreporter.write_line(
-            f"left out: {len(LEFT_OUT)} tests of the real agent programs; bash scripts/real-agents.sh installs them"
+            f"left out: {len(LEFT_OUT)} tests of the real agent programs; "
+            "bash scripts/real-agents.sh installs them"
         )
 
 
 @pytest.fixture
 def real_programs(request: pytest.FixtureRequest) -> Path:
-    """The folder of the real programs. Missing ones fail in CI; elsewhere the summary says what was left out."""
+    """The folder of the real programs. In CI they must be there; elsewhere the summary says what is left out."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = Path(os.environ.get("RELAY_REAL_AGENTS") or cache / "relay" / "agents-cli")
     folder = root / "node_modules" / ".bin"
@@ -71,7 +72,9 @@ def make_agent(tmp_path: Path) -> MakeAgent:
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
 
-    def make(preset: str = "claude", act: str = "answer", env: Mapping[str, str] | None = None, **more: object):
+    def make(
+        preset: str = "claude", act: str = "answer", env: Mapping[str, str] | None = None, **more: object
+    ):
         program = bin_folder / preset
         program.unlink(missing_ok=True)
         program.symlink_to(FAKES / "agent.py")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import resource
 import sys
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,10 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if lives(pid)]
 
 
-async def until_exists(path: Path) -> None:
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something outside of this process, which sets no event here."""
     async with asyncio.timeout(30):
-        while not path.exists():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -158,14 +160,14 @@ async def test_a_timeout_ends_the_whole_family(act: str, make_agent: MakeAgent, 
 async def test_closing_the_iterator_ends_the_whole_family(make_agent: MakeAgent, tmp_path: Path) -> None:
     async with aclosing(make_agent("claude", "hang-family").run(Turn("BOT", "hi"))) as stream:
         assert await anext(stream) == SessionPart(SESSION)
-        await until_exists(tmp_path / "hangs")
+        await until((tmp_path / "hangs").exists)
     assert len(left(tmp_path)) == 4
     assert living(left(tmp_path)) == []
 
 
 async def test_cancelling_ends_the_whole_family(make_agent: MakeAgent, tmp_path: Path) -> None:
     task = asyncio.create_task(collect(make_agent("claude", "hang-family"), Turn("BOT", "hi")))
-    await until_exists(tmp_path / "hangs")
+    await until((tmp_path / "hangs").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -177,15 +179,36 @@ async def test_even_a_second_cancellation_ends_the_whole_family(
     make_agent: MakeAgent, tmp_path: Path
 ) -> None:
     task = asyncio.create_task(collect(make_agent("claude", "hang-family"), Turn("BOT", "hi")))
-    await until_exists(tmp_path / "hangs")
+    await until((tmp_path / "hangs").exists)
     task.cancel()
     await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(10):
-        while living(left(tmp_path)):
-            await asyncio.sleep(0.02)
+    await until(lambda: not living(left(tmp_path)))
+
+
+async def test_a_shim_that_is_killed_takes_the_group_with_it(make_agent: MakeAgent, tmp_path: Path) -> None:
+    task = asyncio.create_task(collect(make_agent("claude", "hang-pair"), Turn("BOT", "hi")))
+    await until((tmp_path / "hangs").exists)
+    (shim,) = psutil.Process().children()
+    shim.kill()
+    async with asyncio.timeout(30):
+        parts = await task
+    assert end(parts).failure is FailureClass.CRASH and "SIGKILL" in end(parts).detail
+    await until(lambda: not living(left(tmp_path)))
+
+
+async def test_codex_without_its_service_is_asked_whether_it_is_signed_in(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    parts = await collect(make_agent("codex", "reconnect"), Turn("BOT", "hi"))
+    assert end(parts).failure is FailureClass.NOT_SIGNED_IN
+    assert "codex login" in end(parts).detail
+    assert living(left(tmp_path)) == []
+    # With a key of its own the question has no meaning, and the turn goes on.
+    agent = make_agent("codex", "reconnect", env={"CODEX_API_KEY": "k"}, timeout_s=2.0)
+    assert end(await collect(agent, Turn("BOT", "hi"))).failure is FailureClass.TIMEOUT
 
 
 async def test_a_grandchild_that_holds_the_output_open_does_not_hold_up_the_turn(
@@ -280,12 +303,16 @@ async def test_any_other_program_gets_the_prompt_and_answers_in_plain_text(tmp_p
 
 
 async def test_a_plain_program_that_asks_for_sign_in(tmp_path: Path) -> None:
-    parts = await collect(by_template(tmp_path, "-c", "print('Please log in first'); exit(1)"), Turn("BOT", "x"))
+    parts = await collect(
+        by_template(tmp_path, "-c", "print('Please log in first'); exit(1)"), Turn("BOT", "x")
+    )
     assert end(parts).failure is FailureClass.NOT_SIGNED_IN
 
 
 async def test_an_answer_may_talk_about_rate_limits(tmp_path: Path) -> None:
-    parts = await collect(by_template(tmp_path, "-c", "print('We have a rate limit of 429')"), Turn("BOT", "x"))
+    parts = await collect(
+        by_template(tmp_path, "-c", "print('We have a rate limit of 429')"), Turn("BOT", "x")
+    )
     assert end(parts).failure is None
 
 
@@ -306,12 +333,10 @@ async def test_a_daemon_killed_with_sigkill_leaves_no_process(make_agent: MakeAg
     daemon = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, arguments, cwd=Path(__file__).parent.parent.parent
     )
-    await until_exists(tmp_path / "hangs")
+    await until((tmp_path / "hangs").exists)
     family = psutil.Process(daemon.pid).children(recursive=True)
     assert len(family) >= 2  # the shim and the program at least
     assert len(living(left(tmp_path))) == 4
     daemon.kill()
     await daemon.wait()
-    async with asyncio.timeout(15):
-        while living([*left(tmp_path), *(process.pid for process in family)]):
-            await asyncio.sleep(0.02)
+    await until(lambda: not living([*left(tmp_path), *(process.pid for process in family)]))

@@ -22,7 +22,11 @@ pytestmark = pytest.mark.real_agents
 
 GONE = "11111111-1111-4111-8111-111111111111"
 LIMITS = TurnLimits(timeout_s=90)
-HELP = {"claude": [["--help"]], "codex": [["exec", "--help"], ["exec", "resume", "--help"]], "gemini": [["--help"]]}
+HELP = {
+    "claude": [["--help"]],
+    "codex": [["exec", "--help"], ["exec", "resume", "--help"]],
+    "gemini": [["--help"]],
+}
 
 
 def pinned() -> dict[str, str]:
@@ -178,7 +182,9 @@ async def test_a_read_only_turn_cannot_write(
     assert not target.exists()
 
 
-@pytest.mark.parametrize("preset", ["claude", "gemini"])  # codex needs a sandbox that not every machine allows
+@pytest.mark.parametrize(
+    "preset", ["claude", "gemini"]
+)  # codex needs a sandbox that not every machine allows
 async def test_a_turn_that_may_edit_writes(preset: str, served, service: FakeService, tmp_path: Path) -> None:
     target = tmp_path / "project" / "new.txt"
     agent = served(preset)
@@ -205,9 +211,16 @@ async def test_codex_is_told_its_sandbox_in_both_forms_of_its_command(served, se
 
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_a_refused_key_is_not_signed_in(preset: str, served, service: FakeService) -> None:
-    google = {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}
+    google = {
+        "code": 400,
+        "message": "API key not valid. Please pass a valid API key.",
+        "status": "INVALID_ARGUMENT",
+    }
     service.error = {
-        "claude": (401, {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}),
+        "claude": (
+            401,
+            {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}},
+        ),
         "codex": (401, {"error": {"message": "Incorrect API key provided", "type": "invalid_request_error"}}),
         "gemini": (400, {"error": google}),
     }[preset]
@@ -215,10 +228,17 @@ async def test_a_refused_key_is_not_signed_in(preset: str, served, service: Fake
     assert end(parts).failure is FailureClass.NOT_SIGNED_IN, parts
 
 
-@pytest.mark.parametrize("preset", ["claude", "codex"])  # gemini goes on trying for minutes, with other models
+@pytest.mark.parametrize(
+    "preset", ["claude", "codex"]
+)  # gemini goes on trying for minutes, with other models
 async def test_a_spent_quota_is_a_rate_limit(preset: str, served, service: FakeService) -> None:
     limit = {"type": "rate_limit_error", "message": "This request would exceed the rate limit"}
-    spent = {"type": "usage_limit_reached", "message": "reached", "plan_type": "plus", "resets_in_seconds": 3700}
+    spent = {
+        "type": "usage_limit_reached",
+        "message": "reached",
+        "plan_type": "plus",
+        "resets_in_seconds": 3700,
+    }
     service.error = {
         "claude": (429, {"type": "error", "error": limit}),
         "codex": (429, {"error": spent}),
@@ -226,7 +246,8 @@ async def test_a_spent_quota_is_a_rate_limit(preset: str, served, service: FakeS
     agent = served(preset)
     if preset == "claude":  # it would wait and try ten times
         agent = CommandAgent(
-            replace(agent.spec, env={**agent.spec.env, "CLAUDE_CODE_MAX_RETRIES": "0"}), daemon_env=agent._daemon_env
+            replace(agent.spec, env={**agent.spec.env, "CLAUDE_CODE_MAX_RETRIES": "0"}),
+            daemon_env=agent._daemon_env,
         )
     parts = await collect(agent, Turn("BOT", "hi", limits=LIMITS))
     assert end(parts).failure is FailureClass.RATE_LIMIT, parts

@@ -26,7 +26,8 @@ SIGN_IN = {
 }
 LIMIT = {
     "claude": "You've hit your session limit · resets 1:20am (Europe/Vienna)",
-    "codex": "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro) or try again at 2:07 AM.",
+    "codex": "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro) or "
+    "try again at 2:07 AM.",
     "gemini": '[API Error: {"error":{"code":429,"message":"You exceeded your current quota. Please retry in '
     '3527.18s.","status":"RESOURCE_EXHAUSTED"}}]',
 }
@@ -45,7 +46,12 @@ def put(*events: dict[str, object]) -> None:
 def begin() -> None:
     put(
         {
-            "claude": {"type": "system", "subtype": "init", "session_id": SESSION, "permissionMode": "dontAsk"},
+            "claude": {
+                "type": "system",
+                "subtype": "init",
+                "session_id": SESSION,
+                "permissionMode": "dontAsk",
+            },
             "codex": {"type": "thread.started", "thread_id": SESSION},
             "gemini": {"type": "init", "session_id": SESSION, "model": "auto"},
         }[NAME]
@@ -64,11 +70,17 @@ def say(*pieces: str) -> None:
 
 
 def claude_pieces(*pieces: str) -> None:
-    start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 12, "output_tokens": 1}}}
+    start = {
+        "type": "message_start",
+        "message": {"id": "msg_1", "usage": {"input_tokens": 12, "output_tokens": 1}},
+    }
     events: list[dict[str, object]] = [
         start,
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        *({"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}} for piece in pieces),
+        *(
+            {"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}}
+            for piece in pieces
+        ),
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
     ]
     put(*({"type": "stream_event", "event": event, "parent_tool_use_id": None} for event in events))
@@ -151,6 +163,12 @@ def act(what: str) -> None:
             leave(session=True)
             leave(session=True, deaf=True)
             hang()
+        case "hang-pair":
+            leave(session=False)
+            hang()
+        case "reconnect":
+            put({"type": "error", "message": "Reconnecting... 2/5 (stream disconnected before completion)"})
+            hang()
         case "grandchild":
             leave(session=False)
             leave(session=True)
@@ -201,7 +219,7 @@ def main() -> None:
     if sys.argv[1:3] == ["login", "status"]:
         sys.exit("Not logged in")
     prompt = sys.stdin.read()  # to its end: codex would wait for it too
-    call = {"argv": sys.argv[1:], "prompt": prompt, "env": dict(os.environ), "cwd": os.getcwd()}
+    call = {"argv": sys.argv[1:], "prompt": prompt, "env": dict(os.environ), "cwd": str(Path.cwd())}
     with (FOLDER / "calls").open("a") as file:
         file.write(json.dumps(call) + "\n")
     session = resumed()

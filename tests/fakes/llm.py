@@ -18,7 +18,7 @@ ANSWER = ("Hello ", "there.")
 
 
 class FakeService:
-    """`write`: the file that the model wants to write once a turn. `error`: (status, body) for all requests."""
+    """`write`: the file that the model wants to write once a turn. `error`: (status, body) for all."""
 
     def __init__(self) -> None:
         self.write: str | None = None
@@ -39,7 +39,11 @@ class FakeService:
         path = request.path
         if request.method == "GET" and path.endswith("/responses"):
             return web.Response(status=426)  # no WebSocket here: codex falls back to plain HTTP at once
-        answers = {"/messages": self._anthropic, "/responses": self._openai, "treamGenerateContent": self._gemini}
+        answers = {
+            "/messages": self._anthropic,
+            "/responses": self._openai,
+            "treamGenerateContent": self._gemini,
+        }
         for end, answer in answers.items():
             if path.endswith(end):
                 self.requests.append(body)
@@ -58,7 +62,9 @@ class FakeService:
         if self.write is not None and '"tool_result"' not in body:
             arguments = json.dumps({"file_path": self.write, "content": "x"})
             blocks = [
-                *_anthropic_block(0, {"type": "text", "text": ""}, [{"type": "text_delta", "text": "Let me look."}]),
+                *_anthropic_block(
+                    0, {"type": "text", "text": ""}, [{"type": "text_delta", "text": "Let me look."}]
+                ),
                 *_anthropic_block(
                     1,
                     {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {}},
@@ -81,12 +87,21 @@ class FakeService:
     def _openai(self, body: str) -> list[dict[str, Any]]:
         if self.write is not None and '"custom_tool_call_output"' not in body:
             script = f"text(await tools.exec_command({json.dumps({'cmd': f'echo x > {self.write}'})}))"
-            call = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "exec", "input": script}
+            call = {
+                "type": "custom_tool_call",
+                "id": "ctc_1",
+                "call_id": "c1",
+                "name": "exec",
+                "input": script,
+            }
             items = [_openai_message("m0", "Let me look."), call]
         else:
             items = [_openai_message("m1", "".join(ANSWER))]
         usage = {"input_tokens": 120, "output_tokens": 9, "total_tokens": 129}
-        details = {"input_tokens_details": {"cached_tokens": 20}, "output_tokens_details": {"reasoning_tokens": 0}}
+        details = {
+            "input_tokens_details": {"cached_tokens": 20},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }
         return [
             {"type": "response.created", "response": {"id": "r1"}},
             *({"type": "response.output_item.done", "item": item} for item in items),
