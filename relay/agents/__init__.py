@@ -1,0 +1,19 @@
+"""Ways to run one agent turn.
+
+Invariant: whatever the kind, a turn is a stream of parts that ends with exactly one EndPart, and closing the
+stream ends every process it started. Nothing above this wing knows how an agent runs.
+"""
+
+from __future__ import annotations
+
+from relay.agents.command import CommandAgent
+from relay.agents.scripted import ScriptedAgent
+from relay.agents.spec import AgentSpec, Permissions, SpecError
+from relay.model import Agent
+
+__all__ = ["AgentSpec", "CommandAgent", "Permissions", "ScriptedAgent", "SpecError", "build_agent"]
+
+
+def build_agent(spec: AgentSpec) -> Agent:
+    """The agent that `spec` describes. Raises SpecError; reads the script of a scripted agent."""
+    return ScriptedAgent(spec) if spec.kind == "scripted" else CommandAgent(spec)

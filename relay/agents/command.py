@@ -1,0 +1,385 @@
+"""Agents that are command-line programs: one process a turn, prompt by stdin, parts out.
+
+Invariant: every turn ends with exactly one EndPart, and when the iterator is done or closed, nothing that the
+turn started is alive. What is kept of the output is bounded; the rest is read and dropped, and said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import re
+import shutil
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from relay.agents.environment import environment
+from relay.agents.failure import Verdict, classify
+from relay.agents.lines import Lines
+from relay.agents.presets import PRESETS, Call, Preset, check_template, fill_template
+from relay.agents.process import STDOUT, AgentProcess, Exit
+from relay.agents.prompt import compose
+from relay.agents.spec import AgentSpec, Permissions
+from relay.agents.stream import STREAMS
+from relay.model import (
+    Availability,
+    EndPart,
+    FailureClass,
+    LogPart,
+    Part,
+    TextPart,
+    Turn,
+    UsagePart,
+)
+
+#: Bytes of one line of a JSON stream: a tool's result may hold a whole file.
+LINE_LIMIT = 4 * 1_048_576
+STDERR_LINE_LIMIT = 8192
+#: Characters of diagnostics that one turn may add to the agent's log.
+LOG_LIMIT = 65_536
+STDERR_TAIL = 4096
+#: Seconds for a question to a program (`--version`, the state of its sign-in).
+ASK_S = 20.0
+#: Seconds a program may linger once it has said that its turn is done.
+LINGER_S = 10.0
+#: Conversations whose cumulative usage is remembered.
+COUNTED = 64
+
+
+class CommandAgent:
+    """One agent that runs as a program: a preset's, or any by template."""
+
+    kind = "command"
+
+    def __init__(self, spec: AgentSpec, *, daemon_env: Mapping[str, str] | None = None) -> None:
+        if spec.cmd:
+            check_template(spec)
+        self.spec = spec
+        self.preset: Preset | None = PRESETS[spec.preset] if spec.preset else None
+        self._daemon_env = os.environ if daemon_env is None else daemon_env
+        self._probing = asyncio.Lock()
+        self._seen: tuple[tuple[str, int, int], Availability] | None = None
+        self._counted: dict[str, tuple[int, int]] = {}
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def program(self) -> str:
+        return self.preset.program if self.preset else self.spec.cmd[0]
+
+    async def probe(self) -> Availability:
+        """Look for the program and, for a preset, ask its version; the answer is kept while the file
+        stays."""
+        path = await self._find()
+        if path is None:
+            return Availability(False, self._missing(), self.preset.install if self.preset else "")
+        if self.preset is None:
+            return Availability(True, path)
+        async with self._probing:
+            stat = await asyncio.to_thread(os.stat, path)
+            key = (path, stat.st_mtime_ns, stat.st_size)
+            if self._seen is None or self._seen[0] != key:
+                self._seen = (key, await self._ask_version(path))
+            return self._seen[1]
+
+    async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
+        """One turn. A conversation that is gone is started anew, once, and a LogPart says so."""
+        path = await self._find()
+        if path is None:
+            yield EndPart(FailureClass.NOT_INSTALLED, self._missing())
+            return
+        limit = turn.limits.timeout_s
+        if self.spec.timeout_s is not None:
+            limit = min(limit, self.spec.timeout_s)
+        deadline = asyncio.get_running_loop().time() + limit
+        attempt = Attempt(self, turn, path, deadline, resume=turn.resume)
+        async with aclosing(attempt.parts()) as parts:
+            async for part in parts:
+                yield part
+        if attempt.lost:
+            yield LogPart(f"conversation {turn.resume} is gone: starting a new one")
+            attempt = Attempt(self, turn, path, deadline, resume=None)
+            async with aclosing(attempt.parts()) as parts:
+                async for part in parts:
+                    yield part
+        assert attempt.end is not None
+        if attempt.end.failure is FailureClass.TIMEOUT:
+            yield replace(attempt.end, detail=f"No end after {limit:g} s, the limit of a turn.")
+        else:
+            yield attempt.end
+
+    def argv(self, path: str, turn: Turn, resume: str | None) -> list[str]:
+        """The command line of one turn; `path` is the program's own."""
+        call = Call(
+            permissions=self.permissions(turn),
+            model=self.spec.model,
+            effort=self.spec.effort,
+            session=resume,
+        )
+        if self.preset is None:
+            return [path, *fill_template(self.spec.cmd[1:], call), *self.spec.args]
+        arguments = self.preset.arguments(call)
+        if not self.spec.args:
+            return [path, *arguments]
+        # codex takes options only before `resume` and `-`; elsewhere the order is of no matter.
+        at = arguments.index("resume") if "resume" in arguments else len(arguments)
+        at -= 1 if at == len(arguments) and arguments[-1] == "-" else 0
+        return [path, *arguments[:at], *self.spec.args, *arguments[at:]]
+
+    def permissions(self, turn: Turn) -> Permissions:
+        return self.spec.permissions.for_turn(turn.may_edit)
+
+    def env(self, session: str) -> dict[str, str]:
+        return environment(
+            self._daemon_env,
+            prefixes=self.preset.env_prefixes if self.preset else (),
+            own=self.spec.env,
+            agent=self.name,
+            agent_type=self.spec.preset or self.kind,
+            session=session,
+        )
+
+    async def signed_out(self, path: str, env: Mapping[str, str]) -> str | None:
+        """What the program says about a missing sign-in; None when it is signed in or cannot tell."""
+        if self.preset is None or not self.preset.check or any(env.get(key) for key in self.preset.keys):
+            return None
+        ended, said = await ask([path, *self.preset.check], env=env, cwd=self.spec.cwd)
+        if ended is None or ended.code == 0 or not re.search(r"not logged in", said, re.IGNORECASE):
+            return None
+        return f"`{self.program} {' '.join(self.preset.check)}` says: Not logged in."
+
+    def turn_usage(self, part: UsagePart, session: str | None, resumed: bool) -> tuple[UsagePart, str]:
+        """The turn's own share of a cumulative count, and a line for the log when it cannot be told."""
+        if self.preset is None or not self.preset.cumulative or session is None:
+            return part, ""
+        before = self._counted.pop(session, None)
+        self._counted[session] = (part.input_tokens, part.output_tokens)
+        while len(self._counted) > COUNTED:
+            del self._counted[next(iter(self._counted))]
+        if before is None:
+            return part, "the usage of this turn counts the whole conversation so far" if resumed else ""
+        tokens = max(0, part.input_tokens - before[0]), max(0, part.output_tokens - before[1])
+        return replace(part, input_tokens=tokens[0], output_tokens=tokens[1]), ""
+
+    async def _find(self) -> str | None:
+        program = self.program
+        if "/" in program:
+            program = str(self.spec.cwd / program)
+        return await asyncio.to_thread(shutil.which, program, path=self.env("")["PATH"])
+
+    def _missing(self) -> str:
+        if self.preset is None:
+            return f"{self.program} is not on the PATH, or cannot be executed."
+        return f"{self.program} is not on the PATH. Install it with: {self.preset.install}"
+
+    async def _ask_version(self, path: str) -> Availability:
+        assert self.preset is not None
+        ended, said = await ask([path, "--version"], env=self.env(""), cwd=self.spec.cwd)
+        if ended is None or ended.code != 0:
+            how = f"gave no answer within {ASK_S:g} s" if ended is None else str(ended)
+            return Availability(False, f"`{self.program} --version` {how}.", self.preset.install)
+        version = re.search(r"\d+\.\d+\.\d+[\w.+-]*", said)
+        return Availability(True, path, version=version[0] if version else said.strip()[:80])
+
+
+async def ask(argv: list[str], *, env: Mapping[str, str], cwd: Path) -> tuple[Exit | None, str]:
+    """Run a short question; its end (None when it took longer than `ASK_S`) and its first 4 KiB of output."""
+    said = b""
+    try:
+        async with await AgentProcess.start(argv, env=env, cwd=cwd) as process:
+            async with asyncio.timeout(ASK_S):
+                async for _, data in process.output():
+                    said = (said + data)[:STDERR_TAIL]
+            return process.exit, said.decode("utf-8", "replace")
+    except TimeoutError:
+        return None, said.decode("utf-8", "replace")
+    except OSError as error:
+        return Exit(errno=error.errno or 1), ""
+
+
+@dataclass(slots=True)
+class Kept:
+    """How much of the output may still be kept."""
+
+    text: int
+    log: int = LOG_LIMIT
+    truncated: bool = False
+
+    def cut(self, text: str) -> str:
+        """As much of `text` as still fits, in bytes of UTF-8."""
+        data = text.encode("utf-8", "replace")
+        self.truncated = self.truncated or len(data) > self.text
+        kept = data[: max(0, self.text)]
+        self.text -= len(kept)
+        return kept.decode("utf-8", "ignore")
+
+
+class Attempt:
+    """One run of the program. `parts()` gives everything but the end; then `end` or `lost` is set."""
+
+    def __init__(
+        self, agent: CommandAgent, turn: Turn, path: str, deadline: float, *, resume: str | None
+    ) -> None:
+        self.agent = agent
+        self.turn = turn
+        self.path = path
+        self.deadline = deadline
+        self.resume = resume
+        self.end: EndPart | None = None
+        self.lost = False
+        self._stream = STREAMS[agent.spec.preset or agent.spec.output]()
+        self._lines = Lines(LINE_LIMIT)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._errors = Lines(STDERR_LINE_LIMIT)
+        self._stderr = ""
+        self._tail = ""  # of plain text: a program without a stream of its own may put its error there
+        self._kept = Kept(turn.limits.max_output_bytes)
+        self._answered = False
+
+    async def parts(self) -> AsyncGenerator[Part, None]:
+        prompt = compose(
+            self.turn,
+            may_edit=self.agent.permissions(self.turn) is not Permissions.READ_ONLY,
+            forgotten=self.turn.resume is not None and self.resume is None,
+        )
+        env = self.agent.env(self.turn.room_session)
+        cwd = self.turn.cwd or self.agent.spec.cwd
+        try:
+            process = await AgentProcess.start(
+                self.agent.argv(self.path, self.turn, self.resume), env=env, cwd=cwd, stdin=prompt.encode()
+            )
+        except OSError as error:
+            self.end = EndPart(
+                FailureClass.CRASH, f"The program could not be started in {cwd}: {error.strerror}."
+            )
+            return
+        async with process:
+            async with aclosing(self._output(process, env)) as parts:
+                async for part in parts:
+                    yield part
+            if self.end is None:
+                for part in self._rest():
+                    yield part
+        if self.end is None:
+            self._judge(process.exit or Exit(code=0))
+
+    async def _output(self, process: AgentProcess, env: Mapping[str, str]) -> AsyncGenerator[Part, None]:
+        loop = asyncio.get_running_loop()
+        output = process.output()
+        deadline = self.deadline
+        checked = False
+        while not self._stream.hopeless:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    fd, data = await anext(output)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                if not self._stream.completed:
+                    self.end = EndPart(FailureClass.TIMEOUT, text=None, truncated=self._kept.truncated)
+                return
+            for part in self._read(fd, data):
+                yield part
+            if self._stream.completed:
+                deadline = min(deadline, loop.time() + LINGER_S)
+            if self._stream.stuck and not checked:
+                checked = True
+                if (said := await self.agent.signed_out(self.path, env)) is not None:
+                    self.end = EndPart(FailureClass.NOT_SIGNED_IN, self._with_fix(said))
+                    return
+
+    def _read(self, fd: int, data: bytes) -> list[Part]:
+        if fd != STDOUT:
+            return self._diagnose(self._errors.feed(data))
+        if not self._stream.is_json:
+            return self._bounded([TextPart(self._decoder.decode(data))])
+        parts: list[Part] = []
+        for line in self._lines.feed(data):
+            parts += self._bounded(self._stream.read(line))
+        return parts
+
+    def _rest(self) -> list[Part]:
+        """What was still held when the output ended."""
+        parts = self._bounded([TextPart(self._decoder.decode(b"", True))])
+        for line in self._lines.end():
+            parts += self._bounded(self._stream.read(line))
+        if self._lines.dropped:
+            self._kept.truncated = True
+            parts.append(LogPart(f"{self._lines.dropped} lines of output were longer than allowed: dropped"))
+        return parts + self._diagnose(self._errors.end())
+
+    def _diagnose(self, lines: list[str]) -> list[Part]:
+        for line in lines:
+            self._stderr = f"{self._stderr}{line}\n"[-STDERR_TAIL:]
+        return self._bounded([LogPart(line) for line in lines if line.strip()])
+
+    def _bounded(self, parts: list[Part]) -> list[Part]:
+        kept: list[Part] = []
+        for part in parts:
+            match part:
+                case TextPart(text=text):
+                    self._tail = (self._tail + text[-STDERR_TAIL:])[-STDERR_TAIL:]
+                    text = self._kept.cut(text)
+                    self._answered = self._answered or bool(text.strip())
+                    if text:
+                        kept.append(TextPart(text))
+                case LogPart(line=line):
+                    kept += self._logged(line)
+                case UsagePart():
+                    usage, note = self.agent.turn_usage(part, self._stream.session, self.resume is not None)
+                    kept += [usage, LogPart(note)] if note else [usage]
+                case _:
+                    kept.append(part)
+        return kept
+
+    def _logged(self, line: str) -> list[Part]:
+        if self._kept.log <= 0:
+            return []
+        self._kept.log -= len(line) + 1
+        if self._kept.log > 0:
+            return [LogPart(line)]
+        return [LogPart("the log of this turn is full: further diagnostics are dropped")]
+
+    def _judge(self, ended: Exit) -> None:
+        stream = self._stream
+        preset = self.agent.preset
+        self.lost = self.resume is not None and not self._answered and stream.has_lost_session(self._stderr)
+        if self.lost:
+            return
+        answered = self._answered or bool(stream.answer)
+        stderr = self._stderr if stream.is_json else f"{self._tail}\n{self._stderr}"
+        verdict = classify(
+            Exit(code=0) if stream.completed else ended,
+            stderr=stderr if ended.code != 0 or not answered else "",
+            error=stream.error,
+            answered=answered,
+            now=datetime.now().astimezone(),
+            sign_in_codes=preset.sign_in_codes if preset else frozenset(),
+        )
+        text = None
+        if verdict.failure is None and stream.answer is not None:
+            self._kept.text = self.turn.limits.max_output_bytes
+            text = self._kept.cut(stream.answer)
+        self.end = EndPart(
+            verdict.failure,
+            self._detail(verdict),
+            text=text,
+            retry_at=verdict.retry_at,
+            truncated=self._kept.truncated,
+        )
+
+    def _detail(self, verdict: Verdict) -> str:
+        if verdict.failure is FailureClass.NOT_SIGNED_IN:
+            return self._with_fix(verdict.detail)
+        return verdict.detail
+
+    def _with_fix(self, said: str) -> str:
+        preset = self.agent.preset
+        said = said if said.endswith((".", "!", "?")) else f"{said}."
+        return f"{said} Sign in with `{preset.sign_in}`, as the user that runs relay." if preset else said

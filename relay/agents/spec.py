@@ -1,0 +1,79 @@
+"""What an agent is, as its configuration says it.
+
+Invariant: an `AgentSpec` that exists is complete and consistent; what is wrong with it is said when it is
+made, in words that name the agent and the key, and never when a turn is already waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class SpecError(ValueError):
+    """An agent's configuration, or its script, cannot work; the message says where and what is allowed."""
+
+
+class Permissions(StrEnum):
+    """What an agent may do to files. `AUTO` edits only in a turn that has a worktree of its own."""
+
+    AUTO = "auto"
+    READ_ONLY = "read-only"
+    EDIT = "edit"
+    SKIP_ALL_CHECKS = "skip-all-checks"
+
+    def for_turn(self, may_edit: bool) -> Permissions:
+        """The permission of one turn: never `AUTO`."""
+        if self is Permissions.AUTO:
+            return Permissions.EDIT if may_edit else Permissions.READ_ONLY
+        return self
+
+
+PRESET_NAMES = ("claude", "codex", "gemini")
+OUTPUT_NAMES = ("text", *PRESET_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """One configured agent, of the kind `command` or `scripted`.
+
+    `command` takes either `preset` or `cmd` (an argument list with placeholders, `docs/agents.md`); `args`
+    are appended to a preset's own. `output` is the stream format that `cmd` prints. `timeout_s`: seconds for
+    a whole turn, None = what the turn says. `cwd`: where it works when the turn names no folder. `script`:
+    the YAML file of a scripted agent.
+    """
+
+    name: str
+    kind: str = "command"
+    preset: str | None = None
+    cmd: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    model: str | None = None
+    effort: str | None = None
+    timeout_s: float | None = None
+    cwd: Path = field(default_factory=Path.cwd)
+    env: Mapping[str, str] = field(default_factory=dict)
+    script: Path | None = None
+    permissions: Permissions = Permissions.AUTO
+    output: str = "text"
+
+    def __post_init__(self) -> None:
+        where = f"agent {self.name}"
+        if not self.name:
+            raise SpecError("an agent needs a name")
+        if self.kind == "scripted":
+            if self.script is None:
+                raise SpecError(f"{where}: kind scripted needs `script`, the path of its YAML file")
+            return
+        if self.kind != "command":
+            raise SpecError(f"{where}: kind is {self.kind!r}; here it is one of command, scripted")
+        if (self.preset is None) == (not self.cmd):
+            raise SpecError(f"{where}: give either `preset` ({', '.join(PRESET_NAMES)}) or `cmd`")
+        if self.preset is not None and self.preset not in PRESET_NAMES:
+            raise SpecError(f"{where}: preset is {self.preset!r}; allowed: {', '.join(PRESET_NAMES)}")
+        if self.output not in OUTPUT_NAMES:
+            raise SpecError(f"{where}: output is {self.output!r}; allowed: {', '.join(OUTPUT_NAMES)}")
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise SpecError(f"{where}: timeout_s is {self.timeout_s}; it must be above 0")

@@ -1,0 +1,305 @@
+"""What agent programs print, read into parts.
+
+Invariant: a parser never raises on anything a program prints: a line that is not JSON, or not of a known
+shape, is a line of the log or nothing. One parser reads one run; afterwards it says the answer, the session
+and the error that the stream named. The shapes were recorded from the versions named in `docs/agents.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relay.agents.failure import StreamError
+from relay.model import FailureClass, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
+
+JSON = Mapping[str, Any]
+PATH_KEYS = ("file_path", "notebook_path", "path", "absolute_path", "dir_path")
+SUMMARY_KEYS = (*PATH_KEYS, "command", "cmd", "pattern", "query", "url", "description", "prompt")
+
+
+class Stream:
+    """Base of the parsers; by itself it reads plain text.
+
+    `answer`: the final answer, None while it is not known (the pieces then are the answer). `completed`: the
+    program said that its turn is done. `error`: what the stream says went wrong. `hopeless`: the program
+    goes on trying what cannot succeed, so it may be ended now.
+    `stuck`: it cannot reach its service; a check of the sign-in may say why.
+    """
+
+    #: How this program says that the conversation to resume does not exist (any more).
+    lost = re.compile(r"(?!)")
+    is_json = False
+
+    def __init__(self) -> None:
+        self.answer: str | None = None
+        self.error: StreamError | None = None
+        self.session: str | None = None
+        self.completed = False
+        self.hopeless = False
+        self.stuck = False
+        self._texts = 0
+
+    def read(self, line: str) -> list[Part]:
+        """The parts that one line of output (without its line end) gives."""
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            return [LogPart(line[:2000])] if line.strip() else []
+        if not isinstance(event, dict):
+            return []
+        try:
+            return self.event(event)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            return [LogPart(f"unknown {event.get('type')!r} event: {line[:500]}")]
+
+    def event(self, event: JSON) -> list[Part]:
+        return []
+
+    def has_lost_session(self, stderr: str) -> bool:
+        said = stderr if self.error is None else f"{self.error.text}\n{stderr}"
+        return self.lost.search(said) is not None
+
+    def _begin(self, session: Any) -> list[Part]:
+        if not isinstance(session, str) or session == self.session:
+            return []
+        self.session = session
+        return [SessionPart(session)]
+
+    def _block(self, text: str) -> list[Part]:
+        """A whole piece of text, apart from the ones before it."""
+        if not text:
+            return []
+        self._texts += 1
+        return [TextPart(text if self._texts == 1 else f"\n\n{text}")]
+
+
+class ClaudeStream(Stream):
+    """`claude -p --output-format stream-json --verbose [--include-partial-messages]`."""
+
+    lost = re.compile(r"No conversation found with session ID", re.IGNORECASE)
+    is_json = True
+    #: A refreshed token may mend the first refusals; the program itself would try ten times, for minutes.
+    refusals = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._streamed: set[str] = set()
+        self._message = ""
+        self._input = self._output = self._turn_output = 0
+        self._retry_at: float | None = None
+
+    def event(self, event: JSON) -> list[Part]:
+        parts = self._begin(event.get("session_id")) if event["type"] == "system" else []
+        match event["type"]:
+            case "system" if event.get("subtype") == "api_retry":
+                self._on_retry(event)
+            case "stream_event" if event.get("parent_tool_use_id") is None:
+                parts += self._on_piece(event["event"])
+            case "assistant":
+                parts += self._on_message(event)
+            case "rate_limit_event":
+                info = event["rate_limit_info"]
+                if info.get("status") == "rejected" and info.get("resetsAt"):
+                    self._retry_at = float(info["resetsAt"])
+            case "result":
+                parts += self._on_result(event)
+        return parts
+
+    def _on_retry(self, event: JSON) -> None:
+        if event.get("error") == "authentication_failed" and event["attempt"] >= self.refusals:
+            self.error = StreamError(
+                f"The service refused the sign-in (HTTP {event.get('error_status')}).",
+                FailureClass.NOT_SIGNED_IN,
+            )
+            self.hopeless = True
+
+    def _on_piece(self, piece: JSON) -> list[Part]:
+        match piece["type"]:
+            case "message_start":
+                self._message = piece["message"]["id"]
+                self._input += _input_tokens(piece["message"]["usage"])
+                self._turn_output = 0
+            case "content_block_start" if piece["content_block"]["type"] == "text":
+                self._streamed.add(self._message)
+                self._texts += 1
+                return [TextPart("\n\n")] if self._texts > 1 else []
+            case "content_block_delta" if piece["delta"]["type"] == "text_delta":
+                return [TextPart(piece["delta"]["text"])]
+            case "message_delta" if piece.get("usage"):
+                output = int(piece["usage"].get("output_tokens") or 0)
+                self._output += output - self._turn_output
+                self._turn_output = output
+                return [UsagePart(self._input, self._output)]
+        return []
+
+    def _on_message(self, event: JSON) -> list[Part]:
+        message = event["message"]
+        if event.get("is_api_error_message") or event.get("error"):
+            failure = {
+                "authentication_failed": FailureClass.NOT_SIGNED_IN,
+                "oauth_org_not_allowed": FailureClass.NOT_SIGNED_IN,
+                "rate_limit": FailureClass.RATE_LIMIT,
+                "overloaded": FailureClass.RATE_LIMIT,
+            }.get(str(event.get("error")))
+            self.error = StreamError(_texts(message), failure, self._retry_at)
+            return []
+        parts: list[Part] = []
+        for block in message["content"]:
+            if block["type"] == "tool_use":
+                parts.append(tool(block["name"], block["input"]))
+            elif (
+                block["type"] == "text"
+                and event.get("parent_tool_use_id") is None
+                and message["id"] not in self._streamed
+            ):
+                parts += self._block(block["text"])
+        return parts
+
+    def _on_result(self, event: JSON) -> list[Part]:
+        usage = event.get("usage") or {}
+        parts = self._begin(event.get("session_id")) if not event.get("is_error") else []
+        parts.append(
+            UsagePart(
+                _input_tokens(usage),
+                int(usage.get("output_tokens") or 0),
+                float(event.get("total_cost_usd") or 0.0),
+            )
+        )
+        if event.get("is_error"):
+            said = event.get("result") or "\n".join(event.get("errors") or ()) or str(event.get("subtype"))
+            known = self.error.failure if self.error is not None else None
+            if known is None and event.get("api_error_status") == 429:
+                known = FailureClass.RATE_LIMIT
+            self.error = StreamError(said, known, self._retry_at)
+        else:
+            self.error = None  # an error on the way that the program got over
+            self.completed = True
+            self.answer = event.get("result") or None
+        return parts
+
+
+class CodexStream(Stream):
+    """`codex exec --json`."""
+
+    lost = re.compile(r"no rollout found|thread/resume failed|session not found", re.IGNORECASE)
+    is_json = True
+
+    def event(self, event: JSON) -> list[Part]:
+        match event["type"]:
+            case "thread.started":
+                return self._begin(event["thread_id"])
+            case "item.started" | "item.completed":
+                return self._on_item(event["item"], event["type"] == "item.completed")
+            case "turn.completed":
+                self.error = None
+                self.completed = True
+                usage = event["usage"]
+                return [UsagePart(int(usage["input_tokens"]), int(usage["output_tokens"]))]
+            case "turn.failed":
+                self.error = StreamError(event["error"]["message"])
+            case "error":
+                self.error = StreamError(event["message"])
+                self.stuck = self.stuck or event["message"].startswith("Reconnecting")
+                return [LogPart(event["message"][:500])]
+        return []
+
+    def _on_item(self, item: JSON, completed: bool) -> list[Part]:
+        kind = item["type"]
+        if kind == "agent_message" and completed:
+            self.answer = item["text"] or self.answer
+            return self._block(item["text"])
+        if kind == "error" and completed:
+            return [LogPart(item["message"][:500])]
+        if kind == "file_change" and completed:
+            paths = tuple(change["path"] for change in item["changes"])
+            return [ToolPart("file_change", _line(", ".join(paths)), paths)]
+        # What takes time is shown when it starts, and once.
+        if kind == "command_execution" and not completed:
+            return [ToolPart("shell", _line(item["command"]))]
+        if kind == "mcp_tool_call" and not completed:
+            return [tool(f"{item['server']}.{item['tool']}", item.get("arguments") or {})]
+        if kind == "web_search" and completed:
+            return [ToolPart("web_search", _line(item.get("query") or ""))]
+        return []
+
+
+class GeminiStream(Stream):
+    """`gemini --output-format stream-json`."""
+
+    lost = re.compile(
+        r"Error resuming session|Invalid session identifier|No previous sessions found", re.IGNORECASE
+    )
+    is_json = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = ""
+        self._after_tool = ""
+
+    def event(self, event: JSON) -> list[Part]:
+        match event["type"]:
+            case "init":
+                return self._begin(event["session_id"])
+            case "message" if event["role"] == "assistant":
+                return self._on_text(event["content"])
+            case "tool_use":
+                self._said, self._after_tool = self._said + self._after_tool, ""
+                return [tool(event["tool_name"], event["parameters"])]
+            case "error":
+                return [LogPart(f"{event.get('severity', 'error')}: {event['message']}"[:500])]
+            case "result":
+                return self._on_result(event)
+        return []
+
+    def _on_text(self, text: str) -> list[Part]:
+        apart = bool(self._said.strip()) and not self._after_tool
+        self._after_tool += text
+        return [TextPart(f"\n\n{text}" if apart else text)] if text else []
+
+    def _on_result(self, event: JSON) -> list[Part]:
+        if event["status"] == "error":
+            said = event.get("error") or {}
+            self.error = StreamError(said.get("message") or str(said.get("type")))
+        else:
+            self.completed = True
+            # What stands before the last tool is a report of work; the answer is what stands after it.
+            self.answer = self._after_tool.strip() or self._said.strip() or None
+        stats = event.get("stats") or {}
+        return [UsagePart(int(stats.get("input_tokens") or 0), int(stats.get("output_tokens") or 0))]
+
+
+STREAMS: dict[str, Callable[[], Stream]] = {
+    "text": Stream,
+    "claude": ClaudeStream,
+    "codex": CodexStream,
+    "gemini": GeminiStream,
+}
+
+
+def tool(name: str, arguments: JSON) -> ToolPart:
+    """One line and the paths, from the arguments of a tool call."""
+    paths = tuple(value for key in PATH_KEYS if isinstance(value := arguments.get(key), str) and value)
+    for key in SUMMARY_KEYS:
+        value = arguments.get(key)
+        if isinstance(value, list):
+            value = " ".join(map(str, value))
+        if isinstance(value, str) and value.strip():
+            return ToolPart(name, _line(value), paths)
+    return ToolPart(name, "", paths)
+
+
+def _line(text: str, limit: int = 200) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _texts(message: JSON) -> str:
+    return "\n".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
+def _input_tokens(usage: JSON) -> int:
+    keys = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return sum(int(usage.get(key) or 0) for key in keys)

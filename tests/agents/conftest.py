@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from relay.agents import AgentSpec, CommandAgent
+from relay.model import Agent, EndPart, LogPart, Part, TextPart, Turn
+
+FAKES = Path(__file__).parent.parent / "fakes"
+REPOSITORY = Path(__file__).parent.parent.parent
+LEFT_OUT: list[str] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if LEFT_OUT:
+        terminalreporter.write_line(
+            f"left out: {len(LEFT_OUT)} tests of the real agent programs; "
+            "bash scripts/real-agents.sh installs them"
+        )
+
+
+@pytest.fixture
+def real_programs(request: pytest.FixtureRequest) -> Path:
+    """The folder of the real programs. In CI they must be there; elsewhere the summary says what is left out."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    root = Path(os.environ.get("RELAY_REAL_AGENTS") or cache / "relay" / "agents-cli")
+    folder = root / "node_modules" / ".bin"
+    missing = [name for name in ("claude", "codex", "gemini") if not (folder / name).exists()]
+    if not missing:
+        return folder
+    what = f"{', '.join(missing)} missing in {folder}; install with: bash scripts/real-agents.sh"
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    LEFT_OUT.append(request.node.nodeid)
+    pytest.skip(what)
+
+
+async def collect(agent: Agent, turn: Turn) -> list[Part]:
+    """All parts of a turn, which must end with one EndPart and hold no other."""
+    parts: list[Part] = []
+    async with aclosing(agent.run(turn)) as stream:  # type: ignore[type-var]
+        async for part in stream:
+            parts.append(part)
+    assert [isinstance(part, EndPart) for part in parts] == [False] * (len(parts) - 1) + [True], parts
+    return parts
+
+
+def end(parts: list[Part]) -> EndPart:
+    assert isinstance(parts[-1], EndPart)
+    return parts[-1]
+
+
+def text(parts: list[Part]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def log(parts: list[Part]) -> str:
+    return "\n".join(part.line for part in parts if isinstance(part, LogPart))
+
+
+MakeAgent = Callable[..., CommandAgent]
+
+
+@pytest.fixture
+def make_agent(tmp_path: Path) -> MakeAgent:
+    """A preset's agent whose program is the fake one, made to act in the way that `act` says."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+
+    def make(
+        preset: str = "claude", act: str = "answer", env: Mapping[str, str] | None = None, **more: object
+    ):
+        program = bin_folder / preset
+        program.unlink(missing_ok=True)
+        program.symlink_to(FAKES / "agent.py")
+        own = {"FAKE_ACT": act, "FAKE_DIR": str(tmp_path), **(env or {})}
+        spec = AgentSpec(name="BOT", preset=preset, cwd=tmp_path, env=own, **more)  # type: ignore[arg-type]
+        path = f"{bin_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return CommandAgent(spec, daemon_env={"PATH": path, "HOME": str(tmp_path)})
+
+    return make

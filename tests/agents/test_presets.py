@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay.agents import AgentSpec, CommandAgent, Permissions, SpecError, build_agent
+from relay.agents.presets import PRESETS, Call, fill_template
+from relay.model import Turn
+
+READ, EDIT, SKIP = Permissions.READ_ONLY, Permissions.EDIT, Permissions.SKIP_ALL_CHECKS
+DANGER = ("dangerously", "yolo", "bypass", "danger-full-access", "skip-permissions")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("permissions", [READ, EDIT, SKIP])
+@pytest.mark.parametrize("session", [None, "s1"])
+def test_checks_are_skipped_only_when_that_is_asked_for(
+    preset: str, permissions: Permissions, session: str | None
+) -> None:
+    line = " ".join(PRESETS[preset].arguments(Call(permissions, session=session)))
+    assert any(word in line for word in DANGER) == (permissions is SKIP)
+
+
+@pytest.mark.parametrize(
+    ("permissions", "may_edit", "result"),
+    [
+        (Permissions.AUTO, False, READ),
+        (Permissions.AUTO, True, EDIT),
+        (READ, True, READ),
+        (EDIT, False, EDIT),
+        (SKIP, False, SKIP),
+    ],
+)
+def test_the_permissions_of_a_turn(permissions: Permissions, may_edit: bool, result: Permissions) -> None:
+    assert permissions.for_turn(may_edit) is result
+
+
+@pytest.mark.parametrize(
+    ("preset", "session", "expected"),
+    [
+        ("claude", None, "--model m --effort low"),
+        ("claude", "s1", "--effort low --resume s1"),
+        ("codex", None, '--config model_reasoning_effort="low" -'),
+        ("codex", "s1", '--config model_reasoning_effort="low" resume s1 -'),
+        ("gemini", "s1", "--model m --resume s1"),
+    ],
+)
+def test_model_effort_and_session(preset: str, session: str | None, expected: str) -> None:
+    arguments = PRESETS[preset].arguments(Call(READ, "m", "low", session))
+    assert " ".join(arguments).endswith(expected)
+    assert "m" in arguments
+
+
+@pytest.mark.parametrize(
+    ("preset", "resume", "end"),
+    [
+        ("claude", None, ["--add-dir", "x"]),
+        ("codex", None, ["--add-dir", "x", "-"]),
+        ("codex", "s1", ["--add-dir", "x", "resume", "s1", "-"]),
+    ],
+)
+def test_own_arguments_stand_where_the_program_reads_them(
+    preset: str, resume: str | None, end: list[str], tmp_path: Path
+) -> None:
+    spec = AgentSpec("BOT", preset=preset, args=("--add-dir", "x"), cwd=tmp_path)
+    argv = CommandAgent(spec, daemon_env={}).argv("/bin/x", Turn("BOT", "hi"), resume)
+    assert argv[0] == "/bin/x"
+    assert argv[-len(end) :] == end
+
+
+@pytest.mark.parametrize(
+    ("cmd", "call", "filled"),
+    [
+        (["--model", "{model}", "--resume", "{session}"], Call(READ), []),
+        (["--model", "{model}", "--resume", "{session}"], Call(READ, model="m"), ["--model", "m"]),
+        (["--model={model}", "-v"], Call(READ), ["-v"]),
+        (["--model={model}", "-v"], Call(READ, model="m"), ["--model=m", "-v"]),
+        (["run", "{session}", "--fast"], Call(READ), ["run", "--fast"]),
+        (["--fast", "-r", "{session}", "x"], Call(READ), ["--fast", "x"]),
+        (["--mode", "{permissions}"], Call(EDIT), ["--mode", "edit"]),
+        (["--a", "{model}", "{session}"], Call(READ, model="m"), ["--a", "m"]),
+        (["-c", "print({1: 2})"], Call(READ), ["-c", "print({1: 2})"]),
+        (["--x", "{model}"], Call(READ, model="{session}"), ["--x", "{session}"]),
+    ],
+)
+def test_a_template_leaves_out_what_has_no_value(cmd: list[str], call: Call, filled: list[str]) -> None:
+    assert fill_template(cmd, call) == filled
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "either `preset` (claude, codex, gemini) or `cmd`"),
+        ({"preset": "claude", "cmd": ("x",)}, "either `preset`"),
+        ({"preset": "cloud"}, "allowed: claude, codex, gemini"),
+        ({"kind": "ollama"}, "one of command, scripted"),
+        ({"kind": "scripted"}, "needs `script`"),
+        ({"cmd": ("x", "{modle}")}, "unknown placeholder {modle}; allowed: {model}"),
+        ({"cmd": ("{model}",)}, "takes no placeholder"),
+        ({"cmd": ("x",), "output": "yaml"}, "allowed: text, claude, codex, gemini"),
+        ({"preset": "claude", "timeout_s": 0}, "must be above 0"),
+    ],
+)
+def test_a_wrong_configuration_says_what_is_allowed(values: dict[str, object], said: str) -> None:
+    with pytest.raises(SpecError) as error:
+        build_agent(AgentSpec("BOT", **values))  # type: ignore[arg-type]
+    assert said in str(error.value)
+    assert "BOT" in str(error.value)

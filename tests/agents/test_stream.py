@@ -1,0 +1,174 @@
+"""The parsers over streams that were recorded from the real programs, and over broken ones."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.agents.failure import classify
+from relay.agents.process import Exit
+from relay.agents.stream import STREAMS, Stream, tool
+from relay.model import FailureClass, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
+
+RECORDED = Path(__file__).parent / "recorded"
+NOW = datetime(2026, 11, 22, 1, 6, 7, tzinfo=UTC)
+
+
+def replay(name: str) -> tuple[Stream, list[Part]]:
+    stream = STREAMS[name.split("-", maxsplit=1)[0]]()
+    parts: list[Part] = []
+    for line in (RECORDED / f"{name}.jsonl").read_text().splitlines():
+        parts += stream.read(line)
+    return stream, parts
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tools", "usage"),
+    [
+        ("claude-answer", "Hello there.", [], UsagePart(12, 9, 0.000228)),
+        (
+            "claude-tool",
+            "Let me look.\n\nHello there.",
+            [ToolPart("Read", "/project/a.txt", ("/project/a.txt",))],
+            UsagePart(24, 29, 0.0006760000000000001),
+        ),
+        ("codex-answer", "Hello there.", [], UsagePart(120, 9)),
+        (
+            "codex-tool",
+            "Let me look.\n\nHello there.",
+            [ToolPart("shell", "/bin/bash -lc 'echo x > /project/x.txt'")],
+            UsagePart(240, 18),
+        ),
+        (
+            "gemini-tool",
+            "Let me look.\n\nHello there.",
+            [ToolPart("read_file", "/project/a.txt", ("/project/a.txt",))],
+            UsagePart(200, 18),
+        ),
+    ],
+)
+def test_a_recorded_answer(name: str, text: str, tools: list[ToolPart], usage: UsagePart) -> None:
+    stream, parts = replay(name)
+    assert "".join(part.text for part in parts if isinstance(part, TextPart)) == text
+    assert [part for part in parts if isinstance(part, ToolPart)] == tools
+    assert [part for part in parts if isinstance(part, UsagePart)][-1] == usage
+    assert [part.id for part in parts if isinstance(part, SessionPart)] == [stream.session]
+    assert (stream.answer, stream.completed, stream.error) == ("Hello there.", True, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "failure", "retry_at"),
+    [
+        ("claude-signed-out", FailureClass.NOT_SIGNED_IN, None),
+        ("claude-refused", FailureClass.NOT_SIGNED_IN, None),
+        ("codex-refused", FailureClass.NOT_SIGNED_IN, None),
+        ("gemini-refused", FailureClass.NOT_SIGNED_IN, None),
+        ("claude-rate-limit", FailureClass.RATE_LIMIT, None),
+        ("codex-usage-limit", FailureClass.RATE_LIMIT, datetime(2026, 11, 22, 2, 7, tzinfo=UTC).timestamp()),
+        ("codex-rate-limit", FailureClass.RATE_LIMIT, NOW.timestamp() + 11.054),
+    ],
+)
+def test_a_recorded_failure(name: str, failure: FailureClass, retry_at: float | None) -> None:
+    stream, parts = replay(name)
+    assert not any(isinstance(part, TextPart) for part in parts)
+    verdict = classify(Exit(code=1), stderr="", error=stream.error, answered=False, now=NOW)
+    assert (verdict.failure, verdict.retry_at) == (failure, retry_at)
+
+
+def test_claude_that_retries_a_refused_key_is_hopeless_and_a_codex_without_its_service_is_stuck() -> None:
+    assert replay("claude-refused")[0].hopeless
+    assert not replay("claude-answer")[0].hopeless
+    assert replay("codex-rate-limit")[0].stuck
+    assert not replay("codex-usage-limit")[0].stuck
+
+
+def test_claude_names_the_time_of_its_limit_in_an_event_of_its_own() -> None:
+    stream = STREAMS["claude"]()
+    stream.read('{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795312800}}')
+    stream.read(
+        '{"type":"result","is_error":true,"result":"You\'ve hit your session limit","session_id":"s"}'
+    )
+    verdict = classify(Exit(code=1), stderr="", error=stream.error, answered=False, now=NOW)
+    assert (verdict.failure, verdict.retry_at) == (FailureClass.RATE_LIMIT, 1795312800.0)
+
+
+def test_what_a_subagent_says_is_not_the_answer() -> None:
+    stream = STREAMS["claude"]()
+    message = '{"id":"m","content":[{"type":"text","text":"t"}]}'
+    line = '{"type":"assistant","parent_tool_use_id":%s,"message":' + message + "}"
+    assert stream.read(line % '"toolu_1"') == []
+    assert stream.read(line % "null") == [TextPart("t")]
+
+
+def test_codex_names_the_files_it_changed() -> None:
+    line = (
+        '{"type":"item.completed","item":{"type":"file_change","changes":'
+        '[{"path":"a.py","kind":"update"},{"path":"b.py","kind":"add"}]}}'
+    )
+    assert STREAMS["codex"]().read(line) == [ToolPart("file_change", "a.py, b.py", ("a.py", "b.py"))]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("", []),
+        ("plain words", [LogPart("plain words")]),
+        ("[1, 2]", []),
+        ('"text"', []),
+        ('{"type": "of tomorrow", "x": 1}', []),
+    ],
+)
+def test_a_line_that_means_nothing(name: str, line: str, parts: list[Part]) -> None:
+    assert STREAMS[name]().read(line) == parts
+
+
+TYPES = [
+    *("system", "assistant", "stream_event", "result", "rate_limit_event", "user"),
+    *("thread.started", "item.completed", "item.started", "turn.completed", "turn.failed", "error"),
+    *("init", "message", "tool_use", "tool_result"),
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["type", "message", "content", "item", "usage", "text", "event"]), inner
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@given(
+    kind=st.sampled_from(TYPES),
+    event=st.dictionaries(
+        st.sampled_from(
+            ["message", "item", "event", "usage", "error", "session_id", "content", "role", "status"]
+        ),
+        VALUES,
+    ),
+)
+def test_no_shape_of_an_event_breaks_a_parser(name: str, kind: str, event: dict[str, object]) -> None:
+    for part in STREAMS[name]().read(json.dumps({"type": kind, **event})):
+        assert not isinstance(part, SessionPart) or isinstance(part.id, str)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"command": "ls  -l\n"}, ToolPart("T", "ls -l")),
+        ({"command": ["git", "log"]}, ToolPart("T", "git log")),
+        ({"file_path": "a", "content": "x"}, ToolPart("T", "a", ("a",))),
+        ({"command": "y" * 300}, ToolPart("T", "y" * 199 + "…")),
+        ({"other": 1}, ToolPart("T")),
+    ],
+)
+def test_the_line_of_a_tool(arguments: dict[str, object], part: ToolPart) -> None:
+    assert tool("T", arguments) == part

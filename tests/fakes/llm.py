@@ -1,0 +1,145 @@
+"""A model service on a real socket, for the real agent programs: Anthropic's, OpenAI's and Gemini's wire.
+
+It asks for one tool call (a write into a file) when told to, then says "Hello there."; or it answers every
+request with one HTTP error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+ANSWER = ("Hello ", "there.")
+
+
+class FakeService:
+    """`write`: the file that the model wants to write once a turn. `error`: (status, body) for all."""
+
+    def __init__(self) -> None:
+        self.write: str | None = None
+        self.error: tuple[int, dict[str, Any]] | None = None
+        self.requests: list[str] = []
+        self.url = ""
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[FakeService]:
+        app = web.Application(client_max_size=64 * 1_048_576)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        async with TestServer(app) as server:
+            self.url = str(server.make_url("")).rstrip("/")
+            yield self
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.text()
+        path = request.path
+        if request.method == "GET" and path.endswith("/responses"):
+            return web.Response(status=426)  # no WebSocket here: codex falls back to plain HTTP at once
+        answers = {
+            "/messages": self._anthropic,
+            "/responses": self._openai,
+            "treamGenerateContent": self._gemini,
+        }
+        for end, answer in answers.items():
+            if path.endswith(end):
+                self.requests.append(body)
+                if self.error is not None:
+                    return web.json_response(self.error[1], status=self.error[0])
+                return _events(answer(body), named=end != "treamGenerateContent")
+        if path.endswith("generateContent"):  # gemini asks which model to take
+            choice = json.dumps({"reasoning": "", "model_choice": "flash", "complexity_score": 1})
+            return web.json_response(_gemini_piece([{"text": choice}], last=True))
+        return web.json_response({}, status=404)
+
+    def _anthropic(self, body: str) -> list[dict[str, Any]]:
+        start = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
+        usage = {"input_tokens": 12, "output_tokens": 1}
+        message = {**start, "stop_reason": None, "stop_sequence": None, "usage": usage}
+        if self.write is not None and '"tool_result"' not in body:
+            arguments = json.dumps({"file_path": self.write, "content": "x"})
+            blocks = [
+                *_anthropic_block(
+                    0, {"type": "text", "text": ""}, [{"type": "text_delta", "text": "Let me look."}]
+                ),
+                *_anthropic_block(
+                    1,
+                    {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {}},
+                    [{"type": "input_json_delta", "partial_json": arguments}],
+                ),
+            ]
+            reason = "tool_use"
+        else:
+            deltas = [{"type": "text_delta", "text": piece} for piece in ANSWER]
+            blocks = _anthropic_block(0, {"type": "text", "text": ""}, deltas)
+            reason = "end_turn"
+        end = {"stop_reason": reason, "stop_sequence": None}
+        return [
+            {"type": "message_start", "message": message},
+            *blocks,
+            {"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}},
+            {"type": "message_stop"},
+        ]
+
+    def _openai(self, body: str) -> list[dict[str, Any]]:
+        if self.write is not None and '"custom_tool_call_output"' not in body:
+            script = f"text(await tools.exec_command({json.dumps({'cmd': f'echo x > {self.write}'})}))"
+            call = {
+                "type": "custom_tool_call",
+                "id": "ctc_1",
+                "call_id": "c1",
+                "name": "exec",
+                "input": script,
+            }
+            items = [_openai_message("m0", "Let me look."), call]
+        else:
+            items = [_openai_message("m1", "".join(ANSWER))]
+        usage = {"input_tokens": 120, "output_tokens": 9, "total_tokens": 129}
+        details = {
+            "input_tokens_details": {"cached_tokens": 20},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }
+        return [
+            {"type": "response.created", "response": {"id": "r1"}},
+            *({"type": "response.output_item.done", "item": item} for item in items),
+            {"type": "response.completed", "response": {"id": "r1", "usage": {**usage, **details}}},
+        ]
+
+    def _gemini(self, body: str) -> list[dict[str, Any]]:
+        if self.write is not None and '"functionResponse"' not in body:
+            call = {"functionCall": {"name": "write_file", "args": {"file_path": self.write, "content": "x"}}}
+            return [_gemini_piece([{"text": "Let me look."}]), _gemini_piece([call], last=True)]
+        return [_gemini_piece([{"text": ANSWER[0]}]), _gemini_piece([{"text": ANSWER[1]}], last=True)]
+
+
+def _anthropic_block(index: int, block: dict[str, Any], deltas: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"type": "content_block_start", "index": index, "content_block": block},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def _openai_message(ident: str, text: str) -> dict[str, Any]:
+    return {
+        "type": "message",
+        "role": "assistant",
+        "id": ident,
+        "content": [{"type": "output_text", "text": text}],
+    }
+
+
+def _gemini_piece(parts: list[dict[str, Any]], *, last: bool = False) -> dict[str, Any]:
+    candidate = {"content": {"role": "model", "parts": parts}, **({"finishReason": "STOP"} if last else {})}
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": 9, "totalTokenCount": 109}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"}
+
+
+def _events(events: list[dict[str, Any]], *, named: bool) -> web.Response:
+    text = "".join(
+        (f"event: {event['type']}\n" if named else "") + f"data: {json.dumps(event)}\n\n" for event in events
+    )
+    return web.Response(text=text, content_type="text/event-stream")
