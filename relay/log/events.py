@@ -116,6 +116,9 @@ class Fault:
     id: str
     what: str
 
+    def as_json(self) -> dict[str, Any]:
+        return {"pos": self.pos, "id": self.id, "what": self.what}
+
 
 @dataclass(slots=True)
 class VerifyState:

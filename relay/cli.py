@@ -1,0 +1,317 @@
+"""`relay`: the room's commands.
+
+Invariant: exit code 0 = did it, 1 = could not, 2 = wrong use; what went wrong is said on standard error, with
+what to do. Each command imports only what it needs: `relay link` must not wait for a daemon's imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from relay import __version__
+from relay.config import ConfigError, Settings, load
+
+#: Seconds that a start in the background may take until the room answers.
+START_S = 60.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; gives its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["join"]:
+        from relay.faces.terminal import main as join
+
+        return join(words[1:])
+    args = _parser().parse_args(words)
+    command: Callable[[argparse.Namespace], int] = args.command
+    try:
+        return command(args)
+    except ConfigError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="relay", description="The shared room where people and coding agents work on one codebase."
+    )
+    parser.add_argument("--version", action="version", version=f"relay {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+        made.set_defaults(command=command)
+        return made
+
+    run = add("run", _run, "Start the room's daemon in the background, and wait until it answers.")
+    run.add_argument("--foreground", action="store_true", help="stay in the foreground, for service managers")
+    run.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    commands.add_parser(
+        "join", help="Join the room from this terminal (`relay join --help`).", add_help=False
+    )
+    link = add("link", _link, "Print a sign-in link for the page: it works once, within 10 minutes.")
+    link.add_argument("--json", action="store_true", help='print {"url", "expires_in_s"}')
+    show = add("log", _log, "Show the daemon's log and follow it.")
+    show.add_argument("-n", "--lines", type=int, default=40, help="lines to begin with (40)")
+    show.add_argument("--no-follow", action="store_true", help="print them and end")
+    show.add_argument("--json", action="store_true", help="the lines as they are, in JSON")
+    archive = add("archive", _archive, "Move old entries out of the transcript; they stay searchable.")
+    archive.add_argument("--keep", type=int, default=1000, help="entries that stay in the file (1000)")
+    archive.add_argument("--json", action="store_true", help="print what was done as JSON")
+    verify = add("verify", _verify, "Check every event of the log against its hash, its causes and its lane.")
+    verify.add_argument("--json", action="store_true", help="print what was found as JSON")
+    return parser
+
+
+def _fail(text: str) -> int:
+    print(f"relay: {text}", file=sys.stderr)
+    return 1
+
+
+# -- run
+
+
+def _run(args: argparse.Namespace) -> int:
+    settings = load(args.config)
+    if args.foreground or args.detached:
+        return _serve(settings, readable=not args.detached)
+    return _start(settings)
+
+
+def _serve(settings: Settings, *, readable: bool) -> int:
+    from relay import logs
+    from relay.daemon import CannotStart, Daemon
+    from relay.log.store import StoreError
+
+    try:
+        settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        logs.configure(settings.log_file, readable=readable)
+    except OSError as error:
+        return _fail(f"{settings.runtime_dir} cannot be written: {error.strerror}")
+    try:
+        asyncio.run(_serving(Daemon(settings), readable))
+    except (CannotStart, StoreError) as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename or 'the system'}: {error.strerror}")
+    return 0
+
+
+async def _serving(daemon: Any, readable: bool) -> None:
+    if not readable:
+        await daemon.run()
+        return
+    async with asyncio.TaskGroup() as group:
+        greeting = group.create_task(_greet(daemon.settings))
+        await daemon.run()
+        greeting.cancel()
+
+
+async def _greet(settings: Settings) -> None:
+    """In the foreground, say where the room is once it answers."""
+    while (state := _state(settings)) is None or state.get("pid") != os.getpid():
+        await asyncio.sleep(0.05)
+    print(f"The room is open at {state['url']}\nSign in: {await _new_link(settings, state)}", flush=True)
+
+
+def _start(settings: Settings) -> int:
+    """Start a daemon of its own session, and wait until its doors answer."""
+    from relay import instance
+
+    record = instance.read(settings.lock_path)
+    if record is not None and instance.is_live(record, settings.locks.ttl):
+        at = f" at {record.address}" if record.address else ""
+        print(f"The room runs already{at} (pid {record.pid}). `relay link` prints a sign-in link.")
+        return 0
+    settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    words = [sys.executable, "-m", "relay.cli", "run", "--detached", "--config", str(settings.path)]
+    with settings.log_file.open("ab") as log:
+        child = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=settings.folder,
+        )
+    give_up = time.monotonic() + START_S
+    while time.monotonic() < give_up:
+        state = _state(settings)
+        if state is not None and state.get("pid") == child.pid and _healthy(state["url"]):
+            link = asyncio.run(_new_link(settings, state))
+            print(f"The room is open at {state['url']} (pid {child.pid}).\nSign in: {link}")
+            print("The link works once, within 10 minutes; `relay link` prints another.")
+            return 0
+        if child.poll() is not None:
+            return _fail(f"the daemon ended with code {child.returncode}.\n{_last_words(settings)}")
+        time.sleep(0.05)
+    child.terminate()
+    return _fail(f"the room did not answer within {START_S:g} s; {settings.log_file} has the details")
+
+
+def _last_words(settings: Settings) -> str:
+    try:
+        lines = settings.log_file.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    plain = [line for line in lines[-12:] if not line.startswith("{")]
+    return "\n".join(plain[-6:] or lines[-3:])
+
+
+def _state(settings: Settings) -> dict[str, Any] | None:
+    try:
+        state: dict[str, Any] = json.loads(settings.state_path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return state
+
+
+def _healthy(url: str) -> bool:
+    from urllib.request import ProxyHandler, build_opener
+
+    try:
+        # The room is on this machine: a proxy from the environment has no business here.
+        with build_opener(ProxyHandler({})).open(f"{url}/health", timeout=2.0) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+# -- link
+
+
+def _link(args: argparse.Namespace) -> int:
+    from relay import instance
+
+    settings = load(args.config)
+    record = instance.read(settings.lock_path)
+    state = _state(settings)
+    if state is None or record is None or not instance.is_live(record, settings.locks.ttl):
+        return _fail("the room does not run; start it with `bash scripts/start.sh`")
+    url = asyncio.run(_new_link(settings, state))
+    print(json.dumps({"url": url, "expires_in_s": 600}) if args.json else url)
+    return 0
+
+
+async def _new_link(settings: Settings, state: dict[str, Any]) -> str:
+    from relay.daemon import open_room_store
+    from relay.faces.auth import Auth, ensure_token
+
+    store = await open_room_store(settings)
+    try:
+        secret = await Auth(ensure_token(settings.token_path), store).new_link()
+    finally:
+        await store.close()
+    return f"{state['url']}/#link={secret}"
+
+
+# -- log
+
+
+def _log(args: argparse.Namespace) -> int:
+    settings = load(args.config)
+    path = settings.log_file
+    if not path.exists():
+        return _fail(f"there is no log yet at {path}")
+    show = (lambda line: line.rstrip("\n")) if args.json else _readable
+    with path.open("r", encoding="utf-8", errors="replace") as file:
+        for line in file.readlines()[-max(0, args.lines) :]:
+            print(show(line))
+        if args.no_follow:
+            return 0
+        _follow(path, file, show)
+    return 0
+
+
+def _follow(path: Path, file: Any, show: Callable[[str], str]) -> None:
+    part = ""
+    while True:
+        part += file.readline()
+        if part.endswith("\n"):
+            print(show(part), flush=True)
+            part = ""
+            continue
+        time.sleep(0.2)
+        try:
+            rotated = path.stat().st_ino != os.fstat(file.fileno()).st_ino
+        except FileNotFoundError:
+            rotated = False
+        if rotated:
+            file.close()
+            file = path.open("r", encoding="utf-8", errors="replace")
+
+
+def _readable(line: str) -> str:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return line.rstrip("\n")
+    if not isinstance(told, dict):
+        return line.rstrip("\n")
+    at, level, what = told.pop("timestamp", ""), told.pop("level", ""), told.pop("event", "")
+    told.pop("logger", None)
+    more = told.pop("exception", None) or told.pop("stack", None)
+    words = " ".join(f"{key}={value}" for key, value in told.items() if value is not None)
+    text = f"{at[11:23]} {level:<7} {what}  {words}".rstrip()
+    return f"{text}\n{more}" if more else text
+
+
+# -- archive and verify
+
+
+def _archive(args: argparse.Namespace) -> int:
+    from relay.archive import ArchiveError, archive
+
+    if args.keep < 0:
+        print("relay: --keep is 0 or more", file=sys.stderr)
+        return 2
+    settings = load(args.config)
+    try:
+        done = asyncio.run(archive(settings, keep=args.keep))
+    except ArchiveError as error:
+        return _fail(str(error))
+    print(json.dumps(done.as_json()) if args.json else done.text())
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    settings = load(args.config)
+    if not settings.db_path.exists():
+        return _fail(f"there is no database at {settings.db_path}; the room has not run yet")
+    faults = asyncio.run(_faults(settings))
+    if args.json:
+        print(json.dumps({"ok": not faults, "faults": [f.as_json() for f in faults]}))
+    else:
+        for fault in faults:
+            print(f"event {fault.id} (pos {fault.pos}): {fault.what}")
+        print("The log is whole." if not faults else f"{len(faults)} damaged events.")
+    return 1 if faults else 0
+
+
+async def _faults(settings: Settings) -> list[Any]:
+    from relay.daemon import open_room_store
+    from relay.log.follow import verify
+
+    store = await open_room_store(settings)
+    try:
+        return await verify(store)
+    finally:
+        await store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

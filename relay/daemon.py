@@ -1,0 +1,456 @@
+"""The composition root: builds the parts of the room, runs them, and owns their end.
+
+Invariants: one daemon a room, proven by its record; every long-running task is supervised; at a stop nobody is
+cut off before `stop.drain_s`, and what was said is on disk before the record goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+import relay
+from relay import config, coordination, faces, instance
+from relay.config import ConfigError, Settings
+from relay.coordination.board import Board
+from relay.coordination.projection import TasksFile
+from relay.faces.auth import Auth, ensure_token
+from relay.faces.http import HUB, create_app
+from relay.instance import InstanceLost, InstanceRecord
+from relay.log import events
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Tx
+from relay.metrics import Metrics
+from relay.model import RESERVED_NAMES, STEWARD
+from relay.room import entry, ledger, queue
+from relay.room.acts import Acts
+from relay.room.cycle import Router
+from relay.room.desk import Desk, Surroundings
+from relay.room.dispatcher import Dispatcher
+from relay.room.drain import Drain
+from relay.room.ledger import Rules
+from relay.room.live import Live
+from relay.room.room import SHOWN, About, Room, RoomError
+from relay.room.transcript import Transcript
+from relay.seats import Seats
+from relay.supervisor import Supervisor
+from relay.watchdog import Watchdog
+
+log = structlog.get_logger(__name__)
+STATIC = Path(faces.__file__).parent / "static"
+#: Seconds between two looks whether agents can run, and whether the configuration was changed.
+PROBE_EVERY_S = 60.0
+CONFIG_EVERY_S = 1.0
+#: Seconds between two looks for jobs whose holder has died.
+RECOVER_EVERY_S = 30.0
+WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER, Path(faces.__file__).parent)
+
+
+class CannotStart(Exception):
+    """The daemon cannot run; the message says why and what to do."""
+
+
+async def open_room_store(settings: Settings) -> SqliteStore:
+    """The room's database, created and migrated when needed. Raises StoreError."""
+    return await open_store(settings.db_path, WINGS)
+
+
+class Daemon:
+    """One room, running. `run` returns when it was asked to stop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._stop = asyncio.Event()
+        self._record: InstanceRecord | None = None
+        self._url = ""
+
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Run the room until it is asked to stop. Raises CannotStart, ConfigError, StoreError, OSError."""
+        settings = self.settings
+        _make_runtime(settings)
+        os.environ["RELAY_CONFIG"] = str(settings.path)
+        try:
+            self._record = await asyncio.to_thread(instance.claim, settings.lock_path, settings.locks.ttl)
+        except instance.AlreadyRunning as error:
+            raise CannotStart(str(error)) from error
+        try:
+            settings.pid_path.write_text(f"{os.getpid()}\n")
+            await self._run_claimed()
+        finally:
+            settings.pid_path.unlink(missing_ok=True)
+            settings.state_path.unlink(missing_ok=True)
+            with contextlib.suppress(instance.InstanceError):
+                instance.release(settings.lock_path, self._record)
+
+    async def _run_claimed(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.ask_to_stop)
+        store = await open_room_store(self.settings)
+        watchdog = Watchdog(loop)
+        watchdog.start()
+        try:
+            await self._run_room(store, watchdog)
+        finally:
+            watchdog.stop()
+            await store.close()
+
+    def _build(self, store: SqliteStore) -> None:
+        settings = self.settings
+        self._store = store
+        self._live = Live()
+        self._metrics = Metrics()
+        self._supervisor = Supervisor(store)
+        self._seats = Seats(settings)
+        self._board = Board()
+        self._holder = holder = _holder_of(self._record or InstanceRecord.own())
+        self._drain = Drain(store, self._live, holder=holder)
+        self._drain.turn_seconds = lambda agent, result, seconds: self._metrics.turns.labels(
+            agent, result
+        ).observe(max(0.0, seconds))
+        self._router = Router(store, self._live, _dispatcher(settings), lambda: self._seats.roster)
+        self._router.decided = lambda action: self._metrics.decisions.labels(action).inc()
+        self._transcript = Transcript(
+            store,
+            settings.transcript_path,
+            entry.lock_path(settings.runtime_dir, settings.transcript_path),
+            rules=self._rules,
+            max_entry_bytes=settings.workspace.max_entry_bytes,
+        )
+        acts = Acts(self._board, lambda: self._seats.roster)
+        self._desk = Desk(
+            store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings
+        )
+        self._room = Room(
+            store,
+            About(
+                name=settings.room_name,
+                version=relay.__version__,
+                started_at=events.now_iso(),
+                repo=settings.repo,
+                config=settings.path,
+                engine=store.engine,
+                database=str(settings.db_path),
+                max_entry_bytes=settings.workspace.max_entry_bytes,
+            ),
+            live=self._live,
+            board=self._board,
+            drain=self._drain,
+            router=self._router,
+            desk=self._desk,
+            transcript=self._transcript,
+            roster=lambda: self._seats.roster,
+            rules=self._rules,
+            set_agent=self._set_agent,
+        )
+
+    def _rules(self) -> Rules:
+        jitter = self.settings.jitter
+        return Rules(
+            agents=self._seats.roster.names,
+            busy=jitter.busy,
+            medium=jitter.medium,
+            busy_s=jitter.busy_s,
+            medium_s=jitter.medium_s,
+            quiet_s=jitter.quiet_s,
+        )
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(self._live.people, self._router.state_json(), self._url, str(self.settings.path))
+
+    async def _run_room(self, store: SqliteStore, watchdog: Watchdog) -> None:
+        self._build(store)
+        settings = self.settings
+        await self._recover()
+        token = await asyncio.to_thread(ensure_token, settings.token_path)
+        app = create_app(
+            self._room,
+            Auth(token, store),
+            settings=settings,
+            static=STATIC,
+            metrics=self._metrics.text,
+            reserved=lambda: RESERVED_NAMES | set(self._seats.roster.names),
+        )
+        app.router.add_post("/api/repair", self._repair)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+        await runner.setup()
+        try:
+            await self._open_doors(runner)
+            self._start_tasks(app, watchdog)
+            log.info("room is open", url=self._url, agents=list(self._seats.roster.names), pid=os.getpid())
+            await self._stop.wait()
+            log.info("stopping", drain_s=settings.stop.drain_s)
+            await self._drain.stop(settings.stop.drain_s)
+        finally:
+            await runner.cleanup()
+            await self._supervisor.stop()
+            await self._router.dispatcher.close()
+        # What was acknowledged is in the database; it also belongs in the file before we go.
+        with contextlib.suppress(OSError):
+            await self._transcript.sync()
+        log.info("room is closed")
+
+    async def _open_doors(self, runner: web.AppRunner) -> None:
+        ui = self.settings.ui
+        site = web.TCPSite(runner, ui.host, ui.port, backlog=512)
+        try:
+            await site.start()
+        except OSError as error:
+            raise CannotStart(
+                f"{ui.host}:{ui.port} cannot be opened: {error.strerror}. Something else may use the port; "
+                "set `ui.port` in the configuration (0 takes any free one)"
+            ) from error
+        host, port = runner.addresses[0][:2]
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        self._url = f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+        state = {
+            "url": self._url,
+            "host": host,
+            "port": port,
+            "pid": os.getpid(),
+            "version": relay.__version__,
+            "started_at": events.now_iso(),
+        }
+        await asyncio.to_thread(_write_atomically, self.settings.state_path, json.dumps(state) + "\n")
+
+    def _start_tasks(self, app: web.Application, watchdog: Watchdog) -> None:
+        start = self._supervisor.start
+        probed = asyncio.Event()
+        start("heartbeat", self._heartbeat)
+        start("transcript", self._tail)
+        start("queue", self._drain.dispatch_drain_loop)
+        start("steward", self._after(probed, self._desk.run))
+        start("router", self._after(probed, self._router.run))
+        start("agents", lambda: self._probe_agents(probed))
+        start("recover", self._recover_for_ever)
+        start("agent-states", self._publish_agents)
+        start("tasks-file", TasksFile(self._store, self.settings.tasks_path).run)
+        start("config", self._watch_config)
+        start(
+            "metrics",
+            lambda: self._metrics.run(
+                self._store,
+                self._drain,
+                lambda: self._seats.roster,
+                watchdog,
+                lambda: app[HUB].clients,
+                lambda: self._transcript.ingested,
+            ),
+        )
+        self._drain.set_seats(dict(self._seats.seats()))
+
+    def _after(self, ready: asyncio.Event, run: Any) -> Any:
+        """Nobody is called "not installed" before the first look."""
+
+        async def wait_and_run() -> None:
+            await ready.wait()
+            await run()
+
+        return wait_and_run
+
+    async def _tail(self) -> None:
+        await self._transcript.sync()
+        self._room.catching_up = False
+        await self._transcript.run()
+
+    async def _heartbeat(self) -> None:
+        """Keep the record fresh; a daemon whose record was taken must not go on."""
+        settings = self.settings
+        assert self._record is not None
+        while True:
+            record = replace(self._record, address=self._url)
+            try:
+                self._record = await asyncio.to_thread(instance.heartbeat, settings.lock_path, record)
+            except InstanceLost as error:
+                log.error("another daemon has this room, or its record is gone: stopping", error=str(error))
+                self.ask_to_stop()
+                return
+            await asyncio.sleep(settings.locks.ttl / 3)
+
+    # -- agents
+
+    async def _probe_agents(self, probed: asyncio.Event) -> None:
+        while True:
+            changed = await self._seats.probe()
+            probed.set()
+            if changed:
+                self._drain.poke()
+                await self._publish(None)
+            await asyncio.sleep(PROBE_EVERY_S)
+
+    async def _publish(self, only: list[str] | None) -> None:
+        for agent in await self._room.agents(only):
+            self._live.publish("agent", agent)
+
+    async def _publish_agents(self) -> None:
+        """Tell connected clients how the agents stand, whenever something happened to one."""
+        async for batch in self._events():
+            named = set()
+            for event in batch:
+                told = event.outputs or {}
+                named |= {job["agent"] for job in told.get("jobs", ()) if job["agent"] != STEWARD}
+                if "agent" in told:
+                    named.add(told["agent"])
+            if named:
+                await self._publish(sorted(named))
+
+    async def _events(self) -> Any:
+        from relay.log.follow import tail
+
+        start = await self._room.last_cursor()
+        async for batch in tail(self._store, start, types=[*SHOWN, ledger.AGENT_STATE]):
+            yield batch
+
+    async def _set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Write an agent's settings into the configuration file and take them over."""
+        try:
+            settings = await asyncio.to_thread(config.update_agent, self.settings.path, agent, dict(changes))
+        except ConfigError as error:
+            said = "; ".join(str(problem) for problem in error.problems)
+            raise RoomError("bad_request", said, "See docs/configuration.md.") from error
+        except KeyError:
+            raise RoomError("not_found", f"There is no agent {agent} in the configuration.") from None
+        except OSError as error:
+            raise RoomError("busy", f"{self.settings.path} cannot be written: {error.strerror}.") from error
+        await self._apply(settings)
+        return {"success": True}
+
+    # -- configuration
+
+    async def _watch_config(self) -> None:
+        path = self.settings.path
+        last = await asyncio.to_thread(_stamp, path)
+        while True:
+            await asyncio.sleep(CONFIG_EVERY_S)
+            stamp = await asyncio.to_thread(_stamp, path)
+            if stamp == last or stamp is None:
+                continue
+            last = stamp
+            try:
+                settings = await asyncio.to_thread(config.load, path)
+            except ConfigError as error:
+                log.warning("configuration not taken over", problems=[str(p) for p in error.problems])
+                await self._notice(
+                    "The configuration was changed and cannot be used; the room goes on as before.\n\n```\n"
+                    f"{error}\n```",
+                    "config",
+                )
+                continue
+            await self._apply(settings)
+
+    async def _apply(self, settings: Settings) -> None:
+        """Take over what can be taken over while running, and say what cannot."""
+        changes = config.diff(self.settings, settings)
+        if not changes:
+            return
+        log.info(
+            "configuration changed",
+            live=[change.key for change in changes.live],
+            restart=[change.key for change in changes.restart],
+        )
+        live = {name: getattr(settings, name) for name in config.LIVE}
+        dispatcher_changed = self.settings.dispatcher != settings.dispatcher
+        self.settings = replace(self.settings, **live)
+        self._seats.apply(self.settings)
+        self._drain.set_seats(dict(self._seats.seats()))
+        if dispatcher_changed:
+            old, self._router.dispatcher = self._router.dispatcher, _dispatcher(self.settings)
+            await old.close()
+            self._live.publish("dispatcher", self._router.state_json())
+        await self._seats.probe()
+        await self._publish(None)
+        if changes.restart:
+            keys = ", ".join(f"`{change.key}`" for change in changes.restart)
+            await self._notice(f"The configuration changed {keys}: that takes a restart.", "config")
+
+    async def _notice(self, text: str, what: str) -> None:
+        await self._store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta={"notice": what}))
+
+    # -- recovery
+
+    async def _recover(self) -> int:
+        async def work(tx: Tx) -> int:
+            jobs = await queue.recover_stale_active(
+                tx,
+                now=time.time(),
+                stale_after_s=self.settings.queue.stale_after_s,
+                holder=self._holder,
+                is_dead=_holder_is_dead,
+            )
+            return len(jobs)
+
+        recovered = await self._store.write(work)
+        if recovered:
+            log.info("jobs of a dead daemon are pending again", jobs=recovered)
+        return recovered
+
+    async def _recover_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(RECOVER_EVERY_S)
+            await self._recover()
+
+    async def _repair(self, request: web.Request) -> web.Response:
+        """`healthcheck.sh --repair` with a live daemon comes here, so that one process mends."""
+        from relay.repair import repair_live
+
+        repaired = await repair_live(self._store, self.settings, time.time())
+        return web.json_response({"repaired": [one.as_json() for one in repaired]})
+
+
+def _dispatcher(settings: Settings) -> Dispatcher:
+    one = settings.dispatcher
+    return Dispatcher(one.model, host=one.ollama_host, timeout_s=one.timeout_s, enabled=one.enabled)
+
+
+def _make_runtime(settings: Settings) -> None:
+    settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.runtime_dir.chmod(0o700)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        told = path.stat()
+    except FileNotFoundError:
+        return None
+    return told.st_mtime_ns, told.st_size, told.st_ino
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(name).replace(path)
+
+
+def _holder_of(record: InstanceRecord) -> str:
+    """How this daemon signs the jobs it holds: enough to tell later whether it still lives."""
+    return json.dumps([record.pid, record.started_at, record.host, record.mark])
+
+
+def _holder_is_dead(holder: str) -> bool:
+    """Is the process gone that holds a job? Unknown (another machine) is not dead: its lease decides."""
+    try:
+        pid, started_at, host, mark = json.loads(holder)
+    except (ValueError, TypeError):
+        return True
+    if host != socket.gethostname():
+        return False
+    return instance.process_of(InstanceRecord(pid, started_at, host, 0.0, mark=mark)) is None

@@ -1,0 +1,63 @@
+"""The daemon's log: JSON lines in `.relay/relay.log`, rotated; readable ones on the terminal.
+
+Invariant: every line has a time, a level and what it is about; no line carries a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import sys
+from pathlib import Path
+
+import structlog
+
+ROTATE_BYTES = 10 * 1024 * 1024
+KEEP = 5
+
+
+def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
+    """Log to the file at `path`, and to standard error as well when `readable`."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    to_file = logging.handlers.RotatingFileHandler(
+        path, maxBytes=ROTATE_BYTES, backupCount=KEEP, encoding="utf-8"
+    )
+    path.chmod(0o600)
+    to_file.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
+            ],
+        )
+    )
+    handlers: list[logging.Handler] = [to_file]
+    if readable:
+        to_terminal = logging.StreamHandler(sys.stderr)
+        to_terminal.setFormatter(
+            structlog.stdlib.ProcessorFormatter(
+                foreign_pre_chain=shared,
+                processors=[
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+                ],
+            )
+        )
+        handlers.append(to_terminal)
+    logging.basicConfig(level=level, handlers=handlers, force=True)
+    for noisy in ("aiohttp.access", "watchfiles", "httpx", "httpcore", "aiosqlite", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

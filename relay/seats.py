@@ -1,0 +1,185 @@
+"""Agents from the configuration: what runs them, and what the room knows of each.
+
+Invariant: an agent that cannot be built (a bad script, say) stays in the room, is not installed, and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+
+from relay.agents import AgentSpec, Permissions, SpecError, build_agent
+from relay.agents.ollama import OllamaAgent
+from relay.config import AgentSettings, Settings
+from relay.model import Agent, Availability, EndPart, FailureClass, Part, Turn
+from relay.room.budget import Budget
+from relay.room.drain import Seat
+from relay.room.queue import Policy
+from relay.room.roster import Member, Roster
+
+#: One line for the dispatcher on what an agent is good at.
+ABOUT = {
+    "claude": "a coding agent (Claude Code): reads and changes code, reviews, plans, explains",
+    "codex": "a coding agent (Codex): implements, tests and debugs code",
+    "gemini": "a coding agent (Gemini): large contexts, research, reviews and documents",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An agent of the configuration: `agent` None when it could not be built, for the reason in `trouble`."""
+
+    settings: AgentSettings
+    agent: Agent | None
+    trouble: str = ""
+
+
+def build(settings: Settings, one: AgentSettings) -> Built:
+    """What runs this agent. Never raises: what is wrong is said where people look for the agent."""
+    if one.kind == "ollama":
+        host = settings.dispatcher.ollama_host
+        return Built(one, OllamaAgent(one.name, one.model or "", host=host))
+    try:
+        spec = AgentSpec(
+            name=one.name,
+            kind=one.kind,
+            preset=one.preset,
+            cmd=one.cmd or (),
+            args=one.args,
+            output=one.output,
+            model=one.model,
+            effort=one.effort,
+            timeout_s=one.timeout_s,
+            cwd=one.cwd or settings.repo,
+            env=_environment(one),
+            script=one.script,
+            permissions=Permissions(one.permissions),
+        )
+        return Built(one, build_agent(spec))
+    except SpecError as error:
+        return Built(one, None, str(error))
+
+
+def _environment(one: AgentSettings) -> Mapping[str, str]:
+    passed = {name: os.environ[name] for name in one.env_pass if name in os.environ}
+    return {**passed, **one.env}
+
+
+def policy_of(settings: Settings, one: AgentSettings, names: tuple[str, ...], unable: str) -> Policy:
+    breaker, queue = settings.locks.circuit_breaker, settings.queue
+    return Policy(
+        agent=one.name,
+        threshold=breaker.failure_threshold,
+        reset_timeout=breaker.reset_timeout,
+        max_attempts=queue.max_attempts,
+        backoff_s=queue.backoff_s,
+        backoff_max_s=queue.backoff_max_s,
+        lease_s=queue.lease_s,
+        context_len=settings.workspace.context_len,
+        budget=Budget(one.budget.turns_per_hour, one.budget.tokens_per_day, one.budget.usd_per_day),
+        unable=unable,
+        agent_mentions=settings.room.agent_mentions,
+        hop_limit=settings.room.hop_limit,
+        names=names,
+    )
+
+
+class Seats:
+    """The agents of the room as they are now: built from the settings, probed, and handed to the drain."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._built: dict[str, Built] = {}
+        self._probed: dict[str, Availability] = {}
+        self.roster = Roster()
+        self.settings = settings
+        self.apply(settings)
+
+    def apply(self, settings: Settings) -> None:
+        """Take over a configuration; an agent whose settings did not change keeps what runs it."""
+        before, self.settings = self.settings, settings
+        host_same = before.dispatcher.ollama_host == settings.dispatcher.ollama_host
+        built = {}
+        for one in settings.agents:
+            have = self._built.get(one.name)
+            same = have is not None and have.settings == one and host_same
+            built[one.name] = have if have is not None and same else build(settings, one)
+            if not same:
+                self._probed.pop(one.name, None)
+        self._built = built
+        self._renew()
+
+    async def probe(self) -> bool:
+        """Look which agents can run; True when the answer changed."""
+
+        async def look(one: Built) -> Availability:
+            if one.agent is None:
+                return Availability(False, one.trouble, "mend its entry in config.json")
+            return await one.agent.probe()
+
+        names = list(self._built)
+        found = await asyncio.gather(*(look(self._built[name]) for name in names))
+        probed = dict(zip(names, found, strict=True))
+        changed = probed != self._probed
+        self._probed = probed
+        if changed:
+            self._renew()
+        return changed
+
+    def _renew(self) -> None:
+        names = tuple(self._built)
+        members = {}
+        for name, one in self._built.items():
+            known = self._probed.get(name) or Availability(one.agent is not None, one.trouble)
+            fix = f" (`{known.fix}`)" if known.fix else ""
+            unable = "" if known.installed else f"{known.detail or 'it is not installed'}{fix}"
+            if not one.settings.enabled:
+                unable = "it is switched off in the configuration"
+            settings = one.settings
+            members[name] = Member(
+                name=name,
+                kind=settings.kind,
+                policy=policy_of(self.settings, settings, names, unable),
+                preset=settings.preset,
+                model=settings.model,
+                effort=settings.effort,
+                enabled=settings.enabled,
+                installed=known.installed,
+                detail=known.detail,
+                fix=known.fix,
+                version=known.version,
+                about=ABOUT.get(settings.preset or "", ""),
+            )
+        self.roster = Roster(members)
+
+    def seats(self) -> Mapping[str, Seat]:
+        """What the drain runs. A seat asks for its policy anew, so a probe needs no new seat."""
+        return {
+            name: Seat(
+                agent=one.agent or _Unbuilt(name, one.settings.kind, one.trouble),
+                policy=lambda name=name: self._policy(name),  # type: ignore[misc]
+                timeout_s=one.settings.timeout_s,
+                cwd=one.settings.cwd or self.settings.repo,
+            )
+            for name, one in self._built.items()
+        }
+
+    def _policy(self, name: str) -> Policy:
+        member = self.roster.members.get(name)
+        if member is not None:
+            return member.policy
+        return replace(Policy(name), unable="it is not in the configuration any more")
+
+
+class _Unbuilt:
+    """Stands in for an agent that could not be built; its policy keeps every turn from beginning."""
+
+    def __init__(self, name: str, kind: str, trouble: str) -> None:
+        self.name, self.kind, self._trouble = name, kind, trouble
+
+    async def probe(self) -> Availability:
+        return Availability(False, self._trouble)
+
+    async def run(self, turn: Turn) -> AsyncIterator[Part]:
+        yield EndPart(FailureClass.NOT_INSTALLED, f"{turn.agent} could not be built: {self._trouble}")

@@ -1,0 +1,86 @@
+"""Long-running tasks that are started again when they fail.
+
+Invariant: a task of the daemon never disappears. When it fails, that is an event, a line in the log and a line
+in the health; it starts again after a wait that doubles, and that is short again once it has run for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.store import Store
+
+log = structlog.get_logger(__name__)
+FAILED = "task.failed"
+FIRST_WAIT_S = 0.2
+LONGEST_WAIT_S = 30.0
+#: Seconds after which a task that runs again counts as well.
+SETTLED_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A task that has failed and is started again. `at`: Unix seconds."""
+
+    task: str
+    error: str
+    times: int
+    at: float
+
+
+class Supervisor:
+    """Runs named coroutines for ever."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._troubles: dict[str, Trouble] = {}
+
+    @property
+    def troubles(self) -> list[Trouble]:
+        """What has failed and has not settled since."""
+        now = time.time()
+        return [trouble for trouble in self._troubles.values() if now - trouble.at < SETTLED_S]
+
+    def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        self._tasks[name] = asyncio.create_task(self._keep(name, run), name=name)
+
+    async def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        wait = FIRST_WAIT_S
+        while True:
+            began = time.monotonic()
+            try:
+                await run()
+                return
+            except Exception as error:
+                if time.monotonic() - began > SETTLED_S:
+                    wait = FIRST_WAIT_S
+                log.exception("task failed", task=name, again_in_s=wait)
+                await self._record(name, error)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT_S)
+
+    async def _record(self, name: str, error: Exception) -> None:
+        causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+        text = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes)
+        before = self._troubles.get(name)
+        self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1, time.time())
+        lane = Lane("room", f"task:{name}:{time.time_ns()}", short=True)
+        new = NewEvent(FAILED, lane, inputs={"task": name}, outputs={"error": text})
+        try:
+            await self._store.write(lambda tx: events.append(tx, new))
+        except Exception as trouble:
+            # The database may be what failed; the log and the health still say it.
+            log.warning("failure not recorded", task=name, error=str(trouble))
