@@ -6,6 +6,8 @@ stream ends every process it started. Nothing above this wing knows how an agent
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from relay.agents.command import CommandAgent
 from relay.agents.scripted import ScriptedAgent
 from relay.agents.spec import AgentSpec, Permissions, SpecError
@@ -14,6 +16,11 @@ from relay.model import Agent
 __all__ = ["AgentSpec", "CommandAgent", "Permissions", "ScriptedAgent", "SpecError", "build_agent"]
 
 
-def build_agent(spec: AgentSpec) -> Agent:
-    """The agent that `spec` describes. Raises SpecError; reads the script of a scripted agent."""
-    return ScriptedAgent(spec) if spec.kind == "scripted" else CommandAgent(spec)
+def build_agent(spec: AgentSpec, *, daemon_env: Mapping[str, str] | None = None) -> Agent:
+    """The agent that `spec` describes. Raises SpecError; reads the script of a scripted agent.
+
+    `daemon_env` is what the agent's environment is chosen from; None = this process's own.
+    """
+    if spec.kind == "scripted":
+        return ScriptedAgent(spec)
+    return CommandAgent(spec, daemon_env=daemon_env)

@@ -11,6 +11,7 @@ import codecs
 import os
 import re
 import shutil
+import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -84,9 +85,12 @@ class CommandAgent:
         async with self._probing:
             stat = await asyncio.to_thread(os.stat, path)
             key = (path, stat.st_mtime_ns, stat.st_size)
-            if self._seen is None or self._seen[0] != key:
-                self._seen = (key, await self._ask_version(path))
-            return self._seen[1]
+            if self._seen is not None and self._seen[0] == key:
+                return self._seen[1]
+            seen = await self._ask_version(path)
+            if seen.installed:  # a failure may pass: the next probe asks again
+                self._seen = (key, seen)
+            return seen
 
     async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
         """One turn. A conversation that is gone is started anew, once, and a LogPart says so."""
@@ -252,7 +256,10 @@ class Attempt:
         cwd = self.turn.cwd or self.agent.spec.cwd
         try:
             process = await AgentProcess.start(
-                self.agent.argv(self.path, self.turn, self.resume), env=env, cwd=cwd, stdin=prompt.encode()
+                self.agent.argv(self.path, self.turn, self.resume),
+                env=env,
+                cwd=cwd,
+                stdin=prompt.encode("utf-8", "replace"),
             )
         except OSError as error:
             self.end = EndPart(
@@ -260,18 +267,22 @@ class Attempt:
             )
             return
         async with process:
-            async with aclosing(self._output(process, env)) as parts:
+            async with (
+                aclosing(process.output()) as output,
+                aclosing(self._read_all(output, env)) as parts,
+            ):
                 async for part in parts:
                     yield part
             if self.end is None:
                 for part in self._rest():
                     yield part
         if self.end is None:
-            self._judge(process.exit or Exit(code=0))
+            self._judge(process.exit or Exit(signal=signal.SIGKILL))
 
-    async def _output(self, process: AgentProcess, env: Mapping[str, str]) -> AsyncGenerator[Part, None]:
+    async def _read_all(
+        self, output: AsyncGenerator[tuple[int, bytes], None], env: Mapping[str, str]
+    ) -> AsyncGenerator[Part, None]:
         loop = asyncio.get_running_loop()
-        output = process.output()
         deadline = self.deadline
         checked = False
         while not self._stream.hopeless:

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +151,7 @@ class AgentProcess:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+    async def output(self) -> AsyncGenerator[tuple[int, bytes], None]:
         """(STDOUT or STDERR, bytes) as they come, until the program is gone and its pipes are empty.
 
         A process that escaped every measure and still holds a pipe open delays the end by `DRAIN_S` only.
@@ -173,17 +173,36 @@ class AgentProcess:
                 return
 
     async def close(self) -> None:
-        """End the program and all its descendants (TERM, grace, KILL) and wait until they are gone."""
-        self._hang_up()  # first and without an await: even a second cancellation cannot prevent it
-        try:
-            async with asyncio.timeout(SHIM_S):
-                while not (self._over and self._pump.reaped):
-                    self._pump.changed.clear()
-                    await self._pump.changed.wait()
-        except TimeoutError:
+        """End the program and all its descendants (TERM, grace, KILL) and wait until they are gone.
+
+        A cancellation meanwhile is raised once they are, which `SHIM_S` bounds.
+        """
+        self._hang_up()
+        cancelled = await self._until_gone(SHIM_S)
+        if not self._gone:
             self._kill()
-        finally:
-            self._release()
+            cancelled = await self._until_gone(1.0) or cancelled
+        self._release()
+        if cancelled is not None:
+            raise cancelled
+
+    @property
+    def _gone(self) -> bool:
+        return self._over and self._pump.reaped
+
+    async def _until_gone(self, seconds: float) -> asyncio.CancelledError | None:
+        deadline = self._loop.time() + seconds
+        cancelled: asyncio.CancelledError | None = None
+        while not self._gone:
+            self._pump.changed.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._pump.changed.wait()
+            except TimeoutError:
+                break
+            except asyncio.CancelledError as error:
+                cancelled = error
+        return cancelled
 
     def _hang_up(self) -> None:
         with suppress(OSError):
@@ -200,15 +219,7 @@ class AgentProcess:
         if self._control.fileno() >= 0:
             self._loop.remove_reader(self._control)
             self._control.close()
-        # Closing the transport would kill a shim that is still at work after a second cancellation, and would
-        # reap it behind the back of asyncio's own watcher.
-        if self._pump.reaped:
-            self._transport.close()
-        else:
-            for fd in (STDIN, STDOUT, STDERR):
-                pipe = self._transport.get_pipe_transport(fd)
-                if pipe is not None:
-                    pipe.close()
+        self._transport.close()
 
     def _on_control(self) -> None:
         try:

@@ -63,7 +63,7 @@ class ScriptedAgent:
             if number and not await _sleep(rule.pause_s, deadline):
                 yield _late(limit)
                 return
-            data = fill(piece, turn).encode()
+            data = fill(piece, turn).encode("utf-8", "replace")
             truncated = truncated or len(data) > left
             text = data[:left].decode("utf-8", "ignore")
             left = max(0, left - len(data))

@@ -26,7 +26,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def real_programs(request: pytest.FixtureRequest) -> Path:
-    """The folder of the real programs. In CI they must be there; elsewhere the summary says what is left out."""
+    """The folder of the real programs. In CI they must be there; else the summary says what is left out."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = Path(os.environ.get("RELAY_REAL_AGENTS") or cache / "relay" / "agents-cli")
     folder = root / "node_modules" / ".bin"

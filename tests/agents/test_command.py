@@ -147,12 +147,12 @@ async def test_how_a_program_can_end(
     assert said in end(parts).detail
 
 
-@pytest.mark.parametrize("act", ["hang", "hang-deaf", "hang-family"])
+@pytest.mark.parametrize("act", ["hang-deaf", "hang-family"])
 async def test_a_timeout_ends_the_whole_family(act: str, make_agent: MakeAgent, tmp_path: Path) -> None:
-    agent = make_agent("claude", act, timeout_s=2.0)
+    agent = make_agent("claude", act, timeout_s=5.0)  # time enough to start four processes on a busy machine
     parts = await collect(agent, Turn("BOT", "hi"))
     assert end(parts).failure is FailureClass.TIMEOUT
-    assert "2 s" in end(parts).detail
+    assert "5 s" in end(parts).detail
     assert len(left(tmp_path)) == (4 if act == "hang-family" else 1)
     assert living(left(tmp_path)) == []
 
@@ -185,7 +185,7 @@ async def test_even_a_second_cancellation_ends_the_whole_family(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: not living(left(tmp_path)))
+    assert living(left(tmp_path)) == []
 
 
 async def test_a_shim_that_is_killed_takes_the_group_with_it(make_agent: MakeAgent, tmp_path: Path) -> None:

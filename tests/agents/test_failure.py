@@ -115,7 +115,7 @@ BOOM = StreamError("boom")
         (Exit(code=41), "anything", None, False, SIGN_IN, "anything"),
     ],
 )
-def test_the_class_of_an_end(  # noqa: PLR0917
+def test_the_class_of_an_end(
     ended: Exit,
     stderr: str,
     error: StreamError | None,
