@@ -31,6 +31,7 @@ from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import HUB, create_app
 from relay.instance import InstanceLost, InstanceRecord
 from relay.log import events
+from relay.log.follow import tail
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.log.store import Tx
 from relay.metrics import Metrics
@@ -158,7 +159,11 @@ class Daemon:
             roster=lambda: self._seats.roster,
             rules=self._rules,
             set_agent=self._set_agent,
+            trouble=self._trouble,
         )
+
+    def _trouble(self) -> str:
+        return "; ".join(f"{one.task} fails: {one.error}" for one in self._supervisor.troubles)
 
     def _rules(self) -> Rules:
         jitter = self.settings.jitter
@@ -311,8 +316,6 @@ class Daemon:
                 await self._publish(sorted(named))
 
     async def _events(self) -> Any:
-        from relay.log.follow import tail
-
         start = await self._room.last_cursor()
         async for batch in tail(self._store, start, types=[*SHOWN, ledger.AGENT_STATE]):
             yield batch

@@ -86,6 +86,7 @@ class Room:
         roster: Callable[[], Roster],
         rules: Callable[[], Rules],
         set_agent: Callable[[str, Mapping[str, Any]], Any],
+        trouble: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -99,8 +100,14 @@ class Room:
         self._roster = roster
         self._rules = rules
         self._set_agent = set_agent
+        self._trouble = trouble
         self._clock = clock
         self.catching_up = True
+
+    def healthy(self) -> tuple[bool, str]:
+        """Can the room be used, and if not: why."""
+        trouble = self._trouble()
+        return not trouble, trouble
 
     # -- people write
 
@@ -111,7 +118,7 @@ class Room:
         name: str,
         in_reply_to: str | None = None,
         client_id: str | None = None,
-        meta: Mapping[str, Any] | None = None,
+        verified: bool = True,
     ) -> Posted:
         """A person's message; on disk, with all that it opens, when this returns."""
         speaker = self.person(name)
