@@ -21,9 +21,12 @@ import structlog
 
 from relay.health import data, files, outside, process
 from relay.health.scene import Check, Scene, Status, survey, with_store
+from relay.instance import Standing
 from relay.log.store import StoreError
 from relay.repair import Repaired, repair_stopped
 
+#: What follows the log, or the file, a moment later.
+_LAGGING = ("transcript", "projections")
 Looking = Callable[[Scene], Awaitable[Check]]
 
 
@@ -83,8 +86,9 @@ async def _guarded(name: str, check: Looking, scene: Scene) -> Check:
     """A table that is missing or unreadable, or a file that goes away meanwhile, is a finding."""
     try:
         seen = await check(scene)
-        # A live daemon needs a moment for what was just written: its lag is no finding.
-        for _ in range(8 if scene.live and name in ("transcript", "projections") else 0):
+        # A daemon at work needs a moment for what was just written: its lag is no finding.
+        answers = scene.standing is Standing.RUNNING
+        for _ in range(8 if scene.store and answers and name in _LAGGING else 0):
             if seen.status is Status.OK:
                 break
             await asyncio.sleep(0.25)

@@ -19,7 +19,6 @@ from relay.log.sqlite_store import DIALECT, SqliteStore
 from relay.log.store import Row, Tx, load_migrations
 from relay.room import ledger
 from relay.room.breaker import BreakerState
-from relay.room.values import Job
 
 #: Events that are verified; of a longer log, the newest so many.
 VERIFIED = 20_000
@@ -143,24 +142,28 @@ async def queue(scene: Scene) -> Check:
         return active, dead, await tx.all(ledger.Q.state_counts)
 
     active, dead, counts = await scene.store.read(look)
+    turns: dict[tuple[str, str], list[Row]] = {}
     for row in active:
-        job = Job.of_row(row)
-        since = now - (job.started_at or now)
-        what = f"job {job.id} of {job.agent}, begun {since:.0f} s ago,"
-        if (row["lease_until"] or 0.0) < now:
+        turns.setdefault((row["agent"], row["holder"]), []).append(row)
+    for (agent, _), rows in turns.items():
+        since = now - min(row["started_at"] or now for row in rows)
+        what = f"the turn of {agent} (job {_ids(rows)}), begun {since:.0f} s ago,"
+        if min(row["lease_until"] or 0.0 for row in rows) < now:
             seen.append(Check("queue", Status.FAILED, f"{what} is stuck: nobody renews its lease", MEND))
         elif not scene.live:
             seen.append(Check("queue", Status.WARNING, f"{what} was cut off", MEND))
         elif since > settings.stale_after_s:
-            fix = f"`/cancel @{job.agent}` ends it."
-            seen.append(Check("queue", Status.WARNING, f"{what} is still at work", fix))
+            seen.append(Check("queue", Status.WARNING, f"{what} goes on", f"`/cancel @{agent}` ends it."))
     if dead:
-        ids = ", ".join(str(row["id"]) for row in dead[:5])
-        told = f"{len(dead)} dead job{'s' * (len(dead) != 1)} ({ids}{', ...' * (len(dead) > 5)})"
+        told = f"{len(dead)} dead job{'s' * (len(dead) != 1)} ({_ids(dead)})"
         fix = f"`/retry job {dead[0]['id']}` in the room tries again."
         seen.append(Check("queue", Status.WARNING, told, fix))
     told = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
     return worst("queue", seen, told)
+
+
+def _ids(rows: Sequence[Row], most: int = 5) -> str:
+    return ", ".join(str(row["id"]) for row in rows[:most]) + ", ..." * (len(rows) > most)
 
 
 async def breakers(scene: Scene) -> Check:

@@ -112,7 +112,7 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
         seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
     if waiting and waiting["waiting"]:
         late = not scene.live or scene.now - (waiting["oldest"] or 0.0) > LATE_S
-        fix = "`relay log` may say why." if scene.live else "They are appended at the next start."
-        told = f"{waiting['waiting']} entries are not in the file yet"
+        fix = "`relay log` may say why." if scene.live else "The next start appends it."
+        told = f"what is not in the file yet: {waiting['waiting']:,} of the room's entries"
         seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
     return seen

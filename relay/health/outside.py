@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 
+from relay.agents.presets import PRESETS
 from relay.config import AgentSettings
 from relay.health.scene import Check, Scene, Status
 from relay.local_model import explain, missing_model, no_model, open_client, shown_host
@@ -56,6 +57,8 @@ def _lacks(agent: AgentSettings) -> str:
         return "" if agent.script and agent.script.is_file() else f"its script {agent.script} is missing"
     if agent.kind != "command":
         return ""  # its model is asked for by `ollama` where it is the dispatcher's, else at its first turn
-    program = agent.cmd[0] if agent.cmd else agent.preset
-    assert program is not None
-    return "" if shutil.which(program, path=agent.env.get("PATH")) else f"{program} is not on the PATH"
+    preset = PRESETS.get(agent.preset or "")
+    program = agent.cmd[0] if agent.cmd else preset.program if preset else agent.name.lower()
+    if shutil.which(program, path=agent.env.get("PATH")):
+        return ""
+    return f"{program} is not on the PATH" + (f" (`{preset.install}` installs it)" if preset else "")

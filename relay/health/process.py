@@ -79,13 +79,15 @@ async def _health(url: str) -> str:
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_S)) as client,
             client.get(f"{url}/health", allow_redirects=False) as answer,
         ):
-            told = await answer.json(content_type=None)
-            if answer.status == 200 and isinstance(told, dict) and told.get("ok") is True:
+            said = await answer.text()
+            if answer.status == 200 and json.loads(said).get("ok") is True:
                 return ""
-            return f"HTTP {answer.status} {json.dumps(told)[:200]}"
+            return f"HTTP {answer.status}: {said[:200]}"
     except TimeoutError:
         return f"nothing within {ANSWER_S:g} s"
-    except (aiohttp.ClientError, OSError, ValueError) as error:
+    except (ValueError, AttributeError):
+        return "its answer is not a health report: another program may have the port"
+    except (aiohttp.ClientError, OSError) as error:
         return str(error) or type(error).__name__
 
 
@@ -102,10 +104,10 @@ async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
             ) as client,
             client.post(f"{url}/api/repair", headers={"X-API-Key": key}, allow_redirects=False) as answer,
         ):
-            told = await answer.json(content_type=None)
+            said = await answer.text()
             if answer.status != 200:
-                raise OSError(f"it said HTTP {answer.status} {json.dumps(told)[:200]}")
-            return list(told["repaired"])
+                raise OSError(f"it said HTTP {answer.status}: {said[:200]}")
+            return list(json.loads(said)["repaired"])
     except TimeoutError:
         raise OSError("it did not answer in time") from None
     except (aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
