@@ -243,16 +243,21 @@ def _data_version(connection: sqlite3.Connection) -> int:
 async def _connect(path: Path, *, query_only: bool) -> aiosqlite.Connection:
     connection = await aiosqlite.connect(path, isolation_level=None, timeout=5.0, cached_statements=512)
     connection.row_factory = sqlite3.Row
-    for pragma in (
-        "journal_mode=WAL",
-        "synchronous=NORMAL",
-        "foreign_keys=ON",
-        "wal_autocheckpoint=0",
-        "cache_size=-16000",
-        "temp_store=MEMORY",
-        f"query_only={'ON' if query_only else 'OFF'}",
-    ):
-        await connection.execute(f"PRAGMA {pragma}")
+    try:
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            "wal_autocheckpoint=0",
+            "cache_size=-16000",
+            "temp_store=MEMORY",
+            f"query_only={'ON' if query_only else 'OFF'}",
+        ):
+            await connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        # Its thread is no daemon thread: left open, it keeps the whole process from ending.
+        await connection.close()
+        raise
     return connection
 
 
@@ -267,10 +272,10 @@ async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float
         writer = await _connect(path, query_only=False)
         try:
             await _hop(writer, _migrate, list(wings), busy_timeout_s)
+            reader = await _connect(path, query_only=True)
         except BaseException:
             await writer.close()
             raise
-        reader = await _connect(path, query_only=True)
     except sqlite3.DatabaseError as error:
         raise StoreError(
             f"{path} cannot be used: {error}. Run `bash healthcheck.sh`; to start over, move the file away"

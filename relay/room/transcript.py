@@ -57,6 +57,24 @@ class Notice:
     what: str
 
 
+async def stored_place(tx: Tx) -> Place | None:
+    """Where the tail stands; None when it has never read."""
+    row = await tx.one(Q.tail)
+    return None if row is None else Place(**{name: row[name] for name in Place.__slots__})
+
+
+async def begin_anew(tx: Tx, size: int, *, now: float) -> Place:
+    """The file is not the one that was read: its `size` bytes are history, and the room hears it."""
+    fresh = Place(history_until=size)
+    await tx.execute(Q.put_tail, **asdict(fresh))
+    text = (
+        "The transcript file was replaced or cut. What is in it now is shown as history and opens no work; "
+        "new lines are read as always."
+    )
+    await ledger.say(tx, text, now=now, meta={"notice": "transcript_replaced"})
+    return fresh
+
+
 class Transcript:
     """Reads the file into the room and writes the room's outbox into the file."""
 
@@ -155,13 +173,7 @@ class Transcript:
             self._place = here
 
     async def _first_place(self) -> Place:
-        async def stored(tx: Tx) -> Place | None:
-            row = await tx.one(Q.tail)
-            if row is None:
-                return None
-            return Place(**{name: row[name] for name in Place.__slots__})
-
-        found = await self._store.read(stored)
+        found = await self._store.read(stored_place)
         if found is not None:
             return found
         # A room that has never read this file answers what nobody has answered; the rest is history.
@@ -171,13 +183,7 @@ class Transcript:
     async def _replaced(self, before: Place, chunk: Chunk) -> Place:
         """The file is another one now: all that is in it is history."""
         log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
-        fresh = Place(history_until=chunk.size)
-        text = (
-            "The transcript file was replaced or cut. What is in it now is shown as history and opens no work; "
-            "new lines are read as always."
-        )
-        await self._store.write(lambda tx: self._settle(tx, fresh, [Notice(text, "transcript_replaced")]))
-        return fresh
+        return await self._store.write(lambda tx: begin_anew(tx, chunk.size, now=self._clock()))
 
     async def _settle(self, tx: Tx, here: Place, notices: Sequence[Notice]) -> None:
         await tx.execute(Q.put_tail, **asdict(here))

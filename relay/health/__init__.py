@@ -1,0 +1,1 @@
+"""What the health check looks at; `relay.healthcheck` is the command, `relay.repair` mends."""

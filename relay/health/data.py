@@ -1,0 +1,221 @@
+"""What the database says: its soundness, the log, the queue, the breakers, the followers, the projections.
+
+Invariant: nothing here writes. A table that cannot be read is a failure with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from relay.coordination.projection import TasksFile, strays
+from relay.health.files import MEND
+from relay.health.scene import WINGS, Check, Q, Scene, Status, worst
+from relay.log import events
+from relay.log.events import Fault, VerifyState, dumps, verify_batch
+from relay.log.sqlite_store import DIALECT, SqliteStore
+from relay.log.store import Row, Tx, load_migrations
+from relay.room import ledger
+from relay.room.breaker import BreakerState
+
+#: Events that are verified; of a longer log, the newest so many.
+VERIFIED = 20_000
+_BATCH = 2000
+#: Bytes of the write-ahead log from which a checkpoint is overdue.
+WAL_BYTES = 64 << 20
+
+
+async def database(scene: Scene) -> Check:
+    """It opens, it is sound, its tables are those of this relay, its write-ahead log is small."""
+    store = scene.store
+    if store is None:
+        status = Status.WARNING if scene.store_is_missing else Status.FAILED
+        fix = "It is made at the first start." if scene.store_is_missing else ""
+        return Check("database", status, scene.no_store, fix)
+    seen = [
+        Check("database", Status.FAILED, wrong, "Stop relay and bring back a copy of events.db.")
+        for wrong in (await store.check())[:3]
+    ]
+    seen += _schema(await store.read(lambda tx: tx.all(Q.applied_migrations)), live=scene.live)
+    wal = store.path.with_name(store.path.name + "-wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    if size > WAL_BYTES:
+        seen.append(Check("database", Status.WARNING, f"its write-ahead log has {size >> 20} MiB", MEND))
+    return worst("database", seen, f"{store.path.name} is sound ({store.path.stat().st_size >> 10:,} KiB)")
+
+
+def _schema(applied: Sequence[Row], *, live: bool) -> list[Check]:
+    seen = []
+    for folder in WINGS:
+        wing, known = folder.name, load_migrations(folder, DIALECT)
+        have = {row["version"]: row["sha256"] for row in applied if row["wing"] == wing}
+        edited = [
+            step.version for step in known if have.get(step.version, _digest(step.sql)) != _digest(step.sql)
+        ]
+        if edited:
+            told = f"migration {wing} {edited[0]} was edited since it was applied"
+            seen.append(Check("database", Status.FAILED, told, "Bring the file back as it was."))
+        if max(have, default=0) > len(known):
+            told = f"version {max(have)} of {wing!r} is of a newer relay (this one knows {len(known)})"
+            seen.append(Check("database", Status.FAILED, told, "Update relay."))
+        elif len(have) < len(known):
+            told = f"the tables of {wing!r} are at version {max(have, default=0)} of {len(known)}"
+            fix = "Restart the daemon." if live else "The next start brings them up to date."
+            seen.append(Check("database", Status.WARNING, told, fix))
+    return seen
+
+
+def _digest(sql: str) -> str:
+    return hashlib.sha256(sql.encode()).hexdigest()
+
+
+async def log(scene: Scene) -> Check:
+    """The log's hashes, causes and lanes: of all its events, or of the newest `VERIFIED`."""
+    assert scene.store is not None
+    last = await scene.store.read(events.last_pos)
+    faults = await verify_newest(scene.store, VERIFIED)
+    which = f"all {last:,} events" if last <= VERIFIED else f"the newest {VERIFIED:,} of {last:,} events"
+    if not faults:
+        return Check("log", Status.OK, f"{which} are as they were recorded")
+    first, more = faults[0], len(faults) - 1
+    told = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
+    told += f" (and {more} more)" if more else ""
+    return Check("log", Status.FAILED, told, "Nothing can mend it; bring back a copy of events.db.")
+
+
+async def verify_newest(store: SqliteStore, count: int, *, batch: int = _BATCH) -> list[Fault]:
+    """`relay.log.follow.verify` over the newest `count` events only; what lies before is taken as found."""
+    after = max(0, await store.read(events.last_pos) - count)
+    state, faults = VerifyState(), []
+
+    async def work(tx: Tx, cursor: int) -> tuple[int, list[Fault]]:
+        rows = await tx.all(events.Q.events_after, after=cursor, limit=batch)
+        if not rows:
+            return cursor, []
+        await _know_what_lies_before(tx, rows, state)
+        return rows[-1]["pos"], verify_batch(rows, state)
+
+    while True:
+        cursor = after
+        after, found = await store.read(lambda tx, cursor=cursor: work(tx, cursor))  # type: ignore[misc]
+        faults += found
+        if after == cursor:
+            return faults
+
+
+async def _know_what_lies_before(tx: Tx, rows: Sequence[Row], state: VerifyState) -> None:
+    """Tell the state the causes and the lanes' heads that the batch builds on, if they are in the log."""
+    wanted: set[str] = {row["prev"] for row in rows if row["prev"]}
+    for row in rows:
+        try:
+            wanted.update(events.loads(row["parents"]), events.loads(row["causal_deps"]))
+        except (ValueError, TypeError):
+            continue  # verify_batch names it
+    own = {row["id"] for row in rows}
+    found = await tx.all(Q.events_by_ids, ids=dumps(sorted(map(str, wanted - own - state.known))))
+    state.known.update(row["id"] for row in found)
+    there = {row["id"]: row for row in found}
+    for row in rows:
+        lane, before = f"{row['session']}/{row['lane']}", there.get(row["prev"])
+        if lane in state.heads or before is None or row["seq"] == 1:
+            continue
+        if (before["session"], before["lane"], before["seq"] + 1) == (
+            row["session"],
+            row["lane"],
+            row["seq"],
+        ):
+            state.heads[lane] = (before["seq"], before["id"])
+
+
+async def queue(scene: Scene) -> Check:
+    """Nothing is stuck (held beyond its lease), nothing is dead."""
+    assert scene.store is not None
+    settings, now, seen = scene.settings.queue, scene.now, []
+
+    async def look(tx: Tx) -> tuple[Sequence[Row], Sequence[Row], Sequence[Row]]:
+        active, dead = (
+            await tx.all(ledger.Q.active_jobs),
+            await tx.all(ledger.Q.jobs_in_state, state="dead", limit=1000),
+        )
+        return active, dead, await tx.all(ledger.Q.state_counts)
+
+    active, dead, counts = await scene.store.read(look)
+    turns: dict[tuple[str, str], list[Row]] = {}
+    for row in active:
+        turns.setdefault((row["agent"], row["holder"]), []).append(row)
+    for (agent, _), rows in turns.items():
+        since = now - min(row["started_at"] or now for row in rows)
+        what = f"the turn of {agent} (job {_ids(rows)}), begun {since:.0f} s ago,"
+        if min(row["lease_until"] or 0.0 for row in rows) < now:
+            seen.append(Check("queue", Status.FAILED, f"{what} is stuck: nobody renews its lease", MEND))
+        elif not scene.live:
+            seen.append(Check("queue", Status.WARNING, f"{what} was cut off", MEND))
+        elif since > settings.stale_after_s:
+            seen.append(Check("queue", Status.WARNING, f"{what} goes on", f"`/cancel @{agent}` ends it."))
+    if dead:
+        told = f"{len(dead)} dead job{'s' * (len(dead) != 1)} ({_ids(dead)})"
+        fix = f"`/retry job {dead[0]['id']}` in the room tries again."
+        seen.append(Check("queue", Status.WARNING, told, fix))
+    told = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
+    return worst("queue", seen, told)
+
+
+def _ids(rows: Sequence[Row], most: int = 5) -> str:
+    return ", ".join(str(row["id"]) for row in rows[:most]) + ", ..." * (len(rows) > most)
+
+
+async def breakers(scene: Scene) -> Check:
+    assert scene.store is not None
+    seen = []
+    for row in await scene.store.read(lambda tx: tx.all(ledger.Q.breakers)):
+        parked = row["parked_until"]
+        if row["state"] != BreakerState.CLOSED:
+            told = f"{row['agent']}'s circuit is {row['state']} after {row['failures']} failures in a row"
+            seen.append(Check("breakers", Status.WARNING, told, f"`/resume @{row['agent']}` closes it."))
+        elif parked is not None and parked > scene.now:
+            until = datetime.fromtimestamp(parked).strftime("%H:%M:%S")
+            told = f"{row['agent']} is rate limited until {until}"
+            seen.append(Check("breakers", Status.WARNING, told))
+    return worst("breakers", seen, "every circuit is closed")
+
+
+async def followers(scene: Scene) -> Check:
+    """Events that a follower could not take five times, and that were passed over."""
+    assert scene.store is not None
+    parked = await scene.store.read(lambda tx: tx.all(events.Q.parked))
+    seen = [
+        Check(
+            "followers",
+            Status.WARNING,
+            f"{row['follower']} passed over {row['event_id'][:12]}: {row['error']}",
+        )
+        for row in parked[-3:]
+    ]
+    if len(parked) > len(seen):
+        seen.append(Check("followers", Status.WARNING, f"and {len(parked) - len(seen)} more"))
+    return worst("followers", seen, "none passed an event over")
+
+
+async def projections(scene: Scene) -> Check:
+    """The board's table is what the log says, and tasks.json what the table says."""
+    assert scene.store is not None
+    seen = [
+        Check("projections", Status.FAILED, wrong, MEND) for wrong in (await scene.store.read(strays))[:3]
+    ]
+    path = scene.settings.tasks_path
+    if not await TasksFile(scene.store, path).is_current():
+        told = f"{path.name} is {'not the board' if path.exists() else 'missing'}"
+        seen.append(Check("projections", Status.WARNING, told, MEND))
+    return worst("projections", seen, f"the board and {path.name} are what the log says")
+
+
+#: What needs the database, in the order of the report.
+OF_THE_DATABASE: dict[str, Any] = {
+    "log": log,
+    "queue": queue,
+    "breakers": breakers,
+    "followers": followers,
+    "projections": projections,
+}

@@ -1,0 +1,149 @@
+"""The daemon and what says that it runs: its record, its pid file, its answer.
+
+Invariant: a pid alone proves nothing (see relay.instance), and neither does a record: the daemon is well only
+when its event loop has just answered.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import aiohttp
+import psutil
+
+from relay.health.scene import Check, Scene, Status, worst
+from relay.instance import InstanceRecord, Standing
+
+ANSWER_S = 5.0
+#: A repair rebuilds projections, which takes its time in a big room.
+REPAIR_S = 120.0
+START = "`bash scripts/start.sh` starts it."
+
+
+def config(scene: Scene) -> Check:
+    if scene.config_error:
+        return Check("config", Status.FAILED, scene.config_error, "Mend the file; the rest goes by defaults.")
+    agents = len(scene.settings.agents)
+    return Check("config", Status.OK, f"{scene.settings.path.name}: {agents} agent{'s' * (agents != 1)}")
+
+
+def address(scene: Scene) -> str | None:
+    """Where the daemon's doors are: from state.json if that is its own, else from its record."""
+    try:
+        told = json.loads(scene.settings.state_path.read_text("utf-8"))
+        if scene.record is not None and told["pid"] == scene.record.pid and isinstance(told["url"], str):
+            return str(told["url"]).rstrip("/")
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # the record says it too
+    return scene.record.address.rstrip("/") if scene.record and scene.record.address else None
+
+
+async def daemon(scene: Scene) -> Check:
+    """Is it there, and does its event loop answer?"""
+    record = scene.record
+    if record is None or scene.standing is Standing.GONE:
+        return Check("daemon", Status.FAILED, "relay is not running", START)
+    who = f"pid {record.pid} on {record.host}"
+    if scene.standing is Standing.SILENT:
+        age = scene.now - record.heartbeat_at
+        return Check(
+            "daemon",
+            Status.FAILED,
+            f"{who} is there, but its last heartbeat is {age:.0f} s old: it hangs or was stopped",
+            "`bash stop.sh` ends it; `bash scripts/start.sh` starts it again.",
+        )
+    url = address(scene)
+    if url is None:
+        return Check(
+            "daemon", Status.FAILED, f"{who} runs but its doors are not open yet", "Look again soon."
+        )
+    began = time.monotonic()
+    trouble = await _health(url)
+    if trouble:
+        return Check(
+            "daemon",
+            Status.FAILED,
+            f"{who} does not answer at {url}: {trouble}",
+            "`relay log` says more; `bash stop.sh` ends it.",
+        )
+    took = (time.monotonic() - began) * 1000
+    return Check("daemon", Status.OK, f"{who} answers at {url} within {took:.0f} ms")
+
+
+async def _health(url: str) -> str:
+    """What is wrong with the answer of GET /health; empty when nothing is."""
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_S)) as client,
+            client.get(f"{url}/health", allow_redirects=False) as answer,
+        ):
+            said = await answer.text()
+            if answer.status == 200 and json.loads(said).get("ok") is True:
+                return ""
+            return f"HTTP {answer.status}: {said[:200]}"
+    except TimeoutError:
+        return f"nothing within {ANSWER_S:g} s"
+    except (ValueError, AttributeError):
+        return "its answer is not a health report: another program may have the port"
+    except (aiohttp.ClientError, OSError) as error:
+        return str(error) or type(error).__name__
+
+
+async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
+    """Have the live daemon mend (POST /api/repair). Raises OSError with why it did not."""
+    url = address(scene)
+    if url is None:
+        raise OSError("its doors are not open")
+    key = scene.settings.token_path.read_text("utf-8").strip()
+    try:
+        async with (
+            aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=REPAIR_S, sock_connect=ANSWER_S)
+            ) as client,
+            client.post(f"{url}/api/repair", headers={"X-API-Key": key}, allow_redirects=False) as answer,
+        ):
+            said = await answer.text()
+            if answer.status != 200:
+                raise OSError(f"it said HTTP {answer.status}: {said[:200]}")
+            return list(json.loads(said)["repaired"])
+    except TimeoutError:
+        raise OSError("it did not answer in time") from None
+    except (aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
+        raise OSError(str(error) or type(error).__name__) from None
+
+
+def lock(scene: Scene) -> Check:
+    """The single-instance record and the pid file."""
+    path, seen = scene.settings.lock_path, []
+    mend = "`bash healthcheck.sh --repair` removes it."
+    if scene.record_error:
+        seen.append(Check("lock", Status.FAILED, scene.record_error, mend))
+    record = scene.record
+    if record is not None and scene.standing is Standing.GONE:
+        other = psutil.pid_exists(record.pid) and record.host == InstanceRecord.own().host
+        what = f"pid {record.pid} is another program by now" if other else f"pid {record.pid} is gone"
+        seen.append(Check("lock", Status.WARNING, f"{path.name} is stale: {what}", mend))
+    elif record is not None and scene.standing is Standing.SILENT:
+        age = scene.now - record.heartbeat_at
+        seen.append(Check("lock", Status.WARNING, f"{path.name} has a heartbeat {age:.0f} s old"))
+    elif record is not None and record.host != InstanceRecord.own().host:
+        told = f"{path.name} is held from another machine, {record.host} (pid {record.pid})"
+        seen.append(Check("lock", Status.WARNING, told, "Stop it there before you start it here."))
+    pid = _pid_of(scene)
+    if pid is not None and pid != (record.pid if record and scene.live else None):
+        told = f"{scene.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
+        seen.append(Check("lock", Status.WARNING, told, "`bash healthcheck.sh --repair` mends it."))
+    held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as it should be"
+    return worst("lock", seen, held)
+
+
+def _pid_of(scene: Scene) -> int | None:
+    """The pid file's pid, 0 when it is damaged, None when there is none."""
+    try:
+        return int(scene.settings.pid_path.read_text("utf-8").split()[0])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,124 @@
+"""What every check is given, and what every check gives.
+
+Invariant: a check says what it saw. What it could not look at is a warning or a failure, never well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from relay import instance
+from relay.config import ConfigError, Settings, find, load, parse
+from relay.coordination import board
+from relay.instance import DamagedRecord, InstanceRecord, Standing
+from relay.log import events
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Queries, StoreError
+from relay.room import ledger
+
+Q = Queries(Path(__file__).parent)
+#: The wings whose tables the database holds.
+WINGS = (events.FOLDER, ledger.FOLDER, board.FOLDER)
+
+
+class Status(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one check saw. `fix` is what a person can do; `mended` what a repair did about it."""
+
+    name: str
+    status: Status
+    detail: str
+    fix: str = ""
+    mended: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """As INTERFACES.md fixes it, with `fix` and `mended` on top."""
+        return {
+            "name": self.name,
+            "status": str(self.status),
+            "detail": self.detail,
+            "repaired": bool(self.mended),
+            "fix": self.fix,
+            "mended": list(self.mended),
+        }
+
+
+def worst(name: str, seen: list[Check], otherwise: str) -> Check:
+    """One check of several findings: the worst status, every detail; `otherwise` when nothing was found."""
+    if not seen:
+        return Check(name, Status.OK, otherwise)
+    order = list(Status)
+    status = max((check.status for check in seen), key=order.index)
+    fixes = dict.fromkeys(check.fix for check in seen if check.fix)
+    return Check(name, status, "; ".join(check.detail for check in seen), " ".join(fixes))
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The room as a health check finds it. `now` is Unix seconds.
+
+    `store` None: `no_store` says why, and `store_is_missing` that there is no database at all.
+    """
+
+    settings: Settings
+    now: float
+    config_error: str = ""
+    record: InstanceRecord | None = None
+    record_error: str = ""
+    standing: Standing | None = None
+    store: SqliteStore | None = None
+    no_store: str = ""
+    store_is_missing: bool = False
+
+    @property
+    def live(self) -> bool:
+        """Is there a daemon, be it silent? Then nobody else mends its files."""
+        return self.standing in (Standing.RUNNING, Standing.SILENT)
+
+
+def survey(config: str | None, now: float) -> Scene:
+    """The settings and the record, without the database.
+
+    A configuration that cannot be used is a finding like any other; the rest goes by the usual places.
+    """
+    path, error = find(config), ""
+    try:
+        settings = load(path)
+    except ConfigError as wrong:
+        settings, error = parse("{}", path), str(wrong)
+    record, record_error = None, ""
+    try:
+        record = instance.read(settings.lock_path)
+    except DamagedRecord as damaged:
+        record_error = str(damaged)
+    standing = None if record is None else instance.standing(record, settings.locks.ttl, now)
+    return Scene(settings, now, error, record, record_error, standing)
+
+
+@asynccontextmanager
+async def with_store(scene: Scene) -> AsyncIterator[Scene]:
+    """The scene with its database open: never made, never migrated (the daemon may be an older relay)."""
+    path = scene.settings.db_path
+    if not path.exists():
+        yield replace(scene, no_store="there is no database yet", store_is_missing=True)
+        return
+    try:
+        store = await open_store(path, [])
+    except (StoreError, OSError) as error:
+        yield replace(scene, no_store=str(error))
+        return
+    try:
+        yield replace(scene, store=store)
+    finally:
+        await store.close()

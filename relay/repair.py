@@ -1,0 +1,221 @@
+"""Mends what a crash, a kill or a hand can leave behind in a room.
+
+Invariants:
+- with a daemon there, only the daemon mends (`repair_live`, behind POST /api/repair); without one, whoever asks
+  (`repair_stopped`), and a job is given back only while the database's write lock is held and no daemon is
+  there: one that starts meanwhile waits, and finds it done;
+- nothing that a person or an agent said is changed or dropped;
+- each step stands alone: one that fails is told, and the others go on. Whether the room is well then is for a
+  second look to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import stat
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from relay import instance
+from relay.config import Settings
+from relay.coordination.projection import TasksFile, rebuild, strays
+from relay.log.sqlite_store import open_store
+from relay.log.store import Store, StoreError, Tx
+from relay.room import place, queue
+from relay.room.transcript import begin_anew, stored_place
+
+log = structlog.get_logger(__name__)
+#: Stands for "nobody" where a holder is asked for: every job is somebody else's.
+_NOBODY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """One thing that was mended, under the name of its check; `done` False: it could not be, and why."""
+
+    name: str
+    detail: str
+    done: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Step = Callable[[], Awaitable[list[Repaired]]]
+
+
+async def repair_live(
+    store: Store, settings: Settings, now: float, *, is_dead: Callable[[str], bool] = lambda _holder: False
+) -> list[Repaired]:
+    """Mend a running room, in its daemon. `now`: Unix seconds; `is_dead` says of a job's holder that it is.
+
+    Given back are jobs of dead holders, and those past both their lease and `queue.stale_after_s`. The tail
+    looks after itself while it runs.
+    """
+
+    async def jobs() -> list[Repaired]:
+        return await store.write(
+            lambda tx: _give_back(tx, now, settings.queue.stale_after_s, is_dead), durable=True
+        )
+
+    return await _each(
+        ("folder", lambda: asyncio.to_thread(_folder, settings)),
+        ("lock", lambda: asyncio.to_thread(_own_pid, settings)),
+        ("queue", jobs),
+        ("projections", lambda: _projections(store, settings)),
+        ("database", lambda: asyncio.to_thread(_checkpoint, settings.db_path, "PASSIVE")),
+    )
+
+
+async def repair_stopped(settings: Settings, now: float) -> list[Repaired]:
+    """Mend a room whose daemon is gone."""
+    mended = await _each(
+        ("folder", lambda: asyncio.to_thread(_folder, settings)),
+        ("lock", lambda: asyncio.to_thread(_stale, settings)),
+    )
+    if not settings.db_path.exists():
+        return mended
+    try:
+        store = await open_store(settings.db_path, [])
+    except (StoreError, OSError) as error:
+        return [*mended, Repaired("database", str(error), done=False)]
+
+    async def jobs() -> list[Repaired]:
+        async def work(tx: Tx) -> list[Repaired]:
+            return [] if _daemon_is_there(settings) else await _give_back(tx, now, 0.0, lambda _: True)
+
+        return await store.write(work, durable=True)
+
+    try:
+        mended += await _each(
+            ("queue", jobs),
+            ("transcript", lambda: _tail(store, settings, now)),
+            ("projections", lambda: _projections(store, settings)),
+        )
+    finally:
+        await store.close()
+    return mended + await _each(
+        ("database", lambda: asyncio.to_thread(_checkpoint, settings.db_path, "TRUNCATE"))
+    )
+
+
+async def _each(*steps: tuple[str, Step]) -> list[Repaired]:
+    mended: list[Repaired] = []
+    for name, step in steps:
+        try:
+            mended += await step()
+        except (StoreError, sqlite3.Error, OSError, instance.InstanceError) as error:
+            log.warning("repair failed", name=name, error=str(error))
+            mended.append(Repaired(name, f"{type(error).__name__}: {error}", done=False))
+    return mended
+
+
+def _daemon_is_there(settings: Settings) -> bool:
+    try:
+        record = instance.read(settings.lock_path)
+    except instance.DamagedRecord:
+        return False
+    return record is not None and instance.is_live(record, settings.locks.ttl)
+
+
+def _folder(settings: Settings) -> list[Repaired]:
+    mended, path = [], settings.runtime_dir
+    if not path.exists():
+        path.mkdir(mode=0o700, parents=True)
+        mended.append(Repaired("folder", f"made {path.name}"))
+    for one, mode in ((path, 0o700), (settings.token_path, 0o600)):
+        if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
+            one.chmod(mode)
+            mended.append(Repaired("folder", f"closed {one.name} to others ({mode:o})"))
+    return mended
+
+
+def _pid_of(path: Path) -> int | None:
+    try:
+        return int(path.read_text("utf-8").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _own_pid(settings: Settings) -> list[Repaired]:
+    """In the daemon: its pid file names it."""
+    record, pid = instance.read(settings.lock_path), os.getpid()
+    if record is None or record.pid != pid or _pid_of(settings.pid_path) == pid:
+        return []
+    settings.pid_path.write_text(f"{pid}\n", "utf-8")
+    return [Repaired("lock", f"wrote {settings.pid_path.name} anew")]
+
+
+def _stale(settings: Settings) -> list[Repaired]:
+    mended = []
+    if instance.remove_stale(settings.lock_path, settings.locks.ttl):
+        mended.append(Repaired("lock", f"removed the stale {settings.lock_path.name}"))
+    # With no record there is no daemon whose pid this could be.
+    if settings.pid_path.exists() and not settings.lock_path.exists():
+        settings.pid_path.unlink(missing_ok=True)
+        mended.append(Repaired("lock", f"removed {settings.pid_path.name}, which named no daemon"))
+    return mended
+
+
+async def _give_back(
+    tx: Tx, now: float, stale_after_s: float, is_dead: Callable[[str], bool]
+) -> list[Repaired]:
+    jobs = await queue.recover_stale_active(
+        tx, now=now, stale_after_s=stale_after_s, holder=_NOBODY, is_dead=is_dead
+    )
+    told = "is pending again; its agent will be told that it was cut off"
+    return [Repaired("queue", f"job {job.id} of {job.agent} {told}") for job in jobs]
+
+
+async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
+    """A place that the file does not have any more: what is in the file now is history (as the tail has it)."""
+    path = settings.transcript_path
+
+    here = await store.read(stored_place)
+    if here is None:
+        return []
+    chunk = await asyncio.to_thread(place.read, path, here, settings.workspace.max_entry_bytes)
+    if not chunk.replaced:
+        return []
+
+    async def work(tx: Tx) -> list[Repaired]:
+        if _daemon_is_there(settings) or await stored_place(tx) != here:
+            return []
+        await begin_anew(tx, chunk.size, now=now)
+        return [Repaired("transcript", f"the tail begins anew; {chunk.size:,} bytes are history")]
+
+    return await store.write(work, durable=True)
+
+
+async def _projections(store: Store, settings: Settings) -> list[Repaired]:
+    mended = []
+    if wrong := await store.read(strays):
+        count = await store.write(rebuild)
+        mended.append(
+            Repaired("projections", f"made the board anew from the log ({count} tasks): {wrong[0]}")
+        )
+    if await TasksFile(store, settings.tasks_path).sync():
+        mended.append(Repaired("projections", f"wrote {settings.tasks_path.name} anew"))
+    return mended
+
+
+def _checkpoint(path: Path, how: str) -> list[Repaired]:
+    """Carry the write-ahead log over into the database."""
+    wal = path.with_name(path.name + "-wal")
+    before = wal.stat().st_size if wal.exists() else 0
+    if not before:
+        return []
+    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None)
+    try:
+        busy, pages, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+    finally:
+        connection.close()
+    if busy or moved < pages:
+        return [Repaired("database", f"somebody is reading: {moved} of {pages} pages were moved", done=False)]
+    return [Repaired("database", f"checkpointed the write-ahead log ({before >> 10:,} KiB)")]
