@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 from relay.log.events import now_iso
+from relay.model import Refusal
 
 MAX_TITLE = 200
 #: Seconds that one step of priority is worth: after this long, a task stands level with a newer one that is
@@ -28,12 +29,8 @@ MAX_TITLE = 200
 RANK_STEP_S = 900.0
 
 
-class BoardRefusal(Exception):
+class BoardRefusal(Refusal):
     """The board does not do this. `reason` is one sentence, `fix` what would make it succeed."""
-
-    def __init__(self, reason: str, fix: str = "") -> None:
-        self.reason, self.fix = reason, fix
-        super().__init__(f"{reason} {fix}".strip())
 
 
 class Status(StrEnum):
