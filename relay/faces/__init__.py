@@ -1,0 +1,1 @@
+"""How the outside talks to us; no rule of the domain lives here."""
