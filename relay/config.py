@@ -121,6 +121,11 @@ class UiSettings:
     port: int = setting(
         "the port; 0 = any free one, printed and in `.relay/state.json`", 4173, low=0, high=65535
     )
+    allowed_hosts: tuple[str, ...] = setting(
+        "further host names that the page may be asked under (behind a proxy, or on a network); others are "
+        "refused, so that no foreign web site can turn a browser against the room",
+        (),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,173 @@
+"""Who asks? From a request's key or cookie to a credential, and from a credential to a speaker's name.
+
+Invariants:
+- a name that an agent or the room bears comes from no message: an unbound credential may name any person, a
+  bound one only itself (INTERFACES.md, "HTTP");
+- keys are compared in constant time, and no secret is in an error, a log line or an event.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import tempfile
+import time
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from relay.faces import sessions
+from relay.faces.errors import ApiError
+from relay.log.store import Store
+
+MAX_NAME = 64
+#: A token shorter than this was made by hand, and could be guessed.
+MIN_TOKEN = 32
+
+
+class TokenError(Exception):
+    """The token's file cannot be used; the message says what to do."""
+
+
+class CredentialKind(StrEnum):
+    """What was shown."""
+
+    TOKEN = "token"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """Proof of who asks. `key` tells credentials apart (for limits) and is no secret.
+
+    `identity`: the one name that it speaks for; None = any person's. `renewed`: send the cookie anew.
+    """
+
+    kind: CredentialKind
+    key: str
+    identity: str | None = None
+    renewed: bool = False
+
+
+def ensure_token(path: Path) -> str:
+    """The room's token, made when there is none: 256 random bits in a file that only its owner reads.
+
+    Of several processes that make it at once all get the same. Blocks for a moment. Raises TokenError.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            # A link, not a rename: it fails when another process was first, whose token is the token then.
+            Path(path).hardlink_to(temporary)
+        except FileExistsError:
+            pass
+        finally:
+            Path(temporary).unlink()
+    try:
+        token = path.read_text("ascii").strip()
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path} cannot be read: {error}; remove it, and a new one is made") from None
+    if len(token) < MIN_TOKEN or not token.isprintable() or " " in token:
+        raise TokenError(f"{path} holds no token; remove it, and a new one is made at the next start")
+    return token
+
+
+class Auth:
+    """The credentials of one room. `clock` gives Unix seconds."""
+
+    def __init__(self, token: str, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+        self._token = token.encode()
+        self.store = store
+        self.clock = clock
+
+    def of_key(self, key: str) -> Credential | None:
+        """The credential of a key that a program sent."""
+        if hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._token):
+            return Credential(CredentialKind.TOKEN, "token")
+        return None
+
+    async def of_cookie(self, secret: str) -> Credential | None:
+        """The credential of a page's cookie."""
+        session = await sessions.find_session(self.store, secret, now=self.clock())
+        if session is None:
+            return None
+        return Credential(CredentialKind.SESSION, session.digest, renewed=session.renewed)
+
+    async def new_link(self) -> str:
+        """The secret of a new sign-in link."""
+        return await sessions.new_link(self.store, now=self.clock())
+
+    async def sign_in(self, *, link: str | None = None, key: str | None = None) -> str | None:
+        """The secret of a new session, for a good link or a good key; None for a bad one."""
+        if link is not None:
+            return await sessions.exchange_link(self.store, link, now=self.clock())
+        if key is not None and self.of_key(key) is not None:
+            return await sessions.new_session(self.store, now=self.clock())
+        return None
+
+    async def sign_out(self, credential: Credential) -> None:
+        """End a page's session. A key has none."""
+        if credential.kind is CredentialKind.SESSION:
+            await sessions.end_session(self.store, credential.key)
+
+
+def speaker(
+    credential: Credential, claims: Mapping[str, str | None], reserved: Collection[str], default: str
+) -> str:
+    """The name that this credential speaks under.
+
+    `claims`: what the request says of itself (`name`, `agent_id`). `reserved`: the names of the agents and of
+    the room. Raises ApiError: 403 for a name that is not its own to use, 400 for one that is none.
+    """
+    claimed = {field: value.strip() for field, value in claims.items() if value is not None}
+    if credential.identity is not None:
+        for field, value in claimed.items():
+            if value != credential.identity:
+                raise ApiError(
+                    403,
+                    "foreign_identity",
+                    f"This key is {credential.identity}'s; {field} says another.",
+                    f"Leave {field} out.",
+                )
+        return credential.identity
+    if len(set(claimed.values())) > 1:
+        raise ApiError(400, "bad_request", "name and agent_id differ.", "Give one of them.")
+    name = next(iter(claimed.values()), default)
+    if not is_name(name):
+        raise ApiError(
+            400,
+            "bad_name",
+            "This is no name.",
+            f"1 to {MAX_NAME} printable characters without brackets.",
+        )
+    if is_reserved(name, reserved):
+        raise ApiError(
+            403, "reserved", f"Nobody posts as {name}: an agent or the room bears it.", "Take another name."
+        )
+    return name
+
+
+def is_name(name: str) -> bool:
+    """Can a person be called that?"""
+    return (
+        0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip() and not set("[]") & {*name}
+    )
+
+
+def is_reserved(name: str, reserved: Collection[str]) -> bool:
+    """Is it, or does it only look unlike (case, width), a name in `reserved`?"""
+
+    def plain(text: str) -> str:
+        return unicodedata.normalize("NFKC", text).casefold().strip()
+
+    return plain(name) in {plain(one) for one in reserved}

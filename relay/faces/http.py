@@ -1,0 +1,351 @@
+"""The HTTP doors: the table of routes, and what each one asks of the room (docs/http.md).
+
+Invariant: a handler reads the request, asks the room once and shows its answer; no rule of the domain lives
+here. What is not in `_open` wants a credential.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from relay.config import Settings
+from relay.faces import sessions
+from relay.faces.auth import Auth, speaker
+from relay.faces.errors import ApiError, answer
+from relay.faces.fanout import Hub
+from relay.faces.gate import CREDENTIAL, Gate, Hosts, cookie_name, secure, set_cookie, too_many
+from relay.faces.limits import Buckets, Limits
+from relay.faces.page import PageFiles
+from relay.faces.reading import Body, Query, bad, read_body, whole
+from relay.faces.room_api import Json, RoomApi, entry_json
+from relay.faces.websocket import SIGNED_OUT, SocketDoor
+from relay.model import RESERVED_NAMES
+from relay.room.values import JobState
+
+#: The connected clients, for `/metrics`: `app[HUB].clients`.
+HUB = web.AppKey("hub", Hub)
+_SOCKETS = web.AppKey("sockets", SocketDoor)
+
+#: Who speaks: every writing request may say it.
+_WHO = ("name", "agent_id")
+#: The word in the place of an agent's name that stands for all of them.
+_ALL = "ALL"
+_STATUSES = ("pending", "in_progress", "done")
+
+
+def create_app(
+    room: RoomApi,
+    auth: Auth,
+    *,
+    settings: Settings,
+    static: Path,
+    metrics: Callable[[], bytes] | None = None,
+    reserved: Callable[[], Collection[str]] | None = None,
+    limits: Limits | None = None,
+) -> web.Application:
+    """The doors of one room.
+
+    `static` is the folder of the built page, which may be missing. `metrics` gives the Prometheus text.
+    `reserved` gives the names that no person has; without it those of the room and of `settings.agents`.
+    """
+    limits = limits or Limits()
+    hub = Hub(room)
+
+    def own_names() -> Collection[str]:
+        return RESERVED_NAMES | {agent.name for agent in settings.agents}
+
+    reserved = reserved or own_names
+    sockets = SocketDoor(room, hub, limits, reserved)
+    doors = _Doors(room, auth, settings=settings, limits=limits, hub=hub, metrics=metrics, reserved=reserved)
+    page = PageFiles(static)
+    open_to_all: list[Handler] = [doors.health, doors.sign_in, page.index, page.asset, page.other]
+    gate = Gate(auth, Hosts.of(settings.ui), limits, open_to_all)
+    app = web.Application(middlewares=gate.middlewares())
+    app[HUB], app[_SOCKETS] = hub, sockets
+    app.add_routes([web.get("/", page.index), web.get("/assets/{name:.+}", page.asset)])
+    app.add_routes([web.get(f"/{name}", page.other) for name in page.top_level()])
+    app.add_routes(doors.table())
+    app.router.add_get("/ws", sockets.open, allow_head=False)
+    app.on_response_prepare.append(secure)
+    app.on_shutdown.append(_stop_sockets)
+    app.cleanup_ctx.append(_run_hub)
+    return app
+
+
+async def _run_hub(app: web.Application) -> AsyncIterator[None]:
+    await app[HUB].start()
+    task = asyncio.create_task(app[HUB].run(), name="hub")
+    yield
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def _stop_sockets(app: web.Application) -> None:
+    app[_SOCKETS].stop()
+
+
+def _owner() -> str:
+    """Who speaks when a request does not say: who runs the room, since the key is theirs."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "someone"
+
+
+class _Doors:
+    """The handlers, with what they need."""
+
+    def __init__(
+        self,
+        room: RoomApi,
+        auth: Auth,
+        *,
+        settings: Settings,
+        limits: Limits,
+        hub: Hub,
+        metrics: Callable[[], bytes] | None,
+        reserved: Callable[[], Collection[str]],
+    ) -> None:
+        self._room, self._auth, self._limits, self._hub = room, auth, limits, hub
+        self._metrics, self._reserved = metrics, reserved
+        self._max_entry = settings.workspace.max_entry_bytes
+        self._sign_ins = Buckets(limits.sign_ins)
+        self._owner = _owner()
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/health", self.health),
+            web.post("/api/sign-in", self.sign_in),
+            web.post("/api/sign-out", self.sign_out),
+            web.post("/api/links", self.new_link),
+            web.get("/metrics", self.metrics),
+            web.get("/api/state", self.state),
+            web.get("/api/transcript", self.transcript),
+            web.get("/api/search", self.search),
+            web.get("/api/queue", self.queue),
+            web.get("/api/tasks", self.tasks),
+            web.get("/api/agents/{agent}/log", self.agent_log),
+            web.get("/api/events/{event}/why", self.why),
+            web.post("/api/messages", self.post),
+            web.post("/api/messages/{message}/route", self.route),
+            web.post("/api/queue/{job}/retry", self.retry),
+            web.post("/api/agents/{agent}/pause", self.pause),
+            web.post("/api/agents/{agent}/resume", self.resume),
+            web.post("/api/agents/{agent}/cancel", self.cancel),
+            web.patch("/api/agents/{agent}", self.set_agent),
+            web.post("/api/tasks", self.create_task),
+            web.post("/api/tasks/undo", self.undo_tasks),
+            web.patch("/api/tasks/{number}", self.change_task),
+        ]
+
+    # --- coming in ----------------------------------------------------------------------------------------
+
+    async def health(self, _request: web.Request) -> web.Response:
+        ok, _reason = self._room.healthy()
+        return answer({"ok": ok}, status=200 if ok else 503)
+
+    async def sign_in(self, request: web.Request) -> web.Response:
+        remote = request.remote or ""
+        # Taken before the look, so that guesses at once are counted at once; a good one is not counted.
+        wait = self._sign_ins.take(remote)
+        if wait:
+            raise too_many(wait)
+        body = await self._body(request, "link", "key")
+        link, key = body.maybe_text("link"), body.maybe_text("key")
+        if (link is None) == (key is None):
+            raise bad("A sign-in is by a link or by a key.", 'Send {"link": "..."} or {"key": "..."}.')
+        secret = await self._auth.sign_in(link=link, key=key)
+        if secret is None and link is not None:
+            raise ApiError(
+                401, "bad_link", "This link was used or is too old.", "Run `relay link` for another one."
+            )
+        if secret is None:
+            raise ApiError(401, "bad_key", "This key is not the room's.", "It is the text of .relay/token.")
+        self._sign_ins.give_back(remote)
+        response = answer({"ok": True})
+        set_cookie(request, response, secret)
+        return response
+
+    async def sign_out(self, request: web.Request) -> web.Response:
+        await self._body(request, optional=True)
+        credential = request[CREDENTIAL]
+        await self._auth.sign_out(credential)
+        response = answer({"ok": True})
+        if request.cookies.get(cookie_name(request)):
+            self._hub.cut_off(SIGNED_OUT, credential.key)
+            response.del_cookie(cookie_name(request), path="/", httponly=True, samesite="Strict")
+        return response
+
+    async def new_link(self, request: web.Request) -> web.Response:
+        await self._body(request, optional=True)
+        secret = await self._auth.new_link()
+        url = f"{request.scheme}://{request.headers['Host']}/#link={secret}"
+        return answer({"url": url, "expires_in_s": int(sessions.LINK_S)})
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        if self._metrics is None:
+            raise ApiError(404, "not_found", "This room counts nothing.")
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return web.Response(body=self._metrics(), headers={"Content-Type": kind})
+
+    async def state(self, _request: web.Request) -> web.Response:
+        return answer(await self._room.state())
+
+    async def transcript(self, request: web.Request) -> web.Response:
+        query = Query(request, "after", "before", "limit")
+        after, before = query.cursor("after"), query.cursor("before")
+        if after is not None and before is not None:
+            raise bad("after and before exclude each other.", "Send one of them.")
+        page = await self._room.transcript(
+            after=after, before=before, limit=query.whole("limit", 100, high=1000)
+        )
+        return answer(
+            {"entries": [entry_json(one) for one in page.entries], "next": str(page.next), "more": page.more}
+        )
+
+    async def search(self, request: web.Request) -> web.Response:
+        query = Query(request, "q", "limit")
+        text = query.text("q")
+        if text is None or not text.strip():
+            raise bad("q is missing.", "Send what to look for: /api/search?q=TEXT.")
+        found = await self._room.search(text, limit=query.whole("limit", 50, high=1000))
+        return answer({"entries": [entry_json(message, snippet=snippet) for message, snippet in found]})
+
+    async def queue(self, request: web.Request) -> web.Response:
+        query = Query(request, "state", "limit")
+        state = query.text("state") or None
+        if state is not None and state not in list(JobState):
+            raise bad(f"state is {state[:40]!r}.", f"It is one of: {', '.join(JobState)}.")
+        jobs = await self._room.jobs(state=state, limit=query.whole("limit", 200, high=1000))
+        return answer({"jobs": [job.as_json() for job in jobs]})
+
+    async def tasks(self, request: web.Request) -> web.Response:
+        Query(request)
+        return answer({"tasks": list(await self._room.tasks())})
+
+    async def agent_log(self, request: web.Request) -> web.Response:
+        limit = Query(request, "limit").whole("limit", 200, high=2000)
+        lines = await self._room.agent_log(request.match_info["agent"], limit=limit)
+        return answer({"lines": list(lines)})
+
+    async def why(self, request: web.Request) -> web.Response:
+        return answer({"chain": list(await self._room.why(request.match_info["event"]))})
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    async def post(self, request: web.Request) -> web.Response:
+        # A byte of the entry may need six in JSON (\u0001); what the entry itself may hold is asked below.
+        limit = 6 * self._max_entry + self._limits.body_bytes
+        fields = ("body", "in_reply_to", "client_id", *_WHO)
+        body = await self._body(request, *fields, limit=limit)
+        text = body.text("body")
+        if len(text.encode()) > self._max_entry:
+            raise ApiError(
+                413,
+                "too_large",
+                f"An entry holds {self._max_entry} bytes at most.",
+                "Send it in parts, or name a file; workspace.max_entry_bytes is the limit.",
+            )
+        client_id = body.maybe_text("client_id")
+        if client_id is not None and not 0 < len(client_id) <= 200:
+            raise bad("client_id has 1 to 200 characters.", "Send a UUID.")
+        posted = await self._room.post(
+            text,
+            name=self._by(request, body),
+            in_reply_to=body.maybe_text("in_reply_to"),
+            client_id=client_id,
+        )
+        cursor = str(posted.cursor)
+        return answer({"id": posted.id, "cursor": cursor, "number": posted.number}, status=201)
+
+    async def route(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "agents", *_WHO)
+        agents = body.names("agents")
+        done = await self._room.route(request.match_info["message"], agents, by=self._by(request, body))
+        return answer(done)
+
+    async def retry(self, request: web.Request) -> web.Response:
+        job = _number(request, "job")
+        return await self._act(request, lambda by: self._room.retry(job, by=by))
+
+    async def pause(self, request: web.Request) -> web.Response:
+        agent = _agent(request)
+        return await self._act(request, lambda by: self._room.pause(agent, by=by))
+
+    async def resume(self, request: web.Request) -> web.Response:
+        agent = _agent(request)
+        return await self._act(request, lambda by: self._room.resume(agent, by=by))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        agent = request.match_info["agent"]
+        return await self._act(request, lambda by: self._room.cancel(agent, by))
+
+    async def set_agent(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "model", "effort", "enabled", *_WHO)
+        # null is said on purpose here: it takes the key out of the configuration.
+        changes: Json = {field: body.maybe_text(field) for field in ("model", "effort") if field in body}
+        if "enabled" in body:
+            changes["enabled"] = body.flag("enabled")
+        if not changes:
+            raise bad("Nothing is to change.", "Send model, effort or enabled.")
+        by = self._by(request, body)
+        return answer(await self._room.set_agent(request.match_info["agent"], changes, by=by))
+
+    async def create_task(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "title", *_WHO)
+        task = await self._room.create_task(body.text("title"), by=self._by(request, body))
+        return answer({"task": task}, status=201)
+
+    async def change_task(self, request: web.Request) -> web.Response:
+        number = _number(request, "number")
+        body = await self._body(request, "status", "title", *_WHO)
+        changes: Json = {field: body.text(field) for field in ("status", "title") if field in body}
+        if not changes:
+            raise bad("Nothing is to change.", "Send status or title.")
+        if changes.get("status", "done") not in _STATUSES:
+            raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(_STATUSES)}.")
+        by = self._by(request, body)
+        return answer({"task": await self._room.change_task(number, changes, by=by)})
+
+    async def undo_tasks(self, request: web.Request) -> web.Response:
+        return await self._act(request, lambda by: self._room.undo_tasks(by=by))
+
+    # --- what they share ----------------------------------------------------------------------------------
+
+    async def _act(self, request: web.Request, act: Callable[[str], Awaitable[Json]]) -> web.Response:
+        """An act that needs no more than to know who does it."""
+        body = await self._body(request, *_WHO, optional=True)
+        return answer(await act(self._by(request, body)))
+
+    async def _body(
+        self, request: web.Request, *fields: str, limit: int | None = None, optional: bool = False
+    ) -> Body:
+        most = self._limits.body_bytes if limit is None else limit
+        return await read_body(request, fields, limit=most, within_s=self._limits.body_s, optional=optional)
+
+    def _by(self, request: web.Request, body: Body) -> str:
+        claims: dict[str, Any] = {field: body.maybe_text(field) for field in _WHO}
+        return speaker(request[CREDENTIAL], claims, self._reserved(), self._owner)
+
+
+def _agent(request: web.Request) -> str | None:
+    agent = request.match_info["agent"]
+    return None if agent.upper() == _ALL else agent
+
+
+def _number(request: web.Request, name: str) -> int:
+    number = whole(request.match_info[name])
+    if number is None:
+        raise ApiError(404, "not_found", f"There is no {name} of that number.", f"A {name} has a number.")
+    return number

@@ -1,0 +1,110 @@
+"""Sign-in links and page sessions: how a browser becomes one that may come in.
+
+Invariants:
+- the database holds digests only, so who reads it cannot come in with what it read; the secrets are 256
+  random bits, for which SHA-256 is the right hash and a slow one is not;
+- a link opens one session: the row's removal and the session's begin are one transaction, so of any number of
+  exchanges at once exactly one wins, in whichever processes they run.
+
+Callable from any process that has opened the database with this wing's folder (`relay link` does).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay.log.store import Queries, Store, Tx
+
+FOLDER = Path(__file__).parent
+Q = Queries(FOLDER)
+
+#: Seconds that a sign-in link is good for, and a session after its last use.
+LINK_S = 600.0
+SESSION_S = 30 * 86400.0
+#: Seconds of use after which a session's end is moved on: not at every request, since that is a write.
+RENEW_AFTER_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A page's session. `renewed`: its end was moved on just now, so the browser's cookie must be too."""
+
+    digest: str
+    renewed: bool = False
+
+
+def digest(secret: str) -> str:
+    """SHA-256 of a secret, in hex: what is kept of it."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+async def new_link(store: Store, *, now: float | None = None) -> str:
+    """The secret of a new sign-in link (43 characters, URL-safe), good once within LINK_S."""
+    secret, at = secrets.token_urlsafe(32), time.time() if now is None else now
+
+    async def work(tx: Tx) -> None:
+        await tx.execute(Q.forget_links, now=at)
+        await tx.execute(Q.put_link, digest=digest(secret), expires_at=at + LINK_S)
+
+    await store.write(work)
+    return secret
+
+
+async def exchange_link(store: Store, link: str, *, now: float | None = None) -> str | None:
+    """The secret of the session that this link opens; None when it is unknown, used or too old."""
+    at = time.time() if now is None else now
+
+    async def work(tx: Tx) -> str | None:
+        if not await tx.execute(Q.take_link, digest=digest(link), now=at):
+            return None
+        return await _begin(tx, at)
+
+    return await store.write(work)
+
+
+async def new_session(store: Store, *, now: float | None = None) -> str:
+    """The secret of a new session, for who has shown another credential."""
+    at = time.time() if now is None else now
+    return await store.write(lambda tx: _begin(tx, at))
+
+
+async def _begin(tx: Tx, at: float) -> str:
+    secret = secrets.token_urlsafe(32)
+    await tx.execute(Q.forget_sessions, now=at)
+    await tx.execute(Q.put_session, digest=digest(secret), now=at, expires_at=at + SESSION_S)
+    return secret
+
+
+async def find_session(store: Store, secret: str, *, now: float | None = None) -> Session | None:
+    """The session of this secret, renewed by its use; None when there is none or its time is over."""
+    at = time.time() if now is None else now
+    key = digest(secret)
+
+    async def look(tx: Tx) -> float | None:
+        row = await tx.one(Q.session, digest=key, now=at)
+        return row["expires_at"] if row else None
+
+    expires_at = await store.read(look)
+    if expires_at is None:
+        return None
+    if expires_at >= at + SESSION_S - RENEW_AFTER_S:
+        return Session(key)
+
+    async def renew(tx: Tx) -> int:
+        # Finds nothing when the session was ended since the look, and then it stays ended.
+        return await tx.execute(Q.renew_session, digest=key, now=at, expires_at=at + SESSION_S)
+
+    return Session(key, renewed=True) if await store.write(renew) else None
+
+
+async def end_session(store: Store, key: str) -> None:
+    """End the session with this digest; none is fine."""
+
+    async def work(tx: Tx) -> None:
+        await tx.execute(Q.end_session, digest=key)
+
+    await store.write(work)

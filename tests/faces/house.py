@@ -1,0 +1,90 @@
+"""A house with doors on a real port, and its room: what the tests of the doors stand in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from relay import config
+from relay.faces.auth import Auth, ensure_token
+from relay.faces.http import create_app
+from relay.faces.limits import Limits
+from relay.faces.sessions import FOLDER
+from relay.log.sqlite_store import SqliteStore, open_store
+from tests.faces.memory_room import MemoryRoom
+
+CONFIG = '{"agents": [{"name": "CLAUDE", "preset": "claude"}], "workspace": {"max_entry_bytes": 4096}}'
+
+
+class Clock:
+    """Unix seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class House:
+    room: MemoryRoom
+    auth: Auth
+    app: web.Application
+    token: str
+    clock: Clock
+    store: SqliteStore
+    server: TestServer
+    client: TestClient[Any, Any]
+
+    @property
+    def key(self) -> dict[str, str]:
+        return {"X-API-Key": self.token}
+
+    @property
+    def at(self) -> str:
+        return f"{self.server.host}:{self.server.port}"
+
+    async def ask(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> tuple[int, Any, aiohttp.ClientResponse]:
+        """As a program with the key."""
+        async with self.client.request(
+            method, path, headers={**self.key, **(headers or {})}, allow_redirects=False, **more
+        ) as response:
+            text = await response.text()
+            data = await response.json() if "json" in response.headers.get("Content-Type", "") else text
+            return response.status, data, response
+
+    def ws(self, **more: Any) -> Any:
+        return self.client.ws_connect("/ws", headers=more.pop("headers", self.key), **more)
+
+
+@asynccontextmanager
+async def house(
+    folder: Path, *, limits: Limits | None = None, text: str = CONFIG, **room: Any
+) -> AsyncIterator[House]:
+    """One house; its files are in `folder`, the page's in `folder/static`."""
+    settings = config.parse(text, folder / "config.json")
+    store = await open_store(settings.db_path, [FOLDER])
+    token = ensure_token(settings.token_path)
+    clock = Clock()
+    auth = Auth(token, store, clock=clock)
+    memory = MemoryRoom(**room)
+    app = create_app(
+        memory, auth, settings=settings, static=folder / "static", metrics=lambda: b"up 1\n", limits=limits
+    )
+    server = TestServer(app, host="127.0.0.1", access_log=None)
+    jar = aiohttp.CookieJar(unsafe=True)
+    try:
+        async with TestClient(server, cookie_jar=jar) as client:
+            yield House(memory, auth, app, token, clock, store, server, client)
+    finally:
+        await store.close()

@@ -1,0 +1,229 @@
+"""A room in memory, for the doors' tests: real values, cursors without gaps, frames for ever; no agents.
+
+It keeps the contract of `relay.faces.room_api.RoomApi`; a door that works with it relies on nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from relay.model import Kind, Message
+from relay.room.values import Frame, Job, JobState, Page, Posted
+
+TS = "2026-01-02T03:04:05.678Z"
+
+
+class RoomError(Exception):
+    """As the room's own."""
+
+    def __init__(self, code: str, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.fix = code, message, fix
+
+
+class MemoryFeed:
+    """Live frames of one subscriber; the oldest go when there are too many."""
+
+    def __init__(self, feeds: set[MemoryFeed]) -> None:
+        self._frames: deque[Frame] = deque(maxlen=1000)
+        self._some = asyncio.Event()
+        self._feeds = feeds
+        feeds.add(self)
+
+    def put(self, frame: Frame) -> None:
+        self._frames.append(frame)
+        self._some.set()
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        while not self._frames:
+            self._some.clear()
+            await self._some.wait()
+        return self._frames.popleft()
+
+    def close(self) -> None:
+        self._feeds.discard(self)
+
+
+class MemoryRoom:
+    """See the module. `acts` records what persons did; `fail` is raised by the next call of `state`."""
+
+    def __init__(self, *, batch: int = 100) -> None:
+        self.messages: list[Message] = []
+        self.stored: list[Frame] = []
+        self.people: list[str] = []
+        self.acts: list[tuple[Any, ...]] = []
+        self.tasks_kept: list[dict[str, Any]] = []
+        self.fail: Exception | None = None
+        self.health = (True, "")
+        self.readers = 0
+        self._batch = batch
+        self._by_client: dict[str, Posted] = {}
+        self._more = asyncio.Condition()
+        self._feeds: set[MemoryFeed] = set()
+
+    async def post(
+        self,
+        body: str,
+        *,
+        name: str,
+        in_reply_to: str | None = None,
+        client_id: str | None = None,
+        verified: bool = True,
+    ) -> Posted:
+        if client_id is not None and client_id in self._by_client:
+            return self._by_client[client_id]
+        number = len(self.messages) + 1
+        cursor = 2 * number + 1  # not every cursor is a message's, as in the log
+        message = Message(f"m{number}", TS, name, Kind.HUMAN, body, number, cursor, in_reply_to)
+        self.messages.append(message)
+        posted = Posted(message.id, cursor, number)
+        if client_id is not None:
+            self._by_client[client_id] = posted
+        await self.store(Frame(cursor, "entry", message.as_json()))
+        return posted
+
+    async def store(self, *frames: Frame) -> None:
+        self.stored += frames
+        async with self._more:
+            self._more.notify_all()
+
+    async def transcript(
+        self, *, after: int | None = None, before: int | None = None, limit: int = 100
+    ) -> Page:
+        if after is not None:
+            found = [one for one in self.messages if one.cursor > after]
+            return Page(found[:limit], found[:limit][-1].cursor if found else after, after > 0)
+        found = [one for one in self.messages if before is None or one.cursor < before]
+        return Page(found[-limit:], await self.last_cursor(), len(found) > limit)
+
+    async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
+        found = [one for one in reversed(self.messages) if text in one.body]
+        return [(one, one.body.replace(text, f"\x01{text}\x02")) for one in found[:limit]]
+
+    async def jobs(self, *, state: str | None = None, limit: int = 200) -> list[Job]:
+        job = Job(
+            7,
+            "m1",
+            "CLAUDE",
+            JobState.PENDING,
+            0,
+            0.0,
+            None,
+            None,
+            None,
+            "e1",
+            None,
+            None,
+            False,
+            1.0,
+            None,
+            None,
+        )
+        return [job] if state in (None, "pending") else []
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        return self.tasks_kept
+
+    async def state(self) -> dict[str, Any]:
+        if self.fail is not None:
+            raise self.fail
+        return {"room": {"name": "memory", "cursor": str(await self.last_cursor())}, "agents": []}
+
+    async def agent_log(self, name: str, *, limit: int = 200) -> list[dict[str, Any]]:
+        self._agent(name)
+        return [{"ts": TS, "text": "started"}][:limit]
+
+    async def why(self, event_or_message_id: str) -> list[dict[str, Any]]:
+        if event_or_message_id not in {one.id for one in self.messages}:
+            raise RoomError("not_found", "There is no such event.", "Ids are in the transcript.")
+        return [{"id": event_or_message_id, "type": "message", "lane": "x", "at": TS, "summary": "said"}]
+
+    def _agent(self, name: str | None) -> None:
+        if name not in (None, "CLAUDE"):
+            raise RoomError("not_found", f"There is no agent {name}.", "There is CLAUDE.")
+
+    async def _act(self, *what: Any) -> dict[str, Any]:
+        self.acts.append(what)
+        return {"success": True}
+
+    async def pause(self, agent: str | None, *, by: str) -> dict[str, Any]:
+        self._agent(agent)
+        return await self._act("pause", agent, by)
+
+    async def resume(self, agent: str | None, *, by: str) -> dict[str, Any]:
+        self._agent(agent)
+        return await self._act("resume", agent, by)
+
+    async def cancel(self, agent: str, by: str) -> dict[str, Any]:
+        self._agent(agent)
+        raise RoomError("refused", "CLAUDE is not at work.", "Nothing to do.")
+
+    async def set_agent(self, agent: str, changes: dict[str, Any], *, by: str) -> dict[str, Any]:
+        self._agent(agent)
+        return await self._act("set", agent, changes, by)
+
+    async def route(self, message_id: str, agents: list[str], *, by: str) -> dict[str, Any]:
+        return await self._act("route", message_id, agents, by)
+
+    async def retry(self, job: int, *, by: str) -> dict[str, Any]:
+        return await self._act("retry", job, by)
+
+    async def create_task(self, title: str, *, by: str) -> dict[str, Any]:
+        task = {"number": len(self.tasks_kept) + 1, "title": title, "status": "pending", "created_by": by}
+        self.tasks_kept.append(task)
+        return task
+
+    async def change_task(self, number: int, changes: dict[str, Any], *, by: str) -> dict[str, Any]:
+        for task in self.tasks_kept:
+            if task["number"] == number:
+                task.update(changes)
+                return task
+        raise RoomError("not_found", f"There is no task #{number}.")
+
+    async def undo_tasks(self, *, by: str) -> dict[str, Any]:
+        return await self._act("undo", by)
+
+    async def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
+        at = await self.last_cursor() if after is None else after
+        self.readers += 1
+        try:
+            while True:
+                found = [one for one in self.stored if (one.cursor or 0) > at][: self._batch]
+                if found:
+                    at = found[-1].cursor or at
+                    yield found
+                    await asyncio.sleep(0)
+                    continue
+                async with self._more:
+                    if not any((one.cursor or 0) > at for one in self.stored[-1:]):
+                        await self._more.wait()
+        finally:
+            self.readers -= 1
+
+    def live(self) -> MemoryFeed:
+        return MemoryFeed(self._feeds)
+
+    def say_live(self, frame: Frame) -> None:
+        for feed in self._feeds:
+            feed.put(frame)
+
+    async def last_cursor(self) -> int:
+        return (self.stored[-1].cursor or 0) if self.stored else 0
+
+    @contextmanager
+    def person_here(self, name: str) -> Iterator[None]:
+        self.people.append(name)
+        try:
+            yield
+        finally:
+            self.people.remove(name)
+
+    def healthy(self) -> tuple[bool, str]:
+        return self.health
