@@ -412,9 +412,7 @@ class Daemon:
         """`healthcheck.sh --repair` with a live daemon comes here, so that one process mends."""
         from relay.repair import repair_live
 
-        repaired = await repair_live(
-            self._store, self.settings, time.time(), is_dead=_holder_is_dead
-        )
+        repaired = await repair_live(self._store, self.settings, time.time(), is_dead=_holder_is_dead)
         return web.json_response({"repaired": [one.as_json() for one in repaired]})
 
 

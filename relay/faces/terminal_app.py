@@ -144,10 +144,8 @@ class RoomApp:
         async with aclosing(self._client.frames()) as frames:
             async for frame in frames:
                 now = time.time()
-                if isinstance(frame, Wire):
-                    lines = self._view.on_wire(frame, now)
-                else:
-                    lines = self._view.on_frame(frame, now)
+                view = self._view
+                lines = view.on_wire(frame, now) if isinstance(frame, Wire) else view.on_frame(frame, now)
                 if lines:
                     self._print(lines)
                 else:

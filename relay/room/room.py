@@ -141,7 +141,7 @@ class Room:
             self._clock(),
             in_reply_to=in_reply_to,
             client_id=client_id,
-            meta=meta or {},
+            meta={} if verified else {"unverified": True},
         )
 
         async def work(tx: Tx) -> Message:
@@ -340,7 +340,7 @@ class Room:
     async def resume(self, agent: str | None, *, by: str) -> dict[str, Any]:
         return await self._order(f"/resume {self._mention(agent)}".strip(), by)
 
-    async def cancel(self, agent: str, *, by: str) -> dict[str, Any]:
+    async def cancel(self, agent: str, by: str) -> dict[str, Any]:
         return await self._order(f"/cancel {self._mention(agent)}", by)
 
     async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> dict[str, Any]:

@@ -35,7 +35,9 @@ def test_open_breaker(why: str, now: float, verdict: Verdict) -> None:
 
 
 def test_the_probe_decides() -> None:
-    half, _ = CircuitBreaker(threshold=3).failed(F.CRASH, 0.0).failed(F.CRASH, 0.0).failed(F.CRASH, 0.0).ask(300.0)
+    half, _ = (
+        CircuitBreaker(threshold=3).failed(F.CRASH, 0.0).failed(F.CRASH, 0.0).failed(F.CRASH, 0.0).ask(300.0)
+    )
     assert half.succeeded().state is CLOSED
     again = half.failed(F.CRASH, 310.0)
     assert (again.state, again.opened_at) == (OPEN, 310.0)
