@@ -123,8 +123,9 @@ async def _serving(daemon: Any, readable: bool) -> None:
 
 async def _greet(settings: Settings) -> None:
     """In the foreground, say where the room is once it answers."""
-    while (state := _state(settings)) is None or state.get("pid") != os.getpid():
-        await asyncio.sleep(0.05)  # noqa: ASYNC110 (the daemon says so in a file, to whoever waits)
+    # The daemon says so in a file, to whoever waits.
+    while (state := _state(settings)) is None or state.get("pid") != os.getpid():  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
     print(f"The room is open at {state['url']}\nSign in: {await _new_link(settings, state)}", flush=True)
 
 
