@@ -35,7 +35,7 @@ from relay.log.follow import tail
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.log.store import Tx
 from relay.metrics import Metrics
-from relay.model import RESERVED_NAMES, STEWARD
+from relay.model import RESERVED_NAMES
 from relay.room import entry, ledger, queue
 from relay.room.acts import Acts
 from relay.room.cycle import Router
@@ -77,6 +77,8 @@ class Daemon:
         self._stop = asyncio.Event()
         self._record: InstanceRecord | None = None
         self._url = ""
+        self._changed = asyncio.Event()
+        self._changed_agents: set[str] = set()
 
     def ask_to_stop(self) -> None:
         self._stop.set()
@@ -125,6 +127,7 @@ class Daemon:
         self._drain.turn_seconds = lambda agent, result, seconds: self._metrics.turns.labels(
             agent, result
         ).observe(max(0.0, seconds))
+        self._drain.changed = self._agent_changed
         self._router = Router(store, self._live, _dispatcher(settings), lambda: self._seats.roster)
         self._router.decided = lambda action: self._metrics.decisions.labels(action).inc()
         self._transcript = Transcript(
@@ -304,21 +307,29 @@ class Daemon:
             self._live.publish("agent", agent)
 
     async def _publish_agents(self) -> None:
-        """Tell connected clients how the agents stand, whenever something happened to one."""
-        async for batch in self._events():
-            named = set()
-            for event in batch:
-                told = event.outputs or {}
-                named |= {job["agent"] for job in told.get("jobs", ()) if job["agent"] != STEWARD}
-                if "agent" in told:
-                    named.add(told["agent"])
-            if named:
-                await self._publish(sorted(named))
+        """Tell connected clients how agents stand, whenever something happened to one; bursts become one."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._gather_changes(), name="agent-changes")
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                named, self._changed_agents = sorted(self._changed_agents), set()
+                await self._publish(named)
+                await asyncio.sleep(0.05)
 
-    async def _events(self) -> Any:
+    def _agent_changed(self, name: str) -> None:
+        self._changed_agents.add(name)
+        self._changed.set()
+
+    async def _gather_changes(self) -> None:
         start = await self._room.last_cursor()
         async for batch in tail(self._store, start, types=[*SHOWN, ledger.AGENT_STATE]):
-            yield batch
+            for event in batch:
+                told = event.outputs or {}
+                for job in told.get("jobs", ()):
+                    self._agent_changed(job["agent"])
+                if "agent" in told:
+                    self._agent_changed(told["agent"])
 
     async def _set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Write an agent's settings into the configuration file and take them over."""

@@ -74,13 +74,13 @@ class Changed:
         if self.change is Change.UNDONE:
             return f"undid {_UNDID[self.undid or Change.MOVED]} ({_told(self.tasks)})"
         if self.change is Change.CREATED:
-            return f"added #{self.task.number}: {self.task.title}"
+            return f"added task #{self.task.number}: {self.task.title}"
         if self.change is Change.MOVED:
-            return f"moved #{self.task.number} to {self.task.column}: {self.task.title}"
+            return f"moved task #{self.task.number} to {self.task.column}: {self.task.title}"
         if self.change is Change.MOVED_ALL:
             return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
         if self.change is Change.RENAMED:
-            return f"renamed #{self.task.number}: {self.task.title}"
+            return f"renamed task #{self.task.number}: {self.task.title}"
         return f"cleared {many} off the board ({_told(self.tasks)})"
 
 

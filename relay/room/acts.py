@@ -90,12 +90,12 @@ class Acts:
                 made = await self._board.undo(tx, by=act.by, lane=lane, cause=cause)
             case _:
                 raise Refusal(f"The room does not know how to do {command!r}.")
-        return Done(made.summary())
+        return Done(f"{act.by} {made.summary()}")
 
     async def rename(self, tx: Tx, number: int, title: str, act: Act) -> Done:
         lane = ledger.cycle_lane(act.message.id)
         made = await self._board.rename(tx, number, title, by=act.by, lane=lane, cause=[act.event_id])
-        return Done(made.summary())
+        return Done(f"{act.by} {made.summary()}")
 
     async def route(self, tx: Tx, message: Message, agents: list[str], act: Act) -> Done:
         """Overrule the dispatcher for one message."""

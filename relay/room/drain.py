@@ -97,6 +97,8 @@ class Drain:
         self._running: dict[str, Running] = {}
         self._logs: dict[str, deque[dict[str, str]]] = {}
         self._stopping = False
+        #: Told when an agent begins or ends a turn.
+        self.changed: Callable[[str], None] = lambda agent: None
         self.turn_seconds: Callable[[str, str, float], None] = lambda agent, result, seconds: None
 
     @property
@@ -204,6 +206,7 @@ class Drain:
                 continue
             task = asyncio.create_task(self._turn(seat, found), name=f"turn-{name}-{found.primary.id}")
             self._running[name] = Running(found, task)
+            self.changed(name)
             try:
                 await asyncio.wait([task])
             finally:
@@ -211,6 +214,7 @@ class Drain:
                     task.cancel()
                     await asyncio.wait([task])
                 del self._running[name]
+                self.changed(name)
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 

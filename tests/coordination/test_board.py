@@ -61,7 +61,7 @@ async def test_a_change_is_its_event_with_its_cause(store: SqliteStore) -> None:
     assert found[0].parents == (asked.id,)
     assert found[1].outputs["tasks"] == [{"before": made.task.record(), "after": took.task.record()}]
     assert (took.task.claimed_by, took.task.input_data) == ("ann", {"files": ["a.py"]})
-    assert took.summary() == "moved #1 to in_progress: Fix it"
+    assert took.summary() == "moved task #1 to in_progress: Fix it"
 
 
 async def test_the_board_is_in_the_order_of_its_columns(store: SqliteStore) -> None:
