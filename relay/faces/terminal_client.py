@@ -140,7 +140,10 @@ class RoomClient:
             async with self._http.ws_connect(
                 place.url + "/ws", headers=_headers(place), heartbeat=PING_S, max_msg_size=0
             ) as socket:
-                await socket.send_json({"after": self.cursor})
+                first = {"after": self.cursor}
+                if self.name.upper() not in place.reserved:
+                    first["name"] = self.name
+                await socket.send_json(first)
                 # Asked while the socket collects: what changes in between follows, so the last word wins.
                 yield {"cursor": None, "type": "state", "data": await self.get("/api/state")}
                 jobs = await self.get("/api/queue?limit=100")

@@ -69,7 +69,7 @@ class Router:
         """The dispatcher as the doors show it."""
         if not self.dispatcher.enabled:
             state = "off"
-        elif self._fallback.out:
+        elif self._fallback.out or self._detail:
             state = "fallback"
         else:
             state = "ok" if self._known else "unknown"
@@ -139,7 +139,7 @@ class Router:
         await self._carry_out(message, decision)
 
     async def _carry_out(self, message: Message, decision: Decision) -> None:
-        self._known = True
+        self._known, self._detail = True, ""
         state = {
             Action.ROUTE: CycleState.ROUTED,
             Action.ABSORB: CycleState.ABSORBED,
@@ -192,8 +192,9 @@ class Router:
         while True:
             if self.dispatcher.enabled and (self._fallback.out or not self._known):
                 trouble = await self.dispatcher.trouble()
-                if not self._known and trouble is None:
-                    self._known = True
+                before, self._detail = self._detail, "" if trouble is None else str(trouble)
+                if (not self._known and trouble is None) or before != self._detail:
+                    self._known = self._known or trouble is None
                     self._live.publish("dispatcher", self.state_json())
                 fallback, notice = step(self._fallback, trouble, probe=True)
                 if notice:
