@@ -1,0 +1,464 @@
+"""A room for the page's tests: docs/http.md over real sockets, with handles for what is hard to provoke.
+
+It serves the built page under the CSP of the real door and keeps the contract's promises (cursors, one answer
+per `client_id`, resume without a gap), so a page that works here works for the reason it should. What it does
+not do is think: no queue, no agents; a test says what happens (`say`, `stream`, `receipt`, `agent`, ...).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+STATIC = Path(__file__).parents[2] / "relay" / "faces" / "static"
+TOKEN = "test-room-token"
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+COMMANDS = [
+    {"name": "/task", "usage": "/task <title>", "help": "add a task to the board"},
+    {"name": "/move", "usage": "/move #<id> <pending|in_progress|done>", "help": "move a task"},
+    {"name": "/moveall", "usage": "/moveall <status>", "help": "move every active task"},
+    {"name": "/clearall", "usage": "/clearall", "help": "remove all tasks; /undo brings them back"},
+    {"name": "/undo", "usage": "/undo", "help": "take back the last change of the board"},
+    {"name": "/tasks", "usage": "/tasks", "help": "list the board"},
+    {"name": "/help", "usage": "/help", "help": "what can be said here"},
+    {"name": "/who", "usage": "/who", "help": "who is here"},
+    {"name": "/queue", "usage": "/queue", "help": "what is queued"},
+    {"name": "/route", "usage": "/route #<id> <AGENT...>", "help": "overrule the dispatcher"},
+    {"name": "/retry", "usage": "/retry #<id>", "help": "ask again"},
+    {"name": "/cancel", "usage": "/cancel @<AGENT>", "help": "end the running turn"},
+    {"name": "/pause", "usage": "/pause @<AGENT>", "help": "give an agent no new messages"},
+    {"name": "/resume", "usage": "/resume @<AGENT>", "help": "end a pause"},
+    {"name": "/continue", "usage": "/continue", "help": "lift the hop limit"},
+]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def stamp(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_agent(name: str, **changes: Any) -> dict[str, Any]:
+    """AGENT of docs/http.md, installed and idle."""
+    return {
+        "name": name,
+        "kind": "command",
+        "preset": name.lower(),
+        "model": None,
+        "effort": None,
+        "enabled": True,
+        "paused": False,
+        "installed": True,
+        "detail": "",
+        "fix": "",
+        "version": "1.0.0",
+        "breaker": {"state": "closed", "failures": 0, "threshold": 3, "retry_at": None},
+        "parked_until": None,
+        "running": None,
+        "queued": 0,
+        "budget": {"turns_per_hour": None, "tokens": None, "usd": None},
+    } | changes
+
+
+@dataclass(eq=False)
+class Client:
+    """One live socket; what it is to be sent waits in `outgoing`."""
+
+    socket: web.WebSocketResponse
+    outgoing: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
+
+
+class MockRoom:
+    """The room. `log` holds every stored frame; the cursor of a frame is its place in it, as text."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.log: list[dict[str, Any]] = []
+        self.jobs: dict[int, dict[str, Any]] = {}
+        self.tasks: list[dict[str, Any]] = []
+        self.boards: list[list[dict[str, Any]]] = []
+        self.agents = [new_agent("CLAUDE", model="opus", effort="high"), new_agent("CODEX", model="gpt-5-codex")]
+        self.agents.append(new_agent("RELAY", kind="steward", preset=None))
+        self.people: list[str] = []
+        self.dispatcher = {"enabled": True, "model": "llama3.2:3b", "host": "http://127.0.0.1:11434"}
+        self.dispatcher |= {"state": "ok", "detail": ""}
+        self.links = {"one-time-secret"}
+        self.sessions: set[str] = set()
+        self.sent: dict[str, dict[str, Any]] = {}
+        self.routed: list[tuple[str, list[str]]] = []
+        self.retried: list[int] = []
+        self.actions: list[tuple[str, str]] = []
+        self.patches: list[tuple[str, dict[str, Any]]] = []
+        self.posts: list[dict[str, Any]] = []
+        self.resumed_from: list[str | None] = []
+        self.clients: list[Client] = []
+        self.lines: dict[str, list[dict[str, str]]] = {}
+        #: Accept no connection at all, as a stopped daemon.
+        self.down = False
+        #: Take a message in, and lose the answer on its way: the next n posts.
+        self.lose_answers = 0
+        self.url = ""
+        self._clock = datetime.now(UTC)
+        self._runner: web.AppRunner | None = None
+
+    # -- what a test makes happen
+
+    def say(self, speaker: str, body: str, kind: str = "human", **more: Any) -> dict[str, Any]:
+        """Append an entry; every live client gets it. `at` sets its time, other keywords its fields."""
+        at = more.pop("at", None) or datetime.now(UTC)
+        entry = {
+            "id": str(uuid.uuid4()),
+            "number": len(self.entries) + 1,
+            "ts": stamp(at),
+            "speaker": speaker,
+            "kind": kind,
+            "body": body,
+            "in_reply_to": None,
+            "to": [],
+            "job": None,
+            "meta": {},
+            "cursor": str(len(self.log) + 1),
+        } | more
+        self.entries.append(entry)
+        self._store("entry", entry)
+        return entry
+
+    def receipt(self, message: dict[str, Any], agent: str, state: str, **more: Any) -> dict[str, Any]:
+        """Make or change the job of (message, agent)."""
+        known = [j for j in self.jobs.values() if (j["message_id"], j["agent"]) == (message["id"], agent)]
+        at = stamp(datetime.now(UTC))
+        job = known[0] if known else {
+            "id": len(self.jobs) + 1,
+            "message_id": message["id"],
+            "agent": agent,
+            "attempts": 0,
+            "reason": None,
+            "error_class": None,
+            "created_at": at,
+            "not_before": None,
+            "started_at": None,
+            "ended_at": None,
+            "answer_id": None,
+            "folded_into": None,
+        }
+        changed = {"state": state} | ({"started_at": at, "attempts": job["attempts"] + 1} if state == "active" else {})
+        if state in {"done", "dead", "skipped"}:
+            changed["ended_at"] = at
+        job = job | changed | more
+        self.jobs[job["id"]] = job
+        self._store("receipt", job)
+        return job
+
+    def cycle(self, message: dict[str, Any], state: str, **more: Any) -> None:
+        data = {"message_id": message["id"], "state": state, "action": None, "agents": [], "reason": ""}
+        data |= {"took_ms": None, "folded_into": None} | more
+        if data["action"]:
+            decision = {key: data[key] for key in ("action", "agents", "reason", "took_ms")}
+            message["meta"] = message["meta"] | {"decision": decision | {"model": self.dispatcher["model"]}}
+        self._store("cycle", data)
+
+    def stream(self, job: dict[str, Any], text: str, offset: int, tool: str | None = None) -> None:
+        data = {"job": job["id"], "agent": job["agent"], "message_id": job["message_id"], "text": text, "offset": offset}
+        self._tell("stream", data | ({"tool": tool} if tool else {}))
+
+    def agent(self, name: str, **changes: Any) -> None:
+        at = next(i for i, a in enumerate(self.agents) if a["name"] == name)
+        self.agents[at] = self.agents[at] | changes
+        self._tell("agent", self.agents[at])
+
+    def task(self, title: str, status: str = "pending", **more: Any) -> dict[str, Any]:
+        self._remember_board()
+        at = stamp(datetime.now(UTC))
+        task = {
+            "id": str(uuid.uuid4()),
+            "number": max((t["number"] for t in self.tasks), default=0) + 1,
+            "title": title,
+            "status": status,
+            "badge": None,
+            "assignee": None,
+            "created_by": "ann",
+            "created_at": at,
+            "updated_at": at,
+            "priority": 0,
+        } | more
+        self.tasks = [*self.tasks, task]
+        self._store("task", {"tasks": self.tasks})
+        return task
+
+    async def drop_clients(self) -> None:
+        """Break every socket, without a closing handshake."""
+        for client in list(self.clients):
+            transport = client.socket._req.transport if client.socket._req else None
+            if transport:
+                transport.abort()
+        await asyncio.sleep(0)
+
+    def lag(self) -> None:
+        """Tell every client that it was too slow; what follows it does not get on this socket."""
+        for client in list(self.clients):
+            self.clients.remove(client)
+            client.outgoing.put_nowait({"cursor": None, "type": "lagging", "data": {"dropped": 7}})
+
+    # -- inside
+
+    def _store(self, kind: str, data: dict[str, Any]) -> None:
+        self.log.append({"cursor": str(len(self.log) + 1), "type": kind, "data": data})
+        for client in self.clients:
+            client.outgoing.put_nowait(self.log[-1])
+
+    def _tell(self, kind: str, data: dict[str, Any]) -> None:
+        for client in self.clients:
+            client.outgoing.put_nowait({"cursor": None, "type": kind, "data": data})
+
+    def _remember_board(self) -> None:
+        self.boards.append([dict(t) for t in self.tasks])
+
+    # -- the doors
+
+    async def start(self) -> None:
+        app = web.Application(middlewares=[self._guard], client_max_size=8 * 1024 * 1024)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/", self._index)
+        app.router.add_static("/assets", STATIC / "assets")
+        app.router.add_post("/api/sign-in", self._sign_in)
+        app.router.add_get("/api/state", self._state)
+        app.router.add_get("/api/transcript", self._transcript)
+        app.router.add_get("/api/search", self._search)
+        app.router.add_get("/api/queue", self._queue)
+        app.router.add_get("/api/agents/{name}/log", self._agent_log)
+        app.router.add_post("/api/messages", self._post)
+        app.router.add_post("/api/messages/{id}/route", self._route)
+        app.router.add_post("/api/queue/{job}/retry", self._retry)
+        app.router.add_post("/api/agents/{name}/{action:pause|resume|cancel}", self._agent_action)
+        app.router.add_patch("/api/agents/{name}", self._agent_patch)
+        app.router.add_post("/api/tasks", self._task_add)
+        app.router.add_post("/api/tasks/undo", self._task_undo)
+        app.router.add_patch("/api/tasks/{number}", self._task_patch)
+        app.router.add_get("/ws", self._ws)
+        self._runner = web.AppRunner(app, shutdown_timeout=1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def stop(self) -> None:
+        for client in list(self.clients):
+            await client.socket.close()
+        if self._runner:
+            await self._runner.cleanup()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self.down:
+            assert request.transport is not None
+            request.transport.abort()
+            raise web.HTTPServiceUnavailable
+        is_open = request.path in {"/health", "/", "/api/sign-in"} or request.path.startswith("/assets/")
+        if not is_open and request.cookies.get("relay") not in self.sessions:
+            return refuse(401, "unauthorised", "You are not signed in.", "Run `relay link` for a new link.")
+        response = await handler(request)
+        if not response.prepared:
+            response.headers["Content-Security-Policy"] = CSP
+            response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.json_response({"ok": True})
+
+    async def _index(self, _: web.Request) -> web.StreamResponse:
+        return web.FileResponse(STATIC / "index.html")
+
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        if body.get("link") in self.links:
+            self.links.remove(body["link"])
+        elif body.get("key") != TOKEN:
+            return refuse(401, "bad_link", "This link was used or is too old.", "Run `relay link` for a new one.")
+        response = web.json_response({"ok": True})
+        session = uuid.uuid4().hex
+        self.sessions.add(session)
+        response.set_cookie("relay", session, httponly=True, samesite="Strict", path="/")
+        return response
+
+    async def _state(self, _: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "room": {
+                    "name": "payments",
+                    "version": "0.1.0",
+                    "started_at": stamp(self._clock),
+                    "cursor": str(len(self.log)),
+                    "repo": "payments",
+                },
+                "agents": self.agents,
+                "tasks": self.tasks,
+                "people": self.people,
+                "dispatcher": self.dispatcher,
+                "storage": {"engine": "sqlite", "path": ".relay/events.db"},
+                "tail": {"catching_up": False, "offset": 0, "size": 0},
+                "commands": COMMANDS,
+            }
+        )
+
+    async def _transcript(self, request: web.Request) -> web.Response:
+        limit = int(request.query.get("limit", 100))
+        query = request.query
+        last = str(len(self.log))
+        if "before" in query:
+            older = [e for e in self.entries if int(e["cursor"]) < int(query["before"])]
+            return web.json_response({"entries": older[-limit:], "next": last, "more": len(older) > limit})
+        if "after" in query:
+            newer = [e for e in self.entries if int(e["cursor"]) > int(query["after"])][:limit]
+            return web.json_response({"entries": newer, "next": newer[-1]["cursor"] if newer else query["after"]})
+        if "around" in query:
+            wanted = query["around"]
+            at = [i for i, e in enumerate(self.entries) if wanted in {e["id"], str(e["number"])}]
+            if not at:
+                return refuse(404, "not_found", f"There is no entry {wanted}.", "")
+            start = max(0, at[0] - limit // 2)
+            page = self.entries[start : start + limit]
+            more = {"more": start > 0, "more_after": start + limit < len(self.entries)}
+            return web.json_response({"entries": page, "next": page[-1]["cursor"]} | more)
+        page = self.entries[-limit:]
+        return web.json_response({"entries": page, "next": last, "more": len(self.entries) > limit})
+
+    async def _search(self, request: web.Request) -> web.Response:
+        wanted = request.query["q"]
+        hits = []
+        for entry in reversed(self.entries):
+            found = re.search(re.escape(wanted), entry["body"], re.IGNORECASE)
+            if found:
+                start, end = found.span()
+                body = entry["body"]
+                snippet = f"{body[max(0, start - 40) : start]}\u0001{body[start:end]}\u0002{body[end : end + 80]}"
+                hits.append(entry | {"snippet": snippet})
+        return web.json_response({"entries": hits[: int(request.query.get("limit", 20))]})
+
+    async def _queue(self, request: web.Request) -> web.Response:
+        state = request.query.get("state", "")
+        jobs = [j for j in self.jobs.values() if not state or j["state"] == state]
+        return web.json_response({"jobs": sorted(jobs, key=lambda j: -j["id"])})
+
+    async def _agent_log(self, request: web.Request) -> web.Response:
+        return web.json_response({"lines": self.lines.get(request.match_info["name"], [])})
+
+    async def _post(self, request: web.Request) -> web.Response:
+        message = await request.json()
+        self.posts.append(message)
+        name = message.get("name") or "someone"
+        reserved = {a["name"] for a in self.agents} | {"DISPATCHER", "ALL"}
+        if name.upper() in reserved:
+            return refuse(403, "reserved_name", f"{name} is an agent's name.", "Choose another name.")
+        client_id = message.get("client_id")
+        answer = self.sent.get(client_id)
+        if answer is None:
+            entry = self.say(name, message["body"], in_reply_to=message.get("in_reply_to"))
+            answer = {"id": entry["id"], "cursor": entry["cursor"], "number": entry["number"]}
+            self.sent[client_id] = answer
+        if self.lose_answers > 0:
+            self.lose_answers -= 1
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response(answer, status=201)
+
+    async def _route(self, request: web.Request) -> web.Response:
+        agents = (await request.json())["agents"]
+        self.routed.append((request.match_info["id"], agents))
+        message = next(e for e in self.entries if e["id"] == request.match_info["id"])
+        self.cycle(message, "routed", action="route", agents=agents, reason="overruled by a person", took_ms=0)
+        for agent in agents:
+            self.receipt(message, agent, "pending")
+        return web.json_response({"success": True})
+
+    async def _retry(self, request: web.Request) -> web.Response:
+        job = self.jobs[int(request.match_info["job"])]
+        self.retried.append(job["id"])
+        self.receipt({"id": job["message_id"]}, job["agent"], "pending", reason=None, error_class=None)
+        return web.json_response({"success": True})
+
+    async def _agent_action(self, request: web.Request) -> web.Response:
+        name, action = request.match_info["name"], request.match_info["action"]
+        self.actions.append((name, action))
+        self.agent(name, **({"running": None} if action == "cancel" else {"paused": action == "pause"}))
+        return web.json_response({"success": True})
+
+    async def _agent_patch(self, request: web.Request) -> web.Response:
+        changes = await request.json()
+        self.patches.append((request.match_info["name"], changes))
+        self.agent(request.match_info["name"], **changes)
+        return web.json_response({"success": True})
+
+    async def _task_add(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        return web.json_response({"task": self.task(body["title"], created_by=body.get("name", ""))}, status=201)
+
+    async def _task_patch(self, request: web.Request) -> web.Response:
+        number = int(request.match_info["number"])
+        changes = await request.json()
+        if not any(t["number"] == number for t in self.tasks):
+            return refuse(404, "not_found", f"There is no task #{number}.", "")
+        self._remember_board()
+        changes |= {"updated_at": stamp(datetime.now(UTC))}
+        self.tasks = [t | changes if t["number"] == number else t for t in self.tasks]
+        self._store("task", {"tasks": self.tasks})
+        return web.json_response({"success": True})
+
+    async def _task_undo(self, _: web.Request) -> web.Response:
+        if not self.boards:
+            return web.json_response({"success": False, "reason": "There is nothing to undo."})
+        self.tasks = self.boards.pop()
+        self._store("task", {"tasks": self.tasks})
+        return web.json_response({"success": True})
+
+    async def _ws(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        first = await socket.receive(timeout=10)
+        if first.type != WSMsgType.TEXT:
+            return socket
+        after = json.loads(first.data)["after"]
+        self.resumed_from.append(after)
+        client = Client(socket)
+        hello = {"cursor": str(len(self.log)), "version": "0.1.0"}
+        client.outgoing.put_nowait({"cursor": None, "type": "hello", "data": hello})
+        # No await between the stored frames and the joining: so no gap and no double.
+        for frame in self.log[len(self.log) if after is None else int(after) :]:
+            client.outgoing.put_nowait(frame)
+        self.clients.append(client)
+        writer = asyncio.create_task(self._write(client))
+        try:
+            async for _ in socket:
+                pass
+        finally:
+            writer.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await writer
+            if client in self.clients:
+                self.clients.remove(client)
+        return socket
+
+    async def _write(self, client: Client) -> None:
+        while True:
+            frame = await client.outgoing.get()
+            await client.socket.send_str(json.dumps(frame))
+
+
+def refuse(status: int, code: str, message: str, fix: str) -> web.Response:
+    return web.json_response({"error": {"code": code, "message": message, "fix": fix}}, status=status)
+
+
+def days_ago(days: float, minutes: float = 0) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days, minutes=minutes)

@@ -1,0 +1,127 @@
+/** One place where the page speaks HTTP. A refusal of any kind is thrown as `ApiError` with what to do. */
+
+import type { Agent, Entry, Hit, Job, RoomState, Task } from "./types";
+
+export class ApiError extends Error {
+  constructor(
+    /** HTTP status; 0 = the daemon was not reached; 200 = the domain said no. */
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly fix: string = "",
+  ) {
+    super(message);
+  }
+
+  /** True when the same request may well succeed later. */
+  get passing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+let onUnauthorised: () => void = () => {};
+
+export function whenUnauthorised(callback: () => void): void {
+  onUnauthorised = callback;
+}
+
+async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: "same-origin",
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(20_000),
+    });
+  } catch {
+    throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh`");
+  }
+  const data = (await response.json().catch(() => null)) as
+    | { error?: { code?: string; message?: string; fix?: string }; success?: boolean; reason?: string }
+    | null;
+  if (!response.ok) {
+    const error = data?.error;
+    const refusal = new ApiError(
+      response.status,
+      error?.code ?? String(response.status),
+      error?.message ?? `The room answered ${response.status}.`,
+      error?.fix ?? "",
+    );
+    if (response.status === 401 && path !== "/api/sign-in") onUnauthorised();
+    throw refusal;
+  }
+  if (data === null) throw new ApiError(response.status, "not_json", "The room's answer could not be read.");
+  if (data.success === false) throw new ApiError(200, "refused", data.reason ?? "The room refused.");
+  return data as T;
+}
+
+const quote = encodeURIComponent;
+
+function query(values: Record<string, string | number | undefined | null>): string {
+  const pairs = Object.entries(values).filter(([, v]) => v !== undefined && v !== null && v !== "");
+  return pairs.length ? `?${pairs.map(([k, v]) => `${k}=${quote(String(v))}`).join("&")}` : "";
+}
+
+/** Cursors may come as numbers from a store; the page keeps them as the opaque text they are. */
+function entry<T extends Entry>(raw: T): T {
+  return { ...raw, cursor: String(raw.cursor), to: raw.to ?? [], meta: raw.meta ?? {} };
+}
+
+export interface Page {
+  entries: Entry[];
+  next: string | null;
+  /** Older ones exist (for `before` and `around`). */
+  more: boolean;
+  /** Newer ones exist (for `around`). */
+  moreAfter: boolean;
+}
+
+async function page(values: Record<string, string | number | undefined>): Promise<Page> {
+  const raw = await call<{ entries: Entry[]; next?: string | number | null; more?: boolean; more_after?: boolean }>(
+    "GET",
+    `/api/transcript${query(values)}`,
+  );
+  const limit = Number(values.limit ?? 100);
+  return {
+    entries: raw.entries.map(entry),
+    next: raw.next === null || raw.next === undefined ? null : String(raw.next),
+    more: raw.more ?? raw.entries.length >= limit,
+    moreAfter: raw.more_after ?? false,
+  };
+}
+
+export const api = {
+  signIn: (secret: { link: string } | { key: string }) => call<{ ok: boolean }>("POST", "/api/sign-in", secret),
+  signOut: () => call<{ ok?: boolean }>("POST", "/api/sign-out", {}),
+  state: () => call<RoomState>("GET", "/api/state"),
+  newest: (limit: number) => page({ limit }),
+  before: (cursor: string, limit: number) => page({ before: cursor, limit }),
+  after: (cursor: string, limit: number) => page({ after: cursor, limit }),
+  around: (idOrNumber: string, limit: number) => page({ around: idOrNumber, limit }),
+  search: async (q: string, limit: number) =>
+    (await call<{ entries: Hit[] }>("GET", `/api/search${query({ q, limit })}`)).entries.map(entry),
+  queue: async (limit: number, state = "") =>
+    (await call<{ jobs: Job[] }>("GET", `/api/queue${query({ state, limit })}`)).jobs,
+  log: async (agent: string, limit: number) =>
+    (await call<{ lines: { ts: string; text: string }[] }>("GET", `/api/agents/${quote(agent)}/log${query({ limit })}`)).lines,
+  why: async (event: string) =>
+    (await call<{ chain: { id: string; type: string; lane: string; at: string; summary: string }[] }>(
+      "GET",
+      `/api/events/${quote(event)}/why`,
+    )).chain,
+  post: (message: { body: string; name?: string; in_reply_to?: string; client_id: string }) =>
+    call<{ id: string; cursor: string; number: number }>("POST", "/api/messages", message),
+  route: (message: string, agents: string[]) =>
+    call<object>("POST", `/api/messages/${quote(message)}/route`, { agents }),
+  retry: (job: number) => call<object>("POST", `/api/queue/${job}/retry`, {}),
+  agentDo: (agent: string, action: "pause" | "resume" | "cancel") =>
+    call<object>("POST", `/api/agents/${quote(agent)}/${action}`, {}),
+  agentSet: (agent: string, patch: Partial<Pick<Agent, "model" | "effort" | "enabled">>) =>
+    call<object>("PATCH", `/api/agents/${quote(agent)}`, patch),
+  addTask: (title: string, name?: string) => call<{ task: Task }>("POST", "/api/tasks", { title, name }),
+  setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
+    call<object>("PATCH", `/api/tasks/${number}`, patch),
+  undoTasks: () => call<object>("POST", "/api/tasks/undo", {}),
+};

@@ -1,0 +1,108 @@
+/** Start: exchange the link's secret, look at the room, open the line. */
+
+import "@fontsource-variable/ibm-plex-sans/wght.css";
+import "@fontsource-variable/ibm-plex-sans/wght-italic.css";
+import "./style/fonts.css";
+import "./style/tokens.css";
+import "./style/base.css";
+import "./style/shell.css";
+import "./style/transcript.css";
+import "./style/views.css";
+
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { api, ApiError, whenUnauthorised } from "./api";
+import { connect, disconnect } from "./state/live";
+import { loadRoom } from "./state/room";
+import { startUnread } from "./state/unread";
+import { showEntry } from "./state/view";
+import { pump } from "./state/outbox";
+import { Shell } from "./ui/shell";
+import { SignIn } from "./ui/signin";
+
+type Stage = { is: "starting" } | { is: "door"; problem: string } | { is: "open" } | { is: "unreachable" };
+
+const stage = signal<Stage>({ is: "starting" });
+
+/** The secret of the link, taken out of the address bar at once. */
+function takeLink(): string | null {
+  const secret = /^#link=(.+)$/.exec(location.hash)?.[1] ?? null;
+  if (secret) history.replaceState(null, "", location.pathname);
+  return secret && decodeURIComponent(secret);
+}
+
+async function enter(): Promise<void> {
+  try {
+    await loadRoom();
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    if (problem.status === 401) {
+      if (stage.value.is !== "door") stage.value = { is: "door", problem: "" };
+      return;
+    }
+    stage.value = { is: "unreachable" };
+    setTimeout(() => void enter(), 2000);
+    return;
+  }
+  startUnread();
+  stage.value = { is: "open" };
+  connect();
+  void pump();
+  const number = /^#(\d+)$/.exec(location.hash)?.[1];
+  if (number) void showEntry(number);
+}
+
+async function start(): Promise<void> {
+  const link = takeLink();
+  if (link !== null) {
+    try {
+      await api.signIn({ link });
+    } catch (problem) {
+      // Whoever is signed in already does not need the link.
+      const words = problem instanceof ApiError ? [problem.message, problem.fix].filter(Boolean).join(" ") : String(problem);
+      const inside = await api.state().then(() => true, () => false);
+      if (!inside) {
+        stage.value = { is: "door", problem: words };
+        return;
+      }
+    }
+  }
+  await enter();
+}
+
+whenUnauthorised(() => {
+  disconnect();
+  if (stage.value.is === "open") stage.value = { is: "door", problem: "Your session has ended." };
+});
+
+addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#link=")) void start();
+  const number = /^#(\d+)$/.exec(location.hash)?.[1];
+  if (number && stage.value.is === "open") void showEntry(number);
+});
+
+function App() {
+  const now = stage.value;
+  switch (now.is) {
+    case "starting":
+      return <main class="door" aria-busy="true" />;
+    case "unreachable":
+      return (
+        <main class="door">
+          <div class="door-card" role="alert">
+            <h1>The room is not there</h1>
+            <p>The page cannot reach the daemon. In the project's folder:</p>
+            <p><code>bash scripts/start.sh</code></p>
+            <p class="muted">Looking again every two seconds.</p>
+          </div>
+        </main>
+      );
+    case "door":
+      return <SignIn key={now.problem} problem={now.problem} onSignedIn={() => void enter()} />;
+    case "open":
+      return <Shell />;
+  }
+}
+
+render(<App />, document.getElementById("app")!);
+void start();

@@ -1,0 +1,131 @@
+/**
+ * The live line: one WebSocket that resumes where the last one stopped.
+ *
+ * A connection is dropped and made anew with the last applied cursor when the server says it lagged, when the
+ * machine slept, when the network comes back, or when it just breaks; so there is no gap, and `arrive` in
+ * timeline.ts drops what comes twice.
+ */
+
+import { signal } from "@preact/signals";
+import { ApiError } from "../api";
+import type { Frame } from "../types";
+import { applyFrames, lastCursor, loaded, refresh, room } from "./room";
+
+export type Line =
+  | { state: "connecting" }
+  | { state: "live" }
+  | { state: "offline"; retryAt: number; attempt: number };
+
+export const line = signal<Line>({ state: "connecting" });
+/** The daemon runs another version than this page was made for. */
+export const outdated = signal(false);
+
+let socket: WebSocket | null = null;
+let attempt = 0;
+let retry: ReturnType<typeof setTimeout> | undefined;
+let waiting: Frame[] = [];
+let flushing: ReturnType<typeof setTimeout> | undefined;
+let stopped = true;
+let lastBeat = Date.now();
+const whenLive: (() => void)[] = [];
+
+export function onLive(callback: () => void): void {
+  whenLive.push(callback);
+}
+
+function flush(): void {
+  flushing = undefined;
+  const frames = waiting;
+  waiting = [];
+  applyFrames(frames);
+}
+
+function receive(frame: Frame, from: WebSocket): void {
+  if (frame.type === "lagging") {
+    if (flushing !== undefined) clearTimeout(flushing);
+    flush();
+    from.close();
+    attempt = 0;
+    lost(from, 0);
+    return;
+  }
+  if (frame.type === "hello") {
+    attempt = 0;
+    line.value = { state: "live" };
+    if (room.value && frame.data.version !== room.value.version) outdated.value = true;
+    for (const callback of whenLive) callback();
+    return;
+  }
+  waiting.push(frame);
+  flushing ??= setTimeout(flush, 16);
+}
+
+function lost(from: WebSocket, delay?: number): void {
+  if (socket !== from || stopped) return;
+  socket = null;
+  attempt += 1;
+  const wait = delay ?? Math.min(15_000, 400 * 2 ** (attempt - 1)) * (0.7 + Math.random() * 0.6);
+  line.value = wait < 50 ? { state: "connecting" } : { state: "offline", retryAt: Date.now() + wait, attempt };
+  clearTimeout(retry);
+  retry = setTimeout(() => void reconnect(), wait);
+}
+
+/** Reads the state first: it tells a lost session (401) from a lost daemon. */
+async function reconnect(): Promise<void> {
+  if (stopped) return;
+  try {
+    await refresh();
+  } catch (problem) {
+    if (problem instanceof ApiError && problem.status === 401) return;
+  }
+  if (!stopped && socket === null) open();
+}
+
+function open(): void {
+  if (line.value.state !== "offline") line.value = { state: "connecting" };
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const opened = new WebSocket(`${scheme}://${location.host}/ws`);
+  socket = opened;
+  opened.onopen = () => opened.send(JSON.stringify({ after: lastCursor() }));
+  opened.onmessage = (message: MessageEvent<string>) => {
+    if (socket === opened) receive(JSON.parse(message.data) as Frame, opened);
+  };
+  opened.onclose = () => lost(opened);
+}
+
+export function connect(): void {
+  stopped = false;
+  attempt = 0;
+  if (socket === null) open();
+}
+
+export function disconnect(): void {
+  stopped = true;
+  clearTimeout(retry);
+  const old = socket;
+  socket = null;
+  old?.close();
+}
+
+/** Try at once: the reader asked, or the network or the machine came back. */
+export function reconnectNow(): void {
+  if (stopped || !loaded.value) return;
+  clearTimeout(retry);
+  const old = socket;
+  socket = null;
+  old?.close();
+  attempt = 0;
+  void reconnect();
+}
+
+addEventListener("online", reconnectNow);
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && line.value.state === "offline") reconnectNow();
+});
+// A timer that comes far too late means that the machine slept: the old socket may hang half-open.
+setInterval(() => {
+  const late = Date.now() - lastBeat > 30_000;
+  lastBeat = Date.now();
+  if (late && !document.hidden) reconnectNow();
+}, 5000);
+

@@ -1,0 +1,272 @@
+/**
+ * The room as signals. One signal per (message, concern), so that a receipt that changes redraws one row.
+ *
+ * Invariant: `applyFrames` is the only way live facts come in, in the order of the socket; `cursor` is moved
+ * only after the frame that carried it has been applied.
+ */
+
+import { batch, computed, signal, type Signal } from "@preact/signals";
+import { api, ApiError } from "../api";
+import { setMentions } from "../text/markdown";
+import type { Agent, Command, Cycle, DispatcherState, Entry, Frame, Job, RoomState, StreamPiece, Task } from "../types";
+import * as tl from "./timeline";
+
+export const room = signal<RoomState["room"] | null>(null);
+export const tail = signal<RoomState["tail"] | null>(null);
+export const agents = signal<Agent[]>([]);
+export const tasks = signal<Task[]>([]);
+export const people = signal<string[]>([]);
+export const dispatcher = signal<DispatcherState | null>(null);
+export const commands = signal<Command[]>([]);
+export const timeline = signal<tl.Timeline>(tl.emptyTimeline);
+export const jobs = signal<ReadonlyMap<number, Job>>(new Map());
+export const streams = signal<ReadonlyMap<number, Stream>>(new Map());
+export const loaded = signal(false);
+/** Ticks once a second, for elapsed times. */
+export const now = signal(Date.now());
+setInterval(() => (now.value = Date.now()), 1000);
+
+export interface Stream {
+  job: number;
+  agent: string;
+  message_id: string;
+  text: string;
+  tool: string;
+  since: number;
+}
+
+/** The last cursor whose frame has been applied. */
+let cursor: string | null = null;
+export const lastCursor = (): string | null => cursor;
+
+export const workers = computed(() => agents.value.filter((a) => a.name !== "RELAY"));
+export const ready = computed(() => workers.value.filter((a) => a.installed && a.enabled));
+const agentNames = computed(() => new Set(agents.value.map((a) => a.name.toUpperCase())));
+setMentions((name) => agentNames.value.has(name.toUpperCase()));
+
+const jobsOf = new Map<string, Signal<Job[]>>();
+const cycleOf = new Map<string, Signal<Cycle | null>>();
+
+export function receiptsOf(message: string): Signal<Job[]> {
+  let found = jobsOf.get(message);
+  if (!found) jobsOf.set(message, (found = signal<Job[]>([])));
+  return found;
+}
+
+export function cycle(message: string): Signal<Cycle | null> {
+  let found = cycleOf.get(message);
+  if (!found) cycleOf.set(message, (found = signal<Cycle | null>(null)));
+  return found;
+}
+
+const byId = new Map<string, Entry>();
+export const entryOf = (id: string): Entry | undefined => byId.get(id);
+export const numberOf = (id: string): number | null => byId.get(id)?.number ?? null;
+
+function remember(entries: readonly Entry[]): void {
+  for (const entry of entries) byId.set(entry.id, entry);
+}
+
+function putJobs(changed: readonly Job[]): void {
+  if (!changed.length) return;
+  const next = new Map(jobs.value);
+  const touched = new Map<string, Job[]>();
+  for (const job of changed) {
+    next.set(job.id, job);
+    const list = touched.get(job.message_id) ?? receiptsOf(job.message_id).value;
+    touched.set(job.message_id, [...list.filter((j) => j.id !== job.id), job].sort((a, b) => a.id - b.id));
+  }
+  jobs.value = next;
+  for (const [message, list] of touched) receiptsOf(message).value = list;
+}
+
+function putStream(streams: Map<number, Stream>, piece: StreamPiece): void {
+  const held = streams.get(piece.job) ?? { ...piece, text: "", tool: "", since: Date.now() };
+  // A gap (frames without a cursor may be lost) is shown; a smaller offset is a new attempt, or a repetition.
+  const before = piece.offset > held.text.length ? `${held.text}\n\n…\n\n`.padEnd(piece.offset) : held.text.slice(0, piece.offset);
+  streams.set(piece.job, { ...held, text: before + (piece.text ?? ""), tool: piece.tool ?? held.tool });
+}
+
+type Listener = (entries: readonly Entry[]) => void;
+const listeners: Listener[] = [];
+/** Called with live entries, after they are in the timeline. */
+export function onEntries(listener: Listener): void {
+  listeners.push(listener);
+}
+
+const ENDED = new Set(["done", "failed", "skipped", "dead"]);
+
+export function applyFrames(frames: readonly Frame[]): void {
+  const entries: Entry[] = [];
+  const changed: Job[] = [];
+  const flowing = new Map(streams.value);
+  let flows = false;
+  batch(() => {
+    for (const frame of frames) {
+      switch (frame.type) {
+        case "entry": {
+          const entry = { ...frame.data, cursor: String(frame.data.cursor), to: frame.data.to ?? [], meta: frame.data.meta ?? {} };
+          entries.push(entry);
+          if (entry.job !== null) flows = flowing.delete(entry.job) || flows;
+          break;
+        }
+        case "receipt":
+          changed.push(frame.data);
+          if (ENDED.has(frame.data.state)) flows = flowing.delete(frame.data.id) || flows;
+          break;
+        case "cycle":
+          cycle(frame.data.message_id).value = frame.data;
+          break;
+        case "agent":
+          agents.value = agents.value.some((a) => a.name === frame.data.name)
+            ? agents.value.map((a) => (a.name === frame.data.name ? frame.data : a))
+            : [...agents.value, frame.data];
+          break;
+        case "task":
+          tasks.value = frame.data.tasks;
+          break;
+        case "stream":
+          putStream(flowing, frame.data);
+          flows = true;
+          break;
+        case "people":
+          people.value = frame.data.people;
+          break;
+        case "dispatcher":
+          dispatcher.value = frame.data;
+          break;
+        default: // types of later versions, and those the socket itself handles
+      }
+      if (frame.cursor !== null && frame.cursor !== undefined && frame.type !== "hello") cursor = String(frame.cursor);
+    }
+    putJobs(changed);
+    if (flows) streams.value = flowing;
+    if (entries.length) {
+      remember(entries);
+      timeline.value = tl.arrive(timeline.value, entries);
+    }
+  });
+  if (entries.length) for (const listener of listeners) listener(entries);
+}
+
+function takeState(state: RoomState): void {
+  room.value = state.room;
+  agents.value = state.agents;
+  tasks.value = state.tasks;
+  people.value = state.people;
+  dispatcher.value = state.dispatcher;
+  commands.value = state.commands;
+  tail.value = state.tail;
+}
+
+/** The first look: state, newest page and receipts; the socket goes on from the page's cursor. */
+export async function loadRoom(): Promise<void> {
+  const [state, page, queue] = await Promise.all([api.state(), api.newest(tl.PAGE), api.queue(400)]);
+  batch(() => {
+    takeState(state);
+    putJobs(queue);
+    remember(page.entries);
+    timeline.value = tl.load(page.entries, page.more);
+    loaded.value = true;
+  });
+  cursor = page.next ?? String(state.room.cursor);
+}
+
+/** After a reconnection: what has no cursor is read anew. */
+export async function refresh(): Promise<void> {
+  const [state, queue] = await Promise.all([api.state(), api.queue(400)]);
+  batch(() => {
+    takeState(state);
+    putJobs(queue);
+    const active = new Set(state.agents.map((a) => a.running?.job));
+    streams.value = new Map([...streams.value].filter(([job]) => active.has(job)));
+  });
+}
+
+let paging = false;
+
+export async function pageUp(): Promise<void> {
+  const t = timeline.value;
+  if (t.start > 0) {
+    timeline.value = tl.up(t);
+    return;
+  }
+  const first = t.entries[0];
+  if (!t.moreBefore || !first || paging) return;
+  paging = true;
+  try {
+    const page = await api.before(first.cursor, tl.PAGE);
+    remember(page.entries);
+    // The run may have been replaced meanwhile; a page that does not join it is dropped.
+    if (timeline.value.entries[0]?.id === first.id) timeline.value = tl.prepend(timeline.value, page.entries, page.more);
+  } finally {
+    paging = false;
+  }
+}
+
+export async function pageDown(): Promise<void> {
+  const t = timeline.value;
+  if (t.end < t.entries.length) {
+    timeline.value = tl.down(t);
+    return;
+  }
+  const last = t.entries[t.entries.length - 1];
+  if (!t.moreAfter || !last || paging) return;
+  paging = true;
+  try {
+    const page = await api.after(last.cursor, tl.PAGE);
+    remember(page.entries);
+    if (timeline.value.entries.at(-1)?.id === last.id)
+      timeline.value = tl.extend(timeline.value, page.entries, page.entries.length < tl.PAGE);
+  } finally {
+    paging = false;
+  }
+}
+
+export async function goToEnd(): Promise<void> {
+  if (!timeline.value.moreAfter) {
+    timeline.value = tl.pin(timeline.value, true);
+    return;
+  }
+  const page = await api.newest(tl.PAGE);
+  remember(page.entries);
+  const stash = timeline.value.stash;
+  timeline.value = tl.arrive(tl.load(page.entries, page.more), stash);
+}
+
+export interface Focus {
+  id: string;
+  /** Changes at every jump, so that the same entry can be jumped to twice. */
+  at: number;
+}
+
+/** The entry the reader jumped to. */
+export const focus = signal<Focus | null>(null);
+
+/** Bring an entry into view, from wherever it is. `target`: an id, or a room number as text. */
+export async function jumpTo(target: string): Promise<boolean> {
+  const matches = (e: Entry): boolean => e.id === target || String(e.number) === target;
+  const t = timeline.value;
+  const at = t.entries.findIndex(matches);
+  if (at >= 0) {
+    batch(() => {
+      timeline.value = at >= t.start && at < t.end ? { ...t, pinned: false } : tl.around(t, at);
+      focus.value = { id: t.entries[at]!.id, at: Date.now() };
+    });
+    return true;
+  }
+  try {
+    const page = await api.around(target, tl.PAGE);
+    const found = page.entries.find(matches);
+    if (!found) return false;
+    remember(page.entries);
+    batch(() => {
+      timeline.value = tl.loadAround(page.entries, found.id, page.more, page.moreAfter);
+      focus.value = { id: found.id, at: Date.now() };
+    });
+    return true;
+  } catch (problem) {
+    if (problem instanceof ApiError && problem.status === 404) return false;
+    throw problem;
+  }
+}

@@ -1,0 +1,69 @@
+/** What the reader has not seen: the line, the count in the title, and what is remembered between visits. */
+
+import { computed, effect, signal } from "@preact/signals";
+import { memory, personName } from "./prefs";
+import { loaded, onEntries, room, timeline } from "./room";
+
+/** Room number of the last entry that was on a visible screen; null before the first visit's load. */
+export const lastRead = signal<number | null>(Number(memory.get("read")) || null);
+/** The "new messages" line stands before the first entry above this number. */
+export const marker = signal<number | null>(null);
+const attentive = signal(!document.hidden && document.hasFocus());
+
+const top = computed(() => {
+  const t = timeline.value;
+  const newest = t.moreAfter ? t.stash : t.entries;
+  return newest.reduceRight((max, e) => Math.max(max, e.number), 0);
+});
+
+export const unread = computed(() => {
+  const from = lastRead.value;
+  if (from === null) return 0;
+  const t = timeline.value;
+  let count = 0;
+  for (const list of [t.stash, t.entries])
+    for (let i = list.length - 1; i >= 0 && list[i]!.number > from; i--) if (list[i]!.speaker !== personName.value) count++;
+  return count;
+});
+
+effect(() => {
+  const title = room.value ? `${room.value.name} · relay` : "relay";
+  document.title = unread.value > 0 ? `(${unread.value > 99 ? "99+" : unread.value}) ${title}` : title;
+});
+
+// Entries count as read while the reader looks at the end of the room.
+effect(() => {
+  if (!loaded.value || !attentive.value || !timeline.value.pinned || timeline.value.moreAfter || !top.value) return;
+  if (lastRead.peek() !== top.value) {
+    lastRead.value = top.value;
+    memory.set("read", String(top.value));
+  }
+});
+
+/** Remember where the reader was; the line appears once something newer is there. */
+function leave(): void {
+  marker.value = lastRead.value;
+}
+
+export function startUnread(): void {
+  if (lastRead.value !== null) marker.value = lastRead.value;
+}
+
+export function clearMarker(): void {
+  marker.value = null;
+}
+
+onEntries((entries) => {
+  const away = !attentive.value || !timeline.value.pinned;
+  if (away && marker.value === null && entries.some((e) => e.speaker !== personName.value)) leave();
+});
+
+addEventListener("focus", () => (attentive.value = !document.hidden));
+addEventListener("blur", () => {
+  attentive.value = false;
+  leave();
+});
+document.addEventListener("visibilitychange", () => {
+  attentive.value = !document.hidden && document.hasFocus();
+  if (document.hidden) leave();
+});

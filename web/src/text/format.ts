@@ -1,0 +1,136 @@
+/** Words for times, sizes and receipts. Pure; `now` is always given, in milliseconds. */
+
+import type { Job, Time } from "../types";
+
+/** ISO 8601 text or Unix seconds -> milliseconds, or null. */
+export function instant(time: Time | undefined): number | null {
+  if (time === null || time === undefined || time === "" || time === 0) return null;
+  if (typeof time === "number") return time * 1000;
+  const parsed = /^\d+(\.\d+)?$/.test(time) ? Number(time) * 1000 : Date.parse(time);
+  return Number.isNaN(parsed) ? null : parsed;
+}
+
+const clockFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const dayFormat = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+const fullFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+
+export function clock(time: Time): string {
+  const at = instant(time);
+  return at === null ? "" : clockFormat.format(at);
+}
+
+export function full(time: Time): string {
+  const at = instant(time);
+  return at === null ? "" : fullFormat.format(at);
+}
+
+/** A key that is equal within one local day. */
+export function dayKey(time: Time): string {
+  const at = instant(time);
+  return at === null ? "" : new Date(at).toDateString();
+}
+
+export function dayName(time: Time, now: number): string {
+  const at = instant(time);
+  if (at === null) return "";
+  const day = new Date(at).toDateString();
+  if (day === new Date(now).toDateString()) return "Today";
+  if (day === new Date(now - 86_400_000).toDateString()) return "Yesterday";
+  const year = new Date(at).getFullYear();
+  return dayFormat.format(at) + (year === new Date(now).getFullYear() ? "" : ` ${year}`);
+}
+
+/** 420 -> "420 ms", 5_300 -> "5 s", 83_000 -> "1:23", 4_000_000 -> "1 h 06". */
+export function span(ms: number): string {
+  if (ms < 0) ms = 0;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = Math.floor(ms / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")}`;
+  return `${Math.floor(s / 86_400)} d`;
+}
+
+export function ago(time: Time, now: number): string {
+  const at = instant(time);
+  if (at === null) return "";
+  return now - at < 5000 ? "just now" : `${span(now - at)} ago`;
+}
+
+export function bytes(count: number): string {
+  if (count < 1000) return `${count} B`;
+  if (count < 1_000_000) return `${(count / 1000).toFixed(count < 10_000 ? 1 : 0)} kB`;
+  return `${(count / 1_000_000).toFixed(1)} MB`;
+}
+
+export function amount(count: number): string {
+  if (count >= 1_000_000) return `${(count / 1_000_000).toFixed(1)}M`;
+  if (count >= 10_000) return `${Math.round(count / 1000)}k`;
+  if (count >= 1000) return `${(count / 1000).toFixed(1)}k`;
+  return Number.isInteger(count) ? String(count) : count.toFixed(2);
+}
+
+export type Tone = "queued" | "working" | "answered" | "failed" | "dead" | "skipped" | "folded";
+
+export interface Receipt {
+  tone: Tone;
+  /** What stands beside the agent's name. */
+  label: string;
+  /** The whole story, for hover and for readers of the screen. */
+  detail: string;
+}
+
+const CLASS_WORDS: Record<string, string> = {
+  not_installed: "not installed",
+  not_signed_in: "not signed in",
+  rate_limit: "rate limited",
+  timeout: "timed out",
+  crash: "crashed",
+  empty: "gave an empty answer",
+  cancelled: "cancelled",
+};
+
+/** One (message, agent) as people read it. `number` turns a message id into its room number, if known. */
+export function receipt(job: Job, now: number, number: (id: string) => number | null): Receipt {
+  const cause = job.reason || (job.error_class ? (CLASS_WORDS[job.error_class] ?? job.error_class) : "");
+  const attempts = job.attempts > 1 ? `, attempt ${job.attempts}` : "";
+  const started = instant(job.started_at);
+  const due = instant(job.not_before);
+  if (job.folded_into && job.state !== "done") {
+    const into = number(job.folded_into);
+    const where = into ? `#${into}` : "a later message";
+    return { tone: "folded", label: `folded into ${where}`, detail: `${job.agent} reads this together with ${where}` };
+  }
+  switch (job.state) {
+    case "pending": {
+      const wait = due !== null && due > now + 900 ? `, not before ${span(due - now)} from now` : "";
+      return { tone: "queued", label: "queued", detail: `Queued for ${job.agent}${attempts}${wait}${cause ? `. ${cause}` : ""}` };
+    }
+    case "active": {
+      const elapsed = started === null ? "" : ` ${span(now - started)}`;
+      return { tone: "working", label: `working${elapsed}`, detail: `${job.agent} is working${elapsed ? ` for${elapsed}` : ""}${attempts}` };
+    }
+    case "done": {
+      const ended = instant(job.ended_at);
+      const took = started !== null && ended !== null ? ` in ${span(ended - started)}` : "";
+      return { tone: "answered", label: "answered", detail: `${job.agent} answered${took}${attempts}` };
+    }
+    case "failed": {
+      const again = due === null ? "will be retried" : due > now ? `retry in ${span(due - now)}` : "retrying";
+      return { tone: "failed", label: again, detail: `${job.agent} failed${attempts}${cause ? `: ${cause}` : ""}. Will be retried.` };
+    }
+    case "dead":
+      return { tone: "dead", label: "failed", detail: `${job.agent} failed for good after ${job.attempts} attempts${cause ? `: ${cause}` : ""}` };
+    case "skipped":
+      return { tone: "skipped", label: cause ? `skipped: ${cause}` : "skipped", detail: `${job.agent} was skipped${cause ? `: ${cause}` : ""}` };
+  }
+}
+
+/** A hue for a name: stable, and far from the hues of its likely neighbours. Degrees for oklch. */
+export function hue(name: string): number {
+  let hash = 2166136261;
+  for (const char of name.toUpperCase()) hash = Math.imul(hash ^ char.codePointAt(0)!, 16777619);
+  hash ^= hash >>> 15;
+  const hues = [22, 48, 80, 128, 158, 190, 222, 250, 278, 304, 330, 354];
+  return hues[(hash >>> 0) % hues.length]!;
+}

@@ -1,0 +1,273 @@
+/** The agents: who can answer, how they are, and the handles to change it. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api } from "../api";
+import { agents, dispatcher, now, workers } from "../state/room";
+import { agentPanel, showEntry } from "../state/view";
+import { amount, clock, instant, span } from "../text/format";
+import type { Agent, Meter } from "../types";
+import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
+
+export type Health = "ready" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
+
+export function health(agent: Agent, at: number): Health {
+  if (!agent.installed) return "missing";
+  if (!agent.enabled) return "off";
+  if (agent.paused) return "paused";
+  if (agent.running) return "working";
+  if (agent.breaker.state !== "closed") return agent.breaker.state;
+  if ((instant(agent.parked_until) ?? 0) > at) return "parked";
+  return "ready";
+}
+
+const HEALTH_WORDS: Record<Health, string> = {
+  ready: "ready",
+  working: "working",
+  paused: "paused",
+  open: "circuit open",
+  half_open: "testing recovery",
+  parked: "rate limited",
+  missing: "not installed",
+  off: "switched off",
+};
+
+/** One short line about an agent now. */
+export function healthLine(agent: Agent, at: number): string {
+  const state = health(agent, at);
+  if (state === "working") return `working ${span(at - (instant(agent.running!.since) ?? at))}`;
+  if (state === "open") {
+    const retry = instant(agent.breaker.retry_at);
+    return `circuit open${retry && retry > at ? `, retry in ${span(retry - at)}` : ""}`;
+  }
+  if (state === "parked") return `rate limited until ${clock(agent.parked_until)}`;
+  return HEALTH_WORDS[state];
+}
+
+function BudgetMeter({ name, meter, money = false }: { name: string; meter: Meter; money?: boolean }) {
+  const part = meter.limit > 0 ? Math.min(1, meter.used / meter.limit) : 0;
+  const show = (n: number): string => (money ? `$${n.toFixed(2)}` : amount(n));
+  return (
+    <div class={`meter ${part >= 1 ? "spent" : part > 0.8 ? "near" : ""}`}>
+      <span class="meter-name">{name}</span>
+      <span class="meter-value">{show(meter.used)} / {show(meter.limit)}</span>
+      <div class="meter-bar" role="meter" aria-label={`${name} used`} aria-valuemin={0} aria-valuemax={meter.limit} aria-valuenow={meter.used}>
+        <i style={{ width: `${part * 100}%` }} />
+      </div>
+    </div>
+  );
+}
+
+function Meters({ agent }: { agent: Agent }) {
+  const budget = agent.budget;
+  const rows = [
+    budget?.turns_per_hour && <BudgetMeter key="t" name="Turns this hour" meter={budget.turns_per_hour} />,
+    budget?.tokens && <BudgetMeter key="k" name="Tokens" meter={budget.tokens} />,
+    budget?.usd && <BudgetMeter key="u" name="Dollars" meter={budget.usd} money />,
+  ].filter(Boolean);
+  return rows.length ? <div class="meters">{rows}</div> : null;
+}
+
+export function Dot({ state }: { state: Health }) {
+  return <i class={`dot dot-${state}`} aria-hidden="true" />;
+}
+
+/** The short list in the side bar. */
+export function AgentList() {
+  return (
+    <ul class="agent-list">
+      {agents.value.map((agent) => {
+        const state = health(agent, now.value);
+        return (
+          <li key={agent.name}>
+            <button type="button" class={`agent-row agent-${state}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
+              <Dot state={state} />
+              <span class="agent-name" style={hued(agent.name)}>{agent.name}</span>
+              <span class="agent-line">{state === "ready" ? (agent.model ?? "") : healthLine(agent, now.value)}</span>
+              {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
+            </button>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function Settings({ agent }: { agent: Agent }) {
+  const [model, setModel] = useState(agent.model ?? "");
+  const [effort, setEffort] = useState(agent.effort ?? "");
+  useEffect(() => {
+    setModel(agent.model ?? "");
+    setEffort(agent.effort ?? "");
+  }, [agent.model, agent.effort]);
+  const changed = model !== (agent.model ?? "") || effort !== (agent.effort ?? "");
+  if (agent.name === "RELAY" || agent.kind === "steward") return null;
+  return (
+    <form
+      class="settings"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const patch = { ...(model !== (agent.model ?? "") && { model }), ...(effort !== (agent.effort ?? "") && { effort }) };
+        void attempt(api.agentSet(agent.name, patch)).then((ok) => ok && toast(`${agent.name}: written to config.json.`));
+      }}
+    >
+      <label>
+        <span>Model</span>
+        <input value={model} placeholder="the program's own" spellcheck={false} autocomplete="off" onInput={(e) => setModel(e.currentTarget.value)} />
+      </label>
+      <label>
+        <span>Effort</span>
+        <input value={effort} list="efforts" placeholder="default" spellcheck={false} autocomplete="off" onInput={(e) => setEffort(e.currentTarget.value)} />
+        <datalist id="efforts"><option value="low" /><option value="medium" /><option value="high" /></datalist>
+      </label>
+      {changed && (
+        <div class="settings-act">
+          <button type="submit" class="button small primary">Save</button>
+          <button type="button" class="button small" onClick={() => { setModel(agent.model ?? ""); setEffort(agent.effort ?? ""); }}>Reset</button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+function AgentLog({ name }: { name: string }) {
+  const [lines, setLines] = useState<{ ts: string; text: string }[] | null>(null);
+  const [problem, setProblem] = useState("");
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    let gone = false;
+    const read = (): void => {
+      api.log(name, 200).then(
+        (found) => { if (!gone) { setLines(found); setProblem(""); } },
+        (error: Error) => { if (!gone) setProblem(error.message); },
+      );
+    };
+    read();
+    const timer = setInterval(read, 3000);
+    return () => { gone = true; clearInterval(timer); };
+  }, [name]);
+  useEffect(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines?.length]);
+  return (
+    <div class="log" ref={box} tabIndex={0} role="region" aria-label={`Log of ${name}`} data-testid="agent-log">
+      {problem && <p class="log-note">{problem}</p>}
+      {lines?.length === 0 && <p class="log-note">Nothing yet. What {name}'s program says about itself appears here during a turn.</p>}
+      {lines?.map((l, i) => <div key={i}><time>{clock(l.ts)}</time><span>{l.text}</span></div>)}
+    </div>
+  );
+}
+
+function Facts({ agent }: { agent: Agent }) {
+  const at = now.value;
+  const state = health(agent, at);
+  const b = agent.breaker;
+  return (
+    <>
+      <p class={`health health-${state}`} data-testid="health"><Dot state={state} /> {healthLine(agent, at)}{agent.queued ? <span class="muted"> · {agent.queued} queued</span> : null}</p>
+      {agent.running && (
+        <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>what it is working on</button>
+      )}
+      {agent.detail && <p class="detail">{agent.detail}</p>}
+      {!agent.installed && agent.fix && <Copyable text={agent.fix} testid="fix" />}
+      {b.state !== "closed" && (
+        <p class="breaker" data-testid="breaker">
+          <b>Breaker {b.state === "open" ? "open" : "half open"}.</b> {b.failures} failures in a row (limit {b.threshold}).
+          {b.state === "open" ? " New messages are skipped until one probe succeeds." : " The next message is the probe."}
+        </p>
+      )}
+      {b.state === "closed" && b.failures > 0 && <p class="detail">{b.failures} of {b.threshold} failures before the breaker opens.</p>}
+    </>
+  );
+}
+
+function Actions({ agent }: { agent: Agent }) {
+  const act = (action: "pause" | "resume" | "cancel", done: string): void => {
+    void attempt(api.agentDo(agent.name, action)).then((ok) => ok && toast(done));
+  };
+  if (agent.name === "RELAY" || agent.kind === "steward") return null;
+  return (
+    <div class="agent-actions">
+      {agent.paused ? (
+        <button type="button" class="button small" onClick={() => act("resume", `${agent.name} takes messages again.`)}><Icon name="play" size={13} /> Resume</button>
+      ) : (
+        <button type="button" class="button small" onClick={() => act("pause", `${agent.name} is paused.`)} disabled={!agent.installed}><Icon name="pause" size={13} /> Pause</button>
+      )}
+      <button type="button" class="button small danger" disabled={!agent.running} onClick={() => act("cancel", `${agent.name}'s turn is being ended.`)}><Icon name="stop" size={13} /> Cancel turn</button>
+      <button type="button" class="button small" onClick={() => void attempt(api.agentSet(agent.name, { enabled: !agent.enabled }))}>{agent.enabled ? "Switch off" : "Switch on"}</button>
+    </div>
+  );
+}
+
+export function AgentPanel() {
+  const agent = agents.value.find((a) => a.name === agentPanel.value);
+  if (!agent) return null;
+  return (
+    <aside class="panel" aria-label={`Agent ${agent.name}`} data-testid="agent-panel" key={agent.name} onKeyDown={(event) => { if (event.key === "Escape") agentPanel.value = null; }}>
+      <header class="panel-head" style={hued(agent.name)}>
+        <Avatar name={agent.name} kind="agent" />
+        <div>
+          <h2>{agent.name}</h2>
+          <p>{[agent.preset ?? agent.kind, agent.version].filter(Boolean).join(" · ")}</p>
+        </div>
+        <IconButton icon="close" label="Close" keys="Esc" onClick={() => (agentPanel.value = null)} />
+      </header>
+      <div class="panel-body">
+        <Facts agent={agent} />
+        <Actions agent={agent} />
+        <Meters agent={agent} />
+        <Settings agent={agent} />
+        <h3>Log</h3>
+        <AgentLog name={agent.name} />
+      </div>
+    </aside>
+  );
+}
+
+export function AgentsView() {
+  const d = dispatcher.value;
+  return (
+    <section class="view agents-view" aria-label="Agents">
+      <header class="view-head">
+        <h1>Agents</h1>
+        <p>{workers.value.filter((a) => a.installed).length} of {workers.value.length} installed</p>
+      </header>
+      {d && (
+        <div class={`dispatcher dispatcher-${d.state}`} data-testid="dispatcher">
+          <Icon name="route" />
+          <div>
+            <b>Dispatcher</b> <span class="muted">{d.enabled ? d.model : "off"}</span>
+            <p>
+              {d.state === "ok" && "decides who answers messages that name nobody."}
+              {d.state === "fallback" && `cannot be reached, so every active agent is asked. ${d.detail}`}
+              {d.state === "off" && "is switched off: messages that name nobody go to every active agent."}
+              {d.state === "unknown" && `has not been asked yet. ${d.detail}`}
+            </p>
+          </div>
+        </div>
+      )}
+      <div class="cards">
+        {agents.value.map((agent) => (
+          <article key={agent.name} class={`card agent-card agent-${health(agent, now.value)}`} style={hued(agent.name)}>
+            <header>
+              <Avatar name={agent.name} kind="agent" />
+              <div>
+                <h2>{agent.name}</h2>
+                <p>{[agent.preset ?? agent.kind, agent.model, agent.effort].filter(Boolean).join(" · ")}</p>
+              </div>
+              <button type="button" class="button small" onClick={() => (agentPanel.value = agent.name)} aria-label={`Open ${agent.name}`}>Open</button>
+            </header>
+            <Facts agent={agent} />
+            <Meters agent={agent} />
+          </article>
+        ))}
+      </div>
+      {!workers.value.length && (
+        <div class="empty">
+          <h2>No agent is configured</h2>
+          <p>Add one under <code>agents</code> in <code>config.json</code>; the steward says how:</p>
+          <Copyable text="/help agents" />
+        </div>
+      )}
+    </section>
+  );
+}

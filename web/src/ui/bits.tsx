@@ -1,0 +1,220 @@
+/** Small parts that every view uses: icons, names, meters, toasts, the one tooltip. */
+
+import { signal } from "@preact/signals";
+import type { ComponentChildren, CSSProperties } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError } from "../api";
+import { copyText } from "../state/prefs";
+import { hue } from "../text/format";
+
+const PATHS = {
+  room: "M4 5h12a1.5 1.5 0 0 1 1.5 1.5v6A1.5 1.5 0 0 1 16 14H9l-4 3v-3H4a1.5 1.5 0 0 1-1.5-1.5v-6A1.5 1.5 0 0 1 4 5Z",
+  board: "M3.5 4h3.6v12H3.5zM8.2 4h3.6v8H8.2zM12.9 4h3.6v10h-3.6z",
+  agents: "M6 8a2.2 2.2 0 1 0 0-4.4A2.2 2.2 0 0 0 6 8Zm8 8.4a2.2 2.2 0 1 0 0-4.4 2.2 2.2 0 0 0 0 4.4ZM6 8v3.2a3 3 0 0 0 3 3h2.8",
+  queue: "M4 5.5h12M4 10h12M4 14.5h7",
+  search: "M9 14a5 5 0 1 0 0-10 5 5 0 0 0 0 10Zm3.6-1.4L16.5 16.5",
+  send: "M10 16V4.5M5 9.2l5-5 5 5",
+  reply: "M8 5 3.5 9.5 8 14M3.8 9.5H12a4.5 4.5 0 0 1 4.5 4.5v1",
+  link: "M8.5 11.5l3-3M9.5 6.5 11.2 4.8a2.8 2.8 0 0 1 4 4L13.5 10.5M10.5 13.5l-1.7 1.7a2.8 2.8 0 0 1-4-4L6.5 9.5",
+  retry: "M15.5 10a5.5 5.5 0 1 1-1.7-4M15.8 3.2v3.2h-3.2",
+  close: "M5 5l10 10M15 5 5 15",
+  copy: "M7.5 7.5h8v8h-8zM12.5 7.5v-3h-8v8h3",
+  check: "M4 10.5l4 4 8-9",
+  down: "M10 4v11.5M5 11l5 5 5-5",
+  theme_system: "M3.5 4.5h13v9h-13zM7.5 16.5h5M10 13.5v3",
+  theme_light: "M10 13.2a3.2 3.2 0 1 0 0-6.4 3.2 3.2 0 0 0 0 6.4ZM10 2.5v1.6M10 15.9v1.6M2.5 10h1.6M15.9 10h1.6M4.7 4.7l1.1 1.1M14.2 14.2l1.1 1.1M4.7 15.3l1.1-1.1M14.2 5.8l1.1-1.1",
+  theme_dark: "M16 12.2A6.8 6.8 0 0 1 7.8 4a6.5 6.5 0 1 0 8.2 8.2Z",
+  help: "M7.6 7.6A2.5 2.5 0 1 1 10.9 10c-.6.3-.9.7-.9 1.4v.4M10 14.6v.2",
+  undo: "M7 5 3.5 8.5 7 12M3.8 8.5H12a4 4 0 0 1 0 8H8",
+  plus: "M10 4.5v11M4.5 10h11",
+  left: "M12 5l-5 5 5 5",
+  right: "M8 5l5 5-5 5",
+  pause: "M7 5v10M13 5v10",
+  play: "M6.5 4.5v11l9-5.5z",
+  stop: "M5.5 5.5h9v9h-9z",
+  route: "M5 16a2 2 0 1 0 0-4 2 2 0 0 0 0 4ZM15 8a2 2 0 1 0 0-4 2 2 0 0 0 0 4ZM7 14h4a2.5 2.5 0 0 0 0-5H9a2.5 2.5 0 0 1 0-3.5h4",
+  person: "M10 9.5a2.8 2.8 0 1 0 0-5.6 2.8 2.8 0 0 0 0 5.6ZM4.5 16.3a5.5 5.5 0 0 1 11 0",
+} as const;
+
+export type IconName = keyof typeof PATHS;
+
+export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
+  return (
+    <svg class="icon" viewBox="0 0 20 20" width={size} height={size} aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" stroke-linejoin="round">
+      <path d={PATHS[name]} />
+    </svg>
+  );
+}
+
+/** The hue of a name as a custom property; set through the CSSOM, which the CSP allows. */
+export function hued(name: string): CSSProperties {
+  return { "--h": String(hue(name)) } as CSSProperties;
+}
+
+export function Avatar({ name, kind }: { name: string; kind: string }) {
+  return (
+    <span class={`avatar avatar-${kind}`} style={hued(name)} aria-hidden="true">
+      {kind === "agent" ? name.slice(0, 2) : name.slice(0, 1).toUpperCase()}
+    </span>
+  );
+}
+
+export function IconButton(props: { icon: IconName; label: string; onClick: (event: MouseEvent) => void; class?: string; pressed?: boolean; testid?: string; keys?: string; disabled?: boolean }) {
+  return (
+    <button
+      type="button"
+      class={`icon-button ${props.class ?? ""}`}
+      aria-label={props.label}
+      aria-pressed={props.pressed}
+      disabled={props.disabled}
+      data-tip={props.keys ? `${props.label}  ${props.keys}` : props.label}
+      data-testid={props.testid}
+      onClick={props.onClick}
+    >
+      <Icon name={props.icon} />
+    </button>
+  );
+}
+
+export function Copyable({ text, testid }: { text: string; testid?: string }) {
+  const [done, setDone] = useState(false);
+  return (
+    <span class="copyable" data-testid={testid}>
+      <code>{text}</code>
+      <button
+        type="button"
+        aria-label={`Copy: ${text}`}
+        onClick={async () => {
+          if (!(await copyText(text))) return;
+          setDone(true);
+          setTimeout(() => setDone(false), 1600);
+        }}
+      >
+        <Icon name={done ? "check" : "copy"} size={14} />
+      </button>
+    </span>
+  );
+}
+
+export interface Toast {
+  id: number;
+  text: string;
+  tone: "note" | "problem";
+  action?: { label: string; run: () => void };
+}
+
+export const toasts = signal<Toast[]>([]);
+let nextToast = 1;
+
+export function toast(text: string, options: Partial<Pick<Toast, "tone" | "action">> = {}): void {
+  const item: Toast = { id: nextToast++, text, tone: options.tone ?? "note", action: options.action };
+  toasts.value = [...toasts.value.slice(-2), item];
+  setTimeout(() => dismiss(item.id), item.tone === "problem" ? 9000 : 5000);
+}
+
+function dismiss(id: number): void {
+  toasts.value = toasts.value.filter((t) => t.id !== id);
+}
+
+/** Runs a request; what goes wrong is told with what to do. True when it went well. */
+export async function attempt(work: Promise<unknown>): Promise<boolean> {
+  try {
+    await work;
+    return true;
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    toast([problem.message, problem.fix].filter(Boolean).join(" "), { tone: "problem" });
+    return false;
+  }
+}
+
+export function Toasts() {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map((t) => (
+        <div key={t.id} class={`toast toast-${t.tone}`} data-testid="toast">
+          <span>{t.text}</span>
+          {t.action && (
+            <button type="button" class="link" onClick={() => { t.action!.run(); dismiss(t.id); }}>
+              {t.action.label}
+            </button>
+          )}
+          <button type="button" class="toast-close" aria-label="Dismiss" onClick={() => dismiss(t.id)}>
+            <Icon name="close" size={14} />
+          </button>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** One tooltip for the page: whatever has `data-tip` shows it on hover and on keyboard focus. */
+export function Tooltip() {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    let shown: Element | null = null;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const hide = (): void => {
+      clearTimeout(timer);
+      shown = null;
+      box.current?.classList.remove("on");
+    };
+    const show = (target: Element): void => {
+      const tip = box.current;
+      const text = target.getAttribute("data-tip");
+      if (!tip || !text || !target.isConnected) return;
+      shown = target;
+      tip.textContent = text;
+      tip.classList.add("on");
+      const at = target.getBoundingClientRect();
+      const size = tip.getBoundingClientRect();
+      const above = at.top - size.height - 8;
+      tip.style.top = `${above > 4 ? above : at.bottom + 8}px`;
+      tip.style.left = `${Math.max(6, Math.min(innerWidth - size.width - 6, at.left + at.width / 2 - size.width / 2))}px`;
+    };
+    const over = (event: Event): void => {
+      const target = (event.target as Element | null)?.closest?.("[data-tip]") ?? null;
+      if (target === shown) return;
+      hide();
+      if (!target) return;
+      const byKeyboard = event.type === "focusin";
+      if (byKeyboard && !target.matches(":focus-visible")) return;
+      timer = setTimeout(() => show(target), byKeyboard ? 0 : 260);
+    };
+    const events = ["mouseover", "focusin"] as const;
+    const away = ["mouseleave", "scroll", "mousedown", "keydown", "focusout"] as const;
+    for (const name of events) document.addEventListener(name, over, true);
+    for (const name of away) document.addEventListener(name, name === "mouseleave" ? () => {} : hide, true);
+    return () => {
+      for (const name of events) document.removeEventListener(name, over, true);
+    };
+  }, []);
+  return <div class="tooltip" ref={box} role="tooltip" />;
+}
+
+/** A modal layer: Escape and a click beside it close it; the focus goes in and comes back. */
+export function Layer(props: { label: string; class?: string; onClose?: () => void; children: ComponentChildren; testid?: string }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const element = dialog.current!;
+    element.showModal();
+    return () => element.close();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      class={`layer ${props.class ?? ""}`}
+      aria-label={props.label}
+      data-testid={props.testid}
+      onCancel={(event) => {
+        event.preventDefault();
+        props.onClose?.();
+      }}
+      onClick={(event) => {
+        if (event.target === dialog.current) props.onClose?.();
+      }}
+    >
+      <div class="layer-body">{props.children}</div>
+    </dialog>
+  );
+}

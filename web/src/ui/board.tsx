@@ -1,0 +1,165 @@
+/** The board. A card moves by dragging, by its buttons, or with Shift and an arrow key. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api } from "../api";
+import { personName } from "../state/prefs";
+import { now, tasks } from "../state/room";
+import { taskFocus } from "../state/view";
+import { ago } from "../text/format";
+import type { Task, TaskStatus } from "../types";
+import { attempt, hued, Icon, IconButton, toast } from "./bits";
+
+const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = [
+  { status: "pending", name: "Pending", empty: "Nothing waits. Add a task above, or write /task in the room." },
+  { status: "in_progress", name: "In progress", empty: "Drag a task here when somebody starts on it." },
+  { status: "done", name: "Done", empty: "Finished tasks rest here." },
+];
+
+async function undo(): Promise<void> {
+  if (await attempt(api.undoTasks())) toast("The last change of the board is undone.");
+}
+
+/** Shown at once, taken back when the room says no. */
+async function move(task: Task, status: TaskStatus): Promise<void> {
+  if (task.status === status) return;
+  const before = tasks.value;
+  tasks.value = before.map((t) => (t.number === task.number ? { ...t, status } : t));
+  const name = COLUMNS.find((c) => c.status === status)!.name.toLowerCase();
+  if (await attempt(api.setTask(task.number, { status }))) toast(`#${task.number} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
+  else tasks.value = tasks.value.map((t) => (t.number === task.number ? { ...t, status: task.status } : t));
+}
+
+function Card({ task }: { task: Task }) {
+  const [editing, setEditing] = useState(false);
+  const card = useRef<HTMLLIElement>(null);
+  const at = COLUMNS.findIndex((c) => c.status === task.status);
+  const step = (by: number): void => {
+    const next = COLUMNS[at + by];
+    if (!next) return;
+    void move(task, next.status);
+    // The card is drawn anew in the other column; the keyboard stays with it.
+    requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-task="${task.number}"]`)?.focus());
+  };
+  useEffect(() => {
+    if (taskFocus.value === task.number) {
+      card.current?.focus();
+      card.current?.scrollIntoView({ block: "center" });
+      taskFocus.value = null;
+    }
+  }, [taskFocus.value]);
+  const rename = (title: string): void => {
+    setEditing(false);
+    if (title.trim() && title.trim() !== task.title) void attempt(api.setTask(task.number, { title: title.trim() }));
+  };
+  return (
+    <li
+      ref={card}
+      class={`task task-${task.status}`}
+      draggable={!editing}
+      tabIndex={0}
+      data-task={task.number}
+      data-testid="task"
+      aria-label={`Task ${task.number}: ${task.title}. ${COLUMNS[at]?.name ?? ""}. Shift and an arrow key move it.`}
+      onDragStart={(event) => {
+        event.dataTransfer!.setData("text/plain", String(task.number));
+        event.dataTransfer!.effectAllowed = "move";
+      }}
+      onKeyDown={(event) => {
+        if (event.target !== card.current) return;
+        if (event.shiftKey && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+          event.preventDefault();
+          step(event.key === "ArrowRight" ? 1 : -1);
+        } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+          event.preventDefault();
+          const other = event.key === "ArrowDown" ? card.current!.nextElementSibling : card.current!.previousElementSibling;
+          (other as HTMLElement | null)?.focus();
+        } else if (event.key === "Enter") {
+          event.preventDefault();
+          setEditing(true);
+        }
+      }}
+    >
+      <div class="task-top">
+        <span class="task-number">#{task.number}</span>
+        {task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}
+        <span class="task-moves">
+          <IconButton icon="left" label={`Move #${task.number} back`} disabled={at <= 0} onClick={() => step(-1)} />
+          <IconButton icon="right" label={`Move #${task.number} on`} disabled={at >= COLUMNS.length - 1} onClick={() => step(1)} />
+        </span>
+      </div>
+      {editing ? (
+        <textarea
+          class="task-edit"
+          aria-label={`Title of task ${task.number}`}
+          ref={(element) => element?.focus()}
+          onBlur={(event) => rename(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            event.stopPropagation();
+            if (event.key === "Enter") { event.preventDefault(); event.currentTarget.blur(); }
+            if (event.key === "Escape") setEditing(false);
+          }}
+        >
+          {task.title}
+        </textarea>
+      ) : (
+        <p class="task-title" onDblClick={() => setEditing(true)}>{task.title}</p>
+      )}
+      <div class="task-meta">
+        {task.assignee ? <b style={hued(task.assignee)} class="who">{task.assignee}</b> : null}
+        <span>{task.assignee ? "" : `by ${task.created_by}`}</span>
+        <span class="muted">{ago(task.updated_at ?? task.created_at, now.value)}</span>
+      </div>
+    </li>
+  );
+}
+
+function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
+  const [over, setOver] = useState(false);
+  const list = tasks.value.filter((t) => t.status === status);
+  return (
+    <section
+      class={`column ${over ? "over" : ""}`}
+      aria-label={`${name}, ${list.length}`}
+      data-testid={`column-${status}`}
+      onDragOver={(event) => { event.preventDefault(); event.dataTransfer!.dropEffect = "move"; setOver(true); }}
+      onDragLeave={(event) => { if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setOver(false); }}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        const number = Number(event.dataTransfer!.getData("text/plain"));
+        const task = tasks.value.find((t) => t.number === number);
+        if (task) void move(task, status);
+      }}
+    >
+      <header><i class={`status status-${status}`} aria-hidden="true" /><h2>{name}</h2><span class="muted">{list.length}</span></header>
+      <ul>{list.map((task) => <Card key={task.number} task={task} />)}</ul>
+      {!list.length && <p class="column-empty">{empty}</p>}
+    </section>
+  );
+}
+
+export function BoardView() {
+  const [title, setTitle] = useState("");
+  return (
+    <section class="view board-view" aria-label="Board">
+      <header class="view-head">
+        <h1>Board</h1>
+        <form
+          class="add-task"
+          onSubmit={(event) => {
+            event.preventDefault();
+            const wanted = title.trim();
+            if (!wanted) return;
+            setTitle("");
+            void attempt(api.addTask(wanted, personName.value || undefined)).then((ok) => { if (!ok) setTitle(wanted); });
+          }}
+        >
+          <Icon name="plus" />
+          <input value={title} onInput={(e) => setTitle(e.currentTarget.value)} placeholder="Add a task" aria-label="Add a task" data-testid="add-task" />
+        </form>
+        <button type="button" class="button small" onClick={() => void undo()} data-testid="undo"><Icon name="undo" size={14} /> Undo</button>
+      </header>
+      <div class="columns">{COLUMNS.map((column) => <Column key={column.status} {...column} />)}</div>
+    </section>
+  );
+}

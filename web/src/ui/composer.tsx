@@ -1,0 +1,175 @@
+/** Where people write. The draft outlives the page; completion is decided in text/completion.ts. */
+
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { send } from "../state/outbox";
+import { askName, memory, personName } from "../state/prefs";
+import { agents, commands, goToEnd, tasks } from "../state/room";
+import { line } from "../state/live";
+import { clearMarker } from "../state/unread";
+import { composerCall, replyTo } from "../state/view";
+import { complete, usage, type Choice, type Completion } from "../text/completion";
+import { plainLine } from "../text/markdown";
+import type { Agent } from "../types";
+import { hued, Icon, IconButton } from "./bits";
+
+function helpFor(agent: Agent): string {
+  if (!agent.installed) return "not installed";
+  if (agent.paused) return "paused";
+  if (agent.breaker.state === "open") return "resting after failures";
+  return [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");
+}
+
+export function Composer() {
+  const area = useRef<HTMLTextAreaElement>(null);
+  const [text, setText] = useState(memory.get("draft") ?? "");
+  const [caret, setCaret] = useState(text.length);
+  const [picked, setPicked] = useState(0);
+  const [dismissed, setDismissed] = useState("");
+  const [focused, setFocused] = useState(false);
+
+  const words = {
+    agents: agents.value.map((a) => ({ name: a.name, help: helpFor(a) })),
+    commands: commands.value,
+    tasks: tasks.value,
+  };
+  const offered: Completion | null = focused && dismissed !== text ? complete(text, caret, words) : null;
+  const command = usage(text, commands.value);
+  const index = offered ? Math.min(picked, offered.choices.length - 1) : 0;
+
+  useEffect(() => memory.set("draft", text || null), [text]);
+  useEffect(() => {
+    if (composerCall.value) area.current?.focus();
+  }, [composerCall.value]);
+
+  useLayoutEffect(() => {
+    const element = area.current!;
+    element.style.height = "auto";
+    element.style.height = `${Math.min(element.scrollHeight, innerHeight * 0.4)}px`;
+  }, [text]);
+
+  const edit = (value: string, at: number): void => {
+    setText(value);
+    setCaret(at);
+    setPicked(0);
+  };
+
+  const take = (choice: Choice): void => {
+    if (!offered) return;
+    const value = text.slice(0, offered.from) + choice.insert + text.slice(offered.to);
+    const at = offered.from + choice.insert.length;
+    edit(value, at);
+    requestAnimationFrame(() => {
+      area.current?.focus();
+      area.current?.setSelectionRange(at, at);
+    });
+  };
+
+  const submit = (): void => {
+    const body = text.trim();
+    if (!body) return;
+    if (!personName.value) {
+      askName.value = true;
+      return;
+    }
+    send(body, replyTo.value?.id);
+    replyTo.value = null;
+    clearMarker();
+    edit("", 0);
+    void goToEnd();
+  };
+
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.isComposing) return;
+    if (offered) {
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        const step = event.key === "ArrowDown" ? 1 : -1;
+        setPicked((index + step + offered.choices.length) % offered.choices.length);
+        return;
+      }
+      const choice = offered.choices[index]!;
+      const typed = text.slice(offered.from, offered.to);
+      const whole = choice.insert.trim() === typed;
+      if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && !whole)) {
+        event.preventDefault();
+        take(choice);
+        return;
+      }
+      if (event.key === "Escape") {
+        event.preventDefault();
+        event.stopPropagation();
+        setDismissed(text);
+        return;
+      }
+    }
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+      event.preventDefault();
+      submit();
+    } else if (event.key === "Escape") {
+      if (replyTo.value) replyTo.value = null;
+      else area.current?.blur();
+    }
+  };
+
+  const offline = line.value.state === "offline";
+  return (
+    <form class="composer" onSubmit={(event) => { event.preventDefault(); submit(); }} aria-label="Write a message">
+      {offered && (
+        <ul class="completion" role="listbox" id="completion" aria-label="Completions" data-testid="completion">
+          {offered.choices.slice(0, 12).map((choice, i) => (
+            <li
+              key={choice.label}
+              id={`completion-${i}`}
+              role="option"
+              aria-selected={i === index}
+              onMouseDown={(event) => { event.preventDefault(); take(choice); }}
+              ref={(row) => { if (i === index) row?.scrollIntoView?.({ block: "nearest" }); }}
+            >
+              <b class={offered.kind} style={offered.kind === "mention" ? hued(choice.label.slice(1)) : undefined}>{choice.label}</b>
+              <span>{choice.help}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {!offered && command && (
+        <div class="usage" data-testid="usage"><code>{command.usage}</code><span>{command.help}</span></div>
+      )}
+      {replyTo.value && (
+        <div class="replying" style={hued(replyTo.value.speaker)} data-testid="replying">
+          <Icon name="reply" size={13} />
+          <span>to <b>{replyTo.value.speaker}</b> {plainLine(replyTo.value.body, 90)}</span>
+          <IconButton icon="close" label="Do not reply" onClick={() => (replyTo.value = null)} />
+        </div>
+      )}
+      <div class="composer-box">
+        <textarea
+          ref={area}
+          rows={1}
+          value={text}
+          placeholder={offline ? "Write; it is sent when the room is back" : "Message the room, @ for an agent, / for a command"}
+          aria-label="Message"
+          aria-autocomplete="list"
+          aria-controls={offered ? "completion" : undefined}
+          aria-activedescendant={offered ? `completion-${index}` : undefined}
+          data-testid="composer"
+          enterkeyhint="send"
+          maxLength={1_000_000}
+          onInput={(event) => edit(event.currentTarget.value, event.currentTarget.selectionStart)}
+          onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
+          onKeyDown={onKeyDown}
+          onFocus={() => setFocused(true)}
+          onBlur={() => setFocused(false)}
+        />
+        <button type="submit" class="send" aria-label="Send" data-testid="send" disabled={!text.trim()}>
+          <Icon name="send" size={18} />
+        </button>
+      </div>
+      <div class="composer-hint">
+        <button type="button" class="as" onClick={() => (askName.value = true)} data-tip="Change your name">
+          as <b style={hued(personName.value)}>{personName.value || "…"}</b>
+        </button>
+        <span class="keys"><kbd>Enter</kbd> sends <kbd>Shift Enter</kbd> new line <kbd>?</kbd> keys</span>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,186 @@
+/** One entry of the transcript, and what is not an entry yet: the outgoing and the streaming. */
+
+import { memo } from "preact/compat";
+import { discard, sendAgain, type Outgoing } from "../state/outbox";
+import { copyText, personName } from "../state/prefs";
+import { entryOf, now, type Stream } from "../state/room";
+import { callComposer, replyTo, showEntry } from "../state/view";
+import { amount, clock, full, hue, span } from "../text/format";
+import { plainLine } from "../text/markdown";
+import type { Entry } from "../types";
+import { Avatar, hued, Icon, IconButton, toast } from "./bits";
+import { Markdown } from "./markdown";
+import { Receipts } from "./receipts";
+
+const ROLE: Record<string, string> = { agent: "agent", dispatcher: "dispatcher", system: "room", advisory: "advisory", human: "" };
+
+/** Entries of one speaker within five minutes stand together. */
+export function continues(previous: Entry | undefined, entry: Entry): boolean {
+  return (
+    previous !== undefined &&
+    previous.speaker === entry.speaker &&
+    previous.kind === entry.kind &&
+    !entry.in_reply_to === !previous.in_reply_to &&
+    !previous.meta.unverified === !entry.meta.unverified &&
+    Math.abs(Date.parse(entry.ts) - Date.parse(previous.ts)) < 300_000
+  );
+}
+
+function Quote({ id }: { id: string }) {
+  const quoted = entryOf(id);
+  return (
+    <button type="button" class="quote" onClick={() => void showEntry(id)} data-testid="quote" style={quoted ? hued(quoted.speaker) : undefined}>
+      <Icon name="reply" size={12} />
+      {quoted ? (
+        <>
+          <b>{quoted.speaker}</b>
+          <span>{plainLine(quoted.body, 110) || "(empty)"}</span>
+        </>
+      ) : (
+        <span>an earlier message</span>
+      )}
+    </button>
+  );
+}
+
+/** An agent's answer that directly follows the question needs no quote to be understood. */
+function needsQuote(entry: Entry, previous: Entry | undefined): boolean {
+  return entry.in_reply_to !== null && !(previous && previous.id === entry.in_reply_to);
+}
+
+function Footer({ entry }: { entry: Entry }) {
+  const { footer, usage, tools, truncated, error } = entry.meta;
+  const chips = footer
+    ? ([["Decision", footer.decision], ["Owner", footer.owner], ["Blockers", footer.blockers]] as const).filter(([, v]) => v)
+    : [];
+  const cost = usage
+    ? [
+        usage.input_tokens || usage.output_tokens ? `${amount((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0))} tokens` : "",
+        usage.cost_usd ? `$${usage.cost_usd.toFixed(usage.cost_usd < 0.1 ? 3 : 2)}` : "",
+      ].filter(Boolean)
+    : [];
+  if (!chips.length && !cost.length && !tools?.length && !truncated && !error) return null;
+  return (
+    <div class="footer">
+      {chips.map(([name, value]) => (
+        <span key={name} class={`chip chip-${name.toLowerCase()} ${/^(none|-)$/i.test(value!) ? "chip-none" : ""}`} data-testid="footer-chip">
+          <i>{name}</i> {value}
+        </span>
+      ))}
+      {truncated && <span class="chip chip-warn">cut off: output was over the limit</span>}
+      {error ? <span class="chip chip-warn">{typeof error === "string" ? error : "ended with an error"}</span> : null}
+      {tools && tools.length > 0 && (
+        <details class="tools">
+          <summary>{tools.length === 1 ? "1 tool use" : `${tools.length} tool uses`}</summary>
+          <ol>{tools.map((tool, i) => <li key={i}>{tool}</li>)}</ol>
+        </details>
+      )}
+      {cost.length > 0 && <span class="cost">{cost.join(" · ")}</span>}
+    </div>
+  );
+}
+
+async function copyLink(entry: Entry): Promise<void> {
+  const done = await copyText(`${location.origin}${location.pathname}#${entry.number}`);
+  history.replaceState(null, "", `#${entry.number}`);
+  toast(done ? `Link to #${entry.number} copied.` : `The link is in the address bar now.`);
+}
+
+export function answer(entry: Entry): void {
+  replyTo.value = entry;
+  callComposer();
+}
+
+interface EntryProps {
+  entry: Entry;
+  previous: Entry | undefined;
+  lit: boolean;
+}
+
+export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryProps) {
+  const together = continues(previous, entry);
+  const mine = entry.kind === "human" && entry.speaker === personName.value;
+  const marks = [
+    entry.meta.unverified ? ["unverified", "Written into the transcript past the doors: anyone with a shell could have."] : null,
+    entry.meta.history ? ["history", "Found in the transcript as history; it opened no cycle."] : null,
+  ].filter((m) => m !== null);
+  return (
+    <article
+      class={`entry kind-${entry.kind} ${together ? "together" : ""} ${lit ? "lit" : ""} ${mine ? "mine" : ""} ${entry.meta.history ? "is-history" : ""}`}
+      id={`e-${entry.id}`}
+      data-testid="entry"
+      data-number={entry.number}
+      tabIndex={-1}
+      aria-label={`${entry.speaker}, ${clock(entry.ts)}`}
+      style={{ "--h": String(hue(entry.speaker)) } as Record<string, string>}
+    >
+      <div class="gutter">
+        {together ? <time class="time" dateTime={entry.ts}>{clock(entry.ts)}</time> : <Avatar name={entry.speaker} kind={entry.kind} />}
+      </div>
+      <div class="content">
+        {!together && (
+          <header>
+            <span class="speaker">{entry.speaker}</span>
+            {ROLE[entry.kind] && <span class="role">{ROLE[entry.kind]}</span>}
+            {marks.map(([name, why]) => (
+              <span key={name} class={`mark mark-${name}`} tabIndex={0} data-tip={why} data-testid={`mark-${name}`}>{name}</span>
+            ))}
+            <a class="number" href={`#${entry.number}`} data-tip={full(entry.ts)} onClick={(event) => { event.preventDefault(); void copyLink(entry); }} aria-label={`Copy link to #${entry.number}`}>
+              <time dateTime={entry.ts}>{clock(entry.ts)}</time>
+              <span>#{entry.number}</span>
+            </a>
+          </header>
+        )}
+        {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
+        <Markdown text={entry.body} />
+        <Footer entry={entry} />
+        {entry.kind === "human" && <Receipts entry={entry} />}
+      </div>
+      <div class="entry-actions" role="group" aria-label="Entry actions">
+        <IconButton icon="reply" label="Reply" keys="R" onClick={() => answer(entry)} />
+        <IconButton icon="copy" label="Copy text" onClick={() => void copyText(entry.body).then((ok) => ok && toast("Text copied."))} />
+        <IconButton icon="link" label={`Copy link to #${entry.number}`} onClick={() => void copyLink(entry)} />
+      </div>
+    </article>
+  );
+});
+
+export function StreamRow({ stream }: { stream: Stream }) {
+  return (
+    <article class="entry kind-agent streaming" data-testid="stream" style={{ "--h": String(hue(stream.agent)) } as Record<string, string>} aria-busy="true" aria-label={`${stream.agent} is answering`}>
+      <div class="gutter"><Avatar name={stream.agent} kind="agent" /></div>
+      <div class="content">
+        <header>
+          <span class="speaker">{stream.agent}</span>
+          <span class="role">agent</span>
+          <span class="live">answering {span(now.value - stream.since)}</span>
+        </header>
+        {stream.text && <Markdown text={stream.text} streaming />}
+        {stream.tool && <div class="tool-note">{stream.tool}</div>}
+        {!stream.text && !stream.tool && <div class="tool-note">thinking…</div>}
+      </div>
+    </article>
+  );
+}
+
+export function OutgoingRow({ item }: { item: Outgoing }) {
+  const words = { sending: "sending…", waiting: "waiting for the room; it will be sent", refused: item.problem ?? "refused" }[item.state];
+  return (
+    <article class={`entry kind-human mine outgoing outgoing-${item.state}`} data-testid="outgoing" data-state={item.state} style={{ "--h": String(hue(personName.value)) } as Record<string, string>}>
+      <div class="gutter"><Avatar name={personName.value || "?"} kind="human" /></div>
+      <div class="content">
+        <header>
+          <span class="speaker">{personName.value || "you"}</span>
+          <span class="sending">{words}</span>
+        </header>
+        <Markdown text={item.body} />
+        {item.state === "refused" && (
+          <div class="outcome">
+            <button type="button" class="button small" onClick={() => sendAgain(item.client_id)}>Send again</button>
+            <button type="button" class="button small" onClick={() => { void copyText(item.body); discard(item.client_id); }}>Copy and discard</button>
+          </div>
+        )}
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,169 @@
+/** Ctrl K: one field that finds entries (full text, by the room), tasks, agents, views and actions. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api } from "../api";
+import { nextTheme, askName } from "../state/prefs";
+import { agents, tasks } from "../state/room";
+import { agentPanel, callComposer, overlay, show, showEntry, taskFocus } from "../state/view";
+import { clock, dayName } from "../text/format";
+import { plainLine } from "../text/markdown";
+import type { Hit } from "../types";
+import { hued, Icon, Layer, toast, type IconName } from "./bits";
+
+interface Item {
+  key: string;
+  icon: IconName;
+  title: string;
+  note?: string;
+  hit?: Hit;
+  run: () => void;
+}
+
+const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () => void }[] = [
+  { title: "Room", note: "g r", icon: "room", run: () => show("room") },
+  { title: "Board", note: "g b", icon: "board", run: () => show("board") },
+  { title: "Agents", note: "g a", icon: "agents", run: () => show("agents") },
+  { title: "Queue", note: "g q", icon: "queue", run: () => show("queue") },
+  { title: "Write a message", note: "c", icon: "send", run: callComposer },
+  { title: "Switch theme", note: "t", icon: "theme_dark", run: nextTheme },
+  { title: "Change your name", note: "", icon: "person", run: () => (askName.value = true) },
+  { title: "Keys", note: "?", icon: "help", run: () => (overlay.value = "help") },
+];
+
+/** The hit stands between U+0001 and U+0002; everything here is text. */
+export function Snippet({ text }: { text: string }) {
+  const parts = text.split(/(\u0001[^\u0002]*\u0002?)/);
+  return <>{parts.map((p, i) => (p.startsWith("\u0001") ? <mark key={i}>{p.replace(/[\u0001\u0002]/g, "")}</mark> : p))}</>;
+}
+
+export function Palette() {
+  const [query, setQuery] = useState("");
+  const [hits, setHits] = useState<Hit[]>([]);
+  const [state, setState] = useState<"idle" | "searching" | "done" | "failed">("idle");
+  const [picked, setPicked] = useState(0);
+  const input = useRef<HTMLInputElement>(null);
+
+  const close = (): void => {
+    overlay.value = "none";
+  };
+
+  useEffect(() => input.current?.focus(), []);
+  useEffect(() => {
+    const wanted = query.trim();
+    setPicked(0);
+    if (wanted.length < 2) {
+      setHits([]);
+      setState("idle");
+      return;
+    }
+    let gone = false;
+    setState("searching");
+    const timer = setTimeout(() => {
+      api.search(wanted, 30).then(
+        (found) => { if (!gone) { setHits(found); setState("done"); } },
+        () => { if (!gone) { setHits([]); setState("failed"); } },
+      );
+    }, 140);
+    return () => { gone = true; clearTimeout(timer); };
+  }, [query]);
+
+  const wanted = query.trim().toLowerCase();
+  const matches = (text: string): boolean => text.toLowerCase().includes(wanted);
+  const items: Item[] = [];
+  const number = /^#?(\d+)$/.exec(wanted)?.[1];
+  const go = async (target: string): Promise<void> => {
+    if (!(await showEntry(target))) toast(`There is no entry ${target.length < 12 ? `#${target}` : ""} here.`, { tone: "problem" });
+  };
+  if (number) items.push({ key: "n", icon: "right", title: `Go to #${number}`, run: () => void go(number) });
+  for (const a of ACTIONS) if (!wanted || matches(a.title)) items.push({ key: `a${a.title}`, ...a, run: () => { close(); a.run(); } });
+  if (wanted) {
+    for (const a of agents.value) if (matches(a.name)) items.push({ key: `g${a.name}`, icon: "agents", title: a.name, note: "agent", run: () => { close(); agentPanel.value = a.name; } });
+    for (const t of tasks.value.filter((t) => matches(t.title) || `#${t.number}` === wanted).slice(0, 5))
+      items.push({ key: `t${t.number}`, icon: "board", title: t.title, note: `task #${t.number}`, run: () => { close(); taskFocus.value = t.number; show("board"); } });
+  }
+  for (const hit of hits) items.push({ key: hit.id, icon: "room", title: "", hit, run: () => void go(hit.id) });
+  const index = Math.min(picked, items.length - 1);
+
+  return (
+    <Layer label="Search" class="palette" onClose={close} testid="palette">
+      <div class="palette-field">
+        <Icon name="search" />
+        <input
+          ref={input}
+          value={query}
+          onInput={(event) => setQuery(event.currentTarget.value)}
+          placeholder="Search the room, or jump to a view, an agent, a #number"
+          aria-label="Search"
+          role="combobox"
+          aria-expanded="true"
+          aria-controls="palette-list"
+          aria-activedescendant={items[index] ? `palette-${index}` : undefined}
+          data-testid="search"
+          onKeyDown={(event) => {
+            if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+              event.preventDefault();
+              const step = event.key === "ArrowDown" ? 1 : -1;
+              setPicked((index + step + items.length) % Math.max(1, items.length));
+            } else if (event.key === "Enter") {
+              event.preventDefault();
+              items[index]?.run();
+            }
+          }}
+        />
+        <kbd>Esc</kbd>
+      </div>
+      <ul class="palette-list" id="palette-list" role="listbox" aria-label="Results">
+        {items.map((item, i) => (
+          <li
+            key={item.key}
+            id={`palette-${i}`}
+            role="option"
+            aria-selected={i === index}
+            class={item.hit ? "hit" : "command"}
+            data-testid={item.hit ? "hit" : undefined}
+            onMouseMove={() => i !== index && setPicked(i)}
+            onClick={item.run}
+            ref={(row) => { if (i === index) row?.scrollIntoView?.({ block: "nearest" }); }}
+          >
+            {item.hit ? (
+              <>
+                <span class="hit-head"><b class="who" style={hued(item.hit.speaker)}>{item.hit.speaker}</b><span class="muted">#{item.hit.number} · {dayName(item.hit.ts, Date.now())}, {clock(item.hit.ts)}</span></span>
+                <span class="hit-text"><Snippet text={item.hit.snippet || plainLine(item.hit.body)} /></span>
+              </>
+            ) : (
+              <><Icon name={item.icon} /><span class="item-title">{item.title}</span><span class="muted">{item.note}</span></>
+            )}
+          </li>
+        ))}
+      </ul>
+      {wanted.length >= 2 && hits.length === 0 && (
+        <p class="palette-note" role="status">
+          {state === "searching" ? "searching…" : state === "failed" ? "The room cannot be searched now." : `Nothing in the room contains “${query.trim()}”.`}
+        </p>
+      )}
+    </Layer>
+  );
+}
+
+const KEYS: readonly [string, readonly [string, string][]][] = [
+  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
+  ["Room", [["j  k", "next, previous entry"], ["r", "reply to the entry in focus"], ["End", "go to the newest"]]],
+  ["Writing", [["Enter", "send"], ["Shift Enter", "new line"], ["@", "name an agent, @all for everyone"], ["/", "a command, at the start"], ["Tab", "take the completion"]]],
+  ["Board", [["Shift → ←", "move the card on, or back"], ["↑ ↓", "other cards"], ["Enter", "rename"]]],
+];
+
+export function Help() {
+  return (
+    <Layer label="Keys" class="help" onClose={() => (overlay.value = "none")} testid="help">
+      <h2>Keys</h2>
+      <div class="help-groups">
+        {KEYS.map(([name, keys]) => (
+          <section key={name}>
+            <h3>{name}</h3>
+            <dl>{keys.map(([key, what]) => <div key={key}><dt>{key.split(/ (?=or )| or |  /).map((k) => <kbd key={k}>{k}</kbd>)}</dt><dd>{what}</dd></div>)}</dl>
+          </section>
+        ))}
+      </div>
+    </Layer>
+  );
+}

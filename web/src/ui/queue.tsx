@@ -1,0 +1,98 @@
+/** The dispatch queue as rows: what is asked of whom, and how it went. */
+
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api";
+import { entryOf, jobs, now, numberOf } from "../state/room";
+import { showEntry } from "../state/view";
+import { ago, instant, receipt, span } from "../text/format";
+import { plainLine } from "../text/markdown";
+import type { Job, JobState } from "../types";
+import { attempt, hued, toast } from "./bits";
+
+const FILTERS: readonly { state: JobState | ""; name: string }[] = [
+  { state: "", name: "All" },
+  { state: "active", name: "Working" },
+  { state: "pending", name: "Queued" },
+  { state: "failed", name: "Retrying" },
+  { state: "dead", name: "Failed" },
+  { state: "skipped", name: "Skipped" },
+  { state: "done", name: "Answered" },
+];
+
+function took(job: Job, at: number): string {
+  const started = instant(job.started_at);
+  if (started === null) return "";
+  return span((instant(job.ended_at) ?? at) - started);
+}
+
+export function QueueView() {
+  const [filter, setFilter] = useState<JobState | "">("");
+  const [older, setOlder] = useState<Job[]>([]);
+  useEffect(() => {
+    let gone = false;
+    void attempt(api.queue(200, filter).then((found) => { if (!gone) setOlder(found); }));
+    return () => { gone = true; };
+  }, [filter]);
+  // The live ones win over what was read.
+  const all = new Map(older.map((j) => [j.id, j]));
+  for (const job of jobs.value.values()) all.set(job.id, job);
+  const list = [...all.values()].sort((a, b) => b.id - a.id);
+  const rows = list.filter((j) => !filter || j.state === filter).slice(0, 300);
+  const count = (state: JobState | ""): number => (state ? list.filter((j) => j.state === state).length : list.length);
+  const at = now.value;
+  return (
+    <section class="view queue-view" aria-label="Queue">
+      <header class="view-head">
+        <h1>Queue</h1>
+        <div class="segments" role="group" aria-label="Filter by state">
+          {FILTERS.map((f) => (
+            <button key={f.state} type="button" aria-pressed={filter === f.state} onClick={() => setFilter(f.state)} data-testid={`filter-${f.state || "all"}`}>
+              {f.name}{count(f.state) ? <span>{count(f.state)}</span> : null}
+            </button>
+          ))}
+        </div>
+      </header>
+      {rows.length ? (
+        <div class="table-box">
+          <table class="jobs">
+            <thead>
+              <tr><th>Job</th><th>Agent</th><th>State</th><th>Message</th><th class="num">Tries</th><th class="num">Took</th><th class="num">Asked</th><th><span class="offscreen">Actions</span></th></tr>
+            </thead>
+            <tbody>
+              {rows.map((job) => {
+                const read = receipt(job, at, numberOf);
+                const message = entryOf(job.message_id);
+                return (
+                  <tr key={job.id} data-testid="job" data-state={job.state}>
+                    <td class="mono muted">{job.id}</td>
+                    <td><b class="who" style={hued(job.agent)}>{job.agent}</b></td>
+                    <td><span class={`state state-${read.tone}`} data-tip={read.detail} tabIndex={0}>{read.label}</span></td>
+                    <td class="about">
+                      <button type="button" class="link" onClick={() => void showEntry(job.message_id)}>
+                        {message ? <><span class="mono">#{message.number}</span> {plainLine(message.body, 80)}</> : "show the message"}
+                      </button>
+                      {job.reason && job.state !== "skipped" && <small>{job.reason}</small>}
+                    </td>
+                    <td class="num">{job.attempts || ""}</td>
+                    <td class="num">{took(job, at)}</td>
+                    <td class="num muted">{ago(job.created_at, at)}</td>
+                    <td class="act">
+                      {["dead", "failed", "skipped"].includes(job.state) && (
+                        <button type="button" class="button small" onClick={() => void attempt(api.retry(job.id)).then((ok) => ok && toast(`${job.agent} is asked again.`))}>Retry</button>
+                      )}
+                    </td>
+                  </tr>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <div class="empty">
+          <h2>{filter ? "No job in this state" : "Nothing was asked yet"}</h2>
+          <p>Every question becomes one job per agent. Here you see who is working, who waits, and what failed.</p>
+        </div>
+      )}
+    </section>
+  );
+}

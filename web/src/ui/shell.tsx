@@ -1,0 +1,250 @@
+/** The frame around the views: side bar (tabs at phone width), the line to the room, the layers over it. */
+
+import { useEffect } from "preact/hooks";
+import { api } from "../api";
+import { line, outdated, reconnectNow } from "../state/live";
+import { askName, nextTheme, personName, theme } from "../state/prefs";
+import { goToEnd, jobs, now, people, room, tail, tasks, ready, workers, loaded, agents } from "../state/room";
+import { unread } from "../state/unread";
+import { agentPanel, callComposer, overlay, phone, replyTo, show, view, type View } from "../state/view";
+import { entryOf } from "../state/room";
+import { AgentList, AgentPanel, AgentsView } from "./agents";
+import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
+import { BoardView } from "./board";
+import { Composer } from "./composer";
+import { Help, Palette } from "./palette";
+import { QueueView } from "./queue";
+import { NameDialog } from "./signin";
+import { Transcript } from "./transcript";
+
+export function Mark() {
+  return (
+    <svg class="brand" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
+      <rect width="32" height="32" rx="8" class="brand-ground" />
+      <path d="M7 21h6a5 5 0 0 0 5-5 5 5 0 0 1 5-5h2" class="brand-wire" />
+      <circle cx="7.5" cy="21" r="3" class="brand-from" />
+      <circle cx="24.5" cy="11" r="3" class="brand-to" />
+    </svg>
+  );
+}
+
+const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[] = [
+  { view: "room", name: "Room", icon: "room", keys: "g r" },
+  { view: "board", name: "Board", icon: "board", keys: "g b" },
+  { view: "agents", name: "Agents", icon: "agents", keys: "g a" },
+  { view: "queue", name: "Queue", icon: "queue", keys: "g q" },
+];
+
+function count(tab: View): number {
+  switch (tab) {
+    case "room":
+      return view.value === "room" ? 0 : unread.value;
+    case "board":
+      return tasks.value.filter((t) => t.status !== "done").length;
+    case "queue":
+      return [...jobs.value.values()].filter((j) => j.state === "active" || j.state === "pending").length;
+    case "agents":
+      return agents.value.filter((a) => a.breaker.state === "open").length;
+  }
+}
+
+function Tabs() {
+  return (
+    <nav class="tabs" aria-label="Views">
+      {TABS.map((tab) => {
+        const n = count(tab.view);
+        return (
+          <button key={tab.view} type="button" aria-current={view.value === tab.view ? "page" : undefined} onClick={() => show(tab.view)} data-testid={`tab-${tab.view}`}>
+            <Icon name={tab.icon} size={18} />
+            <span>{tab.name}</span>
+            {n > 0 && <em class={tab.view === "agents" ? "alarm" : ""}>{n}</em>}
+            <kbd>{tab.keys}</kbd>
+          </button>
+        );
+      })}
+    </nav>
+  );
+}
+
+function Connection() {
+  const now_ = now.value;
+  const state = line.value;
+  const words =
+    state.state === "live" ? "live" : state.state === "connecting" ? "connecting…" : `offline, again in ${Math.max(0, Math.ceil((state.retryAt - now_) / 1000))} s`;
+  return (
+    <div class={`connection connection-${state.state}`} role="status" data-testid="connection" data-state={state.state}>
+      <i class="dot" aria-hidden="true" />
+      <span>{words}</span>
+      {state.state === "offline" && <button type="button" class="link" onClick={reconnectNow}>now</button>}
+    </div>
+  );
+}
+
+function SideBar() {
+  const here = people.value;
+  return (
+    <aside class="side">
+      <header class="side-head">
+        <Mark />
+        <div>
+          <h1 data-testid="room-name">{room.value?.name ?? "relay"}</h1>
+          <Connection />
+        </div>
+      </header>
+      <button type="button" class="search-button" onClick={() => (overlay.value = "search")} data-testid="open-search">
+        <Icon name="search" size={15} /> <span>Search</span> <kbd>Ctrl K</kbd>
+      </button>
+      <Tabs />
+      <div class="side-scroll">
+        <h2>Agents</h2>
+        <AgentList />
+        <h2>People here</h2>
+        <ul class="people">
+          {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}</li>)}
+          {!here.length && <li class="muted">nobody yet</li>}
+        </ul>
+      </div>
+      <footer class="side-foot">
+        <button type="button" class="me" onClick={() => (askName.value = true)} data-tip="Change your name"><Icon name="person" size={15} /><span>{personName.value || "no name yet"}</span></button>
+        <IconButton icon={`theme_${theme.value}`} label={`Theme: ${theme.value}`} keys="T" onClick={nextTheme} testid="theme" />
+        <IconButton icon="help" label="Keys" keys="?" onClick={() => (overlay.value = "help")} />
+      </footer>
+    </aside>
+  );
+}
+
+function TopBar() {
+  return (
+    <header class="top">
+      <Mark />
+      <h1>{room.value?.name ?? "relay"}</h1>
+      <Connection />
+      <IconButton icon="search" label="Search" onClick={() => (overlay.value = "search")} testid="open-search" />
+      <IconButton icon={`theme_${theme.value}`} label={`Theme: ${theme.value}`} onClick={nextTheme} testid="theme" />
+    </header>
+  );
+}
+
+function Notices() {
+  const t = tail.value;
+  return (
+    <>
+      {line.value.state === "offline" && line.value.attempt > 1 && (
+        <div class="notice notice-warn" role="alert">
+          The room cannot be reached. What you write is kept and sent when it is back. If it stays away: <code>bash scripts/start.sh</code>
+        </div>
+      )}
+      {t?.catching_up && <div class="notice">The room is still reading the transcript ({t.size ? Math.round((100 * t.offset) / t.size) : 0} %).</div>}
+      {outdated.value && (
+        <div class="notice">The room runs a newer version. <button type="button" class="link" onClick={() => location.reload()}>Load it</button></div>
+      )}
+      {loaded.value && workers.value.length > 0 && ready.value.length === 0 && (
+        <div class="notice notice-warn" data-testid="no-agent">
+          No agent can answer yet. <button type="button" class="link" onClick={() => show("agents")}>See what to install</button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function RoomView() {
+  return (
+    <section class="view room-view" aria-label="Room">
+      <Notices />
+      <Transcript />
+      <Composer />
+    </section>
+  );
+}
+
+function typing(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+/** The entry in keyboard focus, and its neighbours. */
+function step(by: number): void {
+  const rows = [...document.querySelectorAll<HTMLElement>(".entry[id]")];
+  if (!rows.length) return;
+  const at = rows.findIndex((row) => row === document.activeElement);
+  const next = at < 0 ? rows[rows.length - 1]! : rows[Math.max(0, Math.min(rows.length - 1, at + by))]!;
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function useKeys(): void {
+  useEffect(() => {
+    let afterG = 0;
+    const onKey = (event: KeyboardEvent): void => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        overlay.value = overlay.value === "search" ? "none" : "search";
+        return;
+      }
+      if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+      if (document.querySelector("dialog[open]")) return;
+      const key = event.key;
+      if (Date.now() - afterG < 1200) {
+        afterG = 0;
+        const tab = TABS.find((t) => t.keys === `g ${key}`);
+        if (tab) {
+          event.preventDefault();
+          show(tab.view);
+          return;
+        }
+      }
+      const acts: Record<string, () => void> = {
+        "/": callComposer,
+        c: callComposer,
+        g: () => (afterG = Date.now()),
+        t: nextTheme,
+        "?": () => (overlay.value = "help"),
+        j: () => step(1),
+        k: () => step(-1),
+        r: () => {
+          const id = document.activeElement?.id;
+          const entry = id?.startsWith("e-") ? entryOf(id.slice(2)) : undefined;
+          if (entry) {
+            replyTo.value = entry;
+            callComposer();
+          }
+        },
+        End: () => view.value === "room" && void goToEnd(),
+        Escape: () => (agentPanel.value = null),
+      };
+      const act = acts[key];
+      if (act) {
+        if (key !== "Escape") event.preventDefault();
+        act();
+      }
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
+}
+
+export async function signOut(): Promise<void> {
+  await api.signOut().catch(() => undefined);
+  location.reload();
+}
+
+export function Shell() {
+  useKeys();
+  return (
+    <div class={`shell ${agentPanel.value ? "with-panel" : ""}`}>
+      {phone.value ? <TopBar /> : <SideBar />}
+      <main class="main" data-view={view.value}>
+        {view.value === "room" && <RoomView />}
+        {view.value === "board" && <BoardView />}
+        {view.value === "agents" && <AgentsView />}
+        {view.value === "queue" && <QueueView />}
+      </main>
+      <AgentPanel />
+      {phone.value && <div class="bottom-tabs"><Tabs /></div>}
+      {overlay.value === "search" && <Palette />}
+      {overlay.value === "help" && <Help />}
+      {(askName.value || !personName.value) && <NameDialog />}
+      <Toasts />
+      <Tooltip />
+    </div>
+  );
+}

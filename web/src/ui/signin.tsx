@@ -1,0 +1,68 @@
+/** The door: sign in by link or token, and say who you are. */
+
+import { useState } from "preact/hooks";
+import { api, ApiError } from "../api";
+import { askName, nameProblem, personName, setName } from "../state/prefs";
+import { sendAgain } from "../state/outbox";
+import { Copyable, Icon, Layer } from "./bits";
+import { Mark } from "./shell";
+
+export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: () => void }) {
+  const [key, setKey] = useState("");
+  const [wrong, setWrong] = useState(problem);
+  const [busy, setBusy] = useState(false);
+  return (
+    <main class="door" data-testid="sign-in">
+      <div class="door-card">
+        <Mark />
+        <h1>Sign in to the room</h1>
+        {wrong && <p class="problem" role="alert">{wrong}</p>}
+        <p>In the project's folder, ask for a link. It opens this page signed in, once, for ten minutes.</p>
+        <Copyable text="relay link" />
+        <div class="or"><span>or</span></div>
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            setBusy(true);
+            api.signIn({ key: key.trim() }).then(onSignedIn, (error: ApiError) => {
+              setBusy(false);
+              setWrong([error.message, error.fix].filter(Boolean).join(" "));
+            });
+          }}
+        >
+          <label for="token">Room token</label>
+          <input id="token" type="password" value={key} onInput={(e) => setKey(e.currentTarget.value)} autocomplete="current-password" placeholder="the text of .relay/token" spellcheck={false} data-testid="token" />
+          <button type="submit" class="button primary" disabled={!key.trim() || busy}>{busy ? "Signing in…" : "Sign in"}</button>
+        </form>
+      </div>
+    </main>
+  );
+}
+
+export function NameDialog() {
+  const [name, setLocal] = useState(personName.value);
+  const first = personName.value === "";
+  const problem = nameProblem.value;
+  const fine = /^[\p{L}\p{N}][\p{L}\p{N}_.-]{0,31}$/u.test(name.trim());
+  return (
+    <Layer label="Your name" class="name-dialog" onClose={first ? undefined : () => { askName.value = false; nameProblem.value = null; }} testid="name-dialog">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!fine) return;
+          const refused = nameProblem.value !== null;
+          setName(name.trim());
+          if (refused) sendAgain();
+        }}
+      >
+        <h2>{problem ? "That name is taken" : first ? "Who are you?" : "Your name"}</h2>
+        <p>{problem ? `${problem} Nothing is lost: your message waits for a name of your own.` : "The room shows it beside what you write. This browser remembers it."}</p>
+        <input value={name} onInput={(e) => setLocal(e.currentTarget.value)} aria-label="Your name" placeholder="ann" maxLength={32} autocomplete="nickname" spellcheck={false} autofocus data-testid="name" />
+        {name.trim() && !fine && <p class="problem">Letters, digits, and - _ . between them; no spaces.</p>}
+        <div class="dialog-act">
+          <button type="submit" class="button primary" disabled={!fine}><Icon name="check" size={14} /> {first ? "Come in" : "Save"}</button>
+        </div>
+      </form>
+    </Layer>
+  );
+}

@@ -1,0 +1,183 @@
+/**
+ * The scrolling transcript. The DOM holds a window of at most MAX_ROWS entries (state/timeline.ts); this file
+ * keeps the reader's eye where it is: before rows change it notes one row on the screen and where it stands,
+ * afterwards it scrolls so that it stands there again. A pinned reader stays at the end.
+ */
+
+import { Fragment } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { outbox } from "../state/outbox";
+import { personName } from "../state/prefs";
+import { focus, goToEnd, loaded, pageDown, pageUp, streams, timeline, workers, ready } from "../state/room";
+import { clearMarker, marker, unread } from "../state/unread";
+import { callComposer } from "../state/view";
+import { showsEnd, pin } from "../state/timeline";
+import { dayKey, dayName } from "../text/format";
+import type { Entry } from "../types";
+import { Copyable, Icon } from "./bits";
+import { EntryRow, OutgoingRow, StreamRow } from "./entry";
+
+const NEAR = 900;
+const AT_END = 48;
+
+interface Anchor {
+  id: string;
+  top: number;
+}
+
+function anchorOf(box: HTMLElement): Anchor | null {
+  const top = box.getBoundingClientRect().top;
+  for (const row of box.querySelectorAll<HTMLElement>(".entry[id]")) {
+    const at = row.getBoundingClientRect();
+    if (at.bottom > top + 4) return { id: row.id, top: at.top - top };
+  }
+  return null;
+}
+
+function Welcome() {
+  const missing = workers.value.filter((a) => !a.installed);
+  const none = ready.value.length === 0;
+  return (
+    <div class="welcome" data-testid="welcome">
+      <h2>{none ? "The room is open. No agent is here yet." : "The room is open."}</h2>
+      {none ? (
+        <>
+          <p>
+            People can already talk, keep tasks and search here. To have coding agents answer, install one; the room
+            notices by itself.
+          </p>
+          <ul class="fixes">
+            {missing.map((a) => (
+              <li key={a.name}>
+                <b>{a.name}</b>
+                <span>{a.detail}</span>
+                {a.fix && <Copyable text={a.fix} />}
+              </li>
+            ))}
+            {!missing.length && <li><span>Add one under <code>agents</code> in <code>config.json</code>, then look at the Agents view.</span></li>}
+          </ul>
+        </>
+      ) : (
+        <p>
+          {ready.value.map((a) => a.name).join(", ")} {ready.value.length === 1 ? "is" : "are"} ready. Ask something; a
+          dispatcher decides who answers. Or name somebody: <code>@{ready.value[0]!.name} what does this repository do?</code>
+        </p>
+      )}
+      <ul class="first-steps">
+        <li><kbd>@</kbd> names an agent, <code>@all</code> asks everyone</li>
+        <li><kbd>/</kbd> at the start of a line is a command: <code>/task</code>, <code>/who</code>, <code>/help</code></li>
+        <li><kbd>Ctrl K</kbd> searches, <kbd>?</kbd> shows every key</li>
+      </ul>
+      <button type="button" class="button primary" onClick={callComposer}>Write the first message</button>
+    </div>
+  );
+}
+
+function firstUnread(shown: readonly Entry[], from: number | null): string | null {
+  if (from === null) return null;
+  return shown.find((e) => e.number > from && e.speaker !== personName.value)?.id ?? null;
+}
+
+export function Transcript() {
+  const box = useRef<HTMLDivElement>(null);
+  const anchor = useRef<Anchor | null>(null);
+  const moving = useRef(false);
+  const [lit, setLit] = useState<string | null>(null);
+  const t = timeline.value;
+  const shown = t.entries.slice(t.start, t.end);
+  const atEnd = showsEnd(t);
+  const flowing = [...streams.value.values()].sort((a, b) => a.job - b.job);
+  const outgoing = outbox.value.filter((o) => !o.seen);
+  const newId = firstUnread(shown, marker.value);
+
+  const place = (): void => {
+    const element = box.current;
+    if (!element) return;
+    moving.current = true;
+    if (timeline.value.pinned) element.scrollTop = element.scrollHeight;
+    else if (anchor.current) {
+      const row = document.getElementById(anchor.current.id);
+      if (row) element.scrollTop += row.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.current.top;
+    }
+    anchor.current = anchorOf(element);
+    requestAnimationFrame(() => (moving.current = false));
+  };
+
+  useLayoutEffect(place);
+
+  // Pictures, fonts and colours change heights after the rows are in place.
+  useEffect(() => {
+    const element = box.current!;
+    const watcher = new ResizeObserver(place);
+    watcher.observe(element);
+    watcher.observe(element.firstElementChild!);
+    return () => watcher.disconnect();
+  }, []);
+
+  const target = focus.value;
+  useLayoutEffect(() => {
+    if (!target) return;
+    const row = document.getElementById(`e-${target.id}`);
+    if (!row) return;
+    row.scrollIntoView({ block: "center" });
+    anchor.current = anchorOf(box.current!);
+    row.focus({ preventScroll: true });
+    setLit(target.id);
+    const timer = setTimeout(() => setLit(null), 2400);
+    return () => clearTimeout(timer);
+  }, [target?.at]);
+
+  const onScroll = (): void => {
+    const element = box.current!;
+    if (moving.current) return;
+    anchor.current = anchorOf(element);
+    const below = element.scrollHeight - element.scrollTop - element.clientHeight;
+    const current = timeline.value;
+    const end = below < AT_END && showsEnd(current);
+    if (end !== current.pinned) timeline.value = end ? pin(current, true) : { ...current, pinned: false };
+    if (element.scrollTop < NEAR && (current.start > 0 || current.moreBefore)) void pageUp();
+    else if (below < NEAR && !showsEnd(current)) void pageDown();
+  };
+
+  let day = t.start > 0 ? dayKey(t.entries[t.start - 1]!.ts) : "";
+  return (
+    <div class="transcript-wrap">
+      <div class="transcript" ref={box} onScroll={onScroll} tabIndex={0} aria-label="Transcript" data-testid="transcript" data-pinned={t.pinned}>
+        <div class="rows" role="log" aria-live="polite" aria-relevant="additions">
+          {loaded.value && !t.moreBefore && t.start === 0 && shown.length > 0 && <div class="beginning">The beginning of the room</div>}
+          {(t.moreBefore || t.start > 0) && <div class="loading-older" aria-hidden="true">older entries…</div>}
+          {loaded.value && t.entries.length === 0 && outgoing.length === 0 && <Welcome />}
+          {shown.map((entry, index) => {
+            const key = dayKey(entry.ts);
+            const newDay = key !== day;
+            day = key;
+            const isNew = entry.id === newId;
+            const previous = newDay || isNew ? undefined : t.entries[t.start + index - 1];
+            return (
+              <Fragment key={entry.id}>
+                {newDay && <div class="day" role="separator"><span>{dayName(entry.ts, Date.now())}</span></div>}
+                {isNew && <div class="new-line" role="separator" data-testid="new-line"><span>new messages</span></div>}
+                <EntryRow entry={entry} previous={previous} lit={lit === entry.id} />
+              </Fragment>
+            );
+          })}
+          {atEnd && flowing.map((stream) => <StreamRow key={`s${stream.job}`} stream={stream} />)}
+          {atEnd && outgoing.map((item) => <OutgoingRow key={item.client_id} item={item} />)}
+        </div>
+      </div>
+      {!t.pinned && (
+        <div class="jump">
+          <button type="button" class="button jump-button" data-testid="jump-latest" onClick={() => void goToEnd()}>
+            <Icon name="down" size={14} />
+            {unread.value > 0 ? `${unread.value} new` : "Latest"}
+          </button>
+          {marker.value !== null && unread.value > 0 && (
+            <button type="button" class="icon-button jump-clear" aria-label="Mark all as read" data-tip="Mark all as read" onClick={() => { clearMarker(); void goToEnd(); }}>
+              <Icon name="check" size={14} />
+            </button>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
