@@ -28,7 +28,8 @@ from relay.coordination.projection import TasksFile, rebuild, strays
 from relay.log.sqlite_store import open_store
 from relay.log.store import Store, StoreError, Tx
 from relay.room import place, queue
-from relay.room.transcript import begin_anew, stored_place
+from relay.room.swap import kept_place
+from relay.room.transcript import begin_anew
 
 log = structlog.get_logger(__name__)
 #: Stands for "nobody" where a holder is asked for: every job is somebody else's.
@@ -177,7 +178,7 @@ async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
     """A place that the file does not have any more: what is in the file now is history (as the tail has it)."""
     path = settings.transcript_path
 
-    here = await store.read(stored_place)
+    here = await store.read(kept_place)
     if here is None:
         return []
     chunk = await asyncio.to_thread(place.read, path, here, settings.workspace.max_entry_bytes)
@@ -185,9 +186,9 @@ async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
         return []
 
     async def work(tx: Tx) -> list[Repaired]:
-        if _daemon_is_there(settings) or await stored_place(tx) != here:
+        if _daemon_is_there(settings) or await kept_place(tx) != here:
             return []
-        await begin_anew(tx, chunk.size, now=now)
+        await begin_anew(tx, here, chunk.size, now=now)
         return [Repaired("transcript", f"the tail begins anew; {chunk.size:,} bytes are history")]
 
     return await store.write(work, durable=True)

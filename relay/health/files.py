@@ -14,7 +14,7 @@ from pathlib import Path
 from relay.health.scene import Check, Q, Scene, Status, worst
 from relay.room import place
 from relay.room.place import Place
-from relay.room.transcript import stored_place
+from relay.room.swap import kept_place
 
 GIB = 1 << 30
 WARN_FREE = GIB
@@ -93,7 +93,7 @@ async def transcript(scene: Scene) -> Check:
 
 async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
     assert scene.store is not None
-    here = await scene.store.read(stored_place)
+    here = await scene.store.read(kept_place)
     waiting = await scene.store.read(lambda tx: tx.one(Q.outbox_age))
     seen = []
     chunk = place.read(path, here or Place(), scene.settings.workspace.max_entry_bytes)
