@@ -35,7 +35,8 @@ from relay.repair import repair_live
 from relay.room import ledger, queue
 from relay.room.ledger import NewMessage, Rules
 from relay.room.place import Place
-from relay.room.transcript import Transcript, stored_place
+from relay.room.swap import kept_place
+from relay.room.transcript import Transcript
 from tests.fakes.ollama import FakeOllama
 
 ANN = Lane("room", "human:ann")
@@ -272,7 +273,7 @@ async def test_after_a_cut_the_transcript_is_history_and_opens_nothing(room: Roo
     with path.open("a") as file:
         file.write("[bob] @CLAUDE this is new\n")
     async with room.store() as store:
-        assert await store.read(stored_place) == Place(history_until=26)
+        assert await store.read(kept_place) == Place(history_until=26)
         await room.transcript(store).sync()
         found = await store.read(lambda tx: tx.all(ledger.Q.messages_after, after=0, limit=20))
     old, new = (next(row for row in found if word in row["body"]) for word in ("is old", "is new"))

@@ -89,7 +89,10 @@ class MockRoom:
         self.jobs: dict[int, dict[str, Any]] = {}
         self.tasks: list[dict[str, Any]] = []
         self.boards: list[list[dict[str, Any]]] = []
-        self.agents = [new_agent("CLAUDE", model="opus", effort="high"), new_agent("CODEX", model="gpt-5-codex")]
+        self.agents = [
+            new_agent("CLAUDE", model="opus", effort="high"),
+            new_agent("CODEX", model="gpt-5-codex"),
+        ]
         self.agents.append(new_agent("RELAY", kind="steward", preset=None))
         self.people: list[str] = []
         self.dispatcher = {"enabled": True, "model": "llama3.2:3b", "host": "http://127.0.0.1:11434"}
@@ -139,21 +142,27 @@ class MockRoom:
         """Make or change the job of (message, agent)."""
         known = [j for j in self.jobs.values() if (j["message_id"], j["agent"]) == (message["id"], agent)]
         at = stamp(datetime.now(UTC))
-        job = known[0] if known else {
-            "id": len(self.jobs) + 1,
-            "message_id": message["id"],
-            "agent": agent,
-            "attempts": 0,
-            "reason": None,
-            "error_class": None,
-            "created_at": at,
-            "not_before": None,
-            "started_at": None,
-            "ended_at": None,
-            "answer_id": None,
-            "folded_into": None,
-        }
-        changed = {"state": state} | ({"started_at": at, "attempts": job["attempts"] + 1} if state == "active" else {})
+        job = (
+            known[0]
+            if known
+            else {
+                "id": len(self.jobs) + 1,
+                "message_id": message["id"],
+                "agent": agent,
+                "attempts": 0,
+                "reason": None,
+                "error_class": None,
+                "created_at": at,
+                "not_before": None,
+                "started_at": None,
+                "ended_at": None,
+                "answer_id": None,
+                "folded_into": None,
+            }
+        )
+        changed = {"state": state} | (
+            {"started_at": at, "attempts": job["attempts"] + 1} if state == "active" else {}
+        )
         if state in {"done", "dead", "skipped"}:
             changed["ended_at"] = at
         job = job | changed | more
@@ -170,7 +179,13 @@ class MockRoom:
         self._store("cycle", data)
 
     def stream(self, job: dict[str, Any], text: str, offset: int, tool: str | None = None) -> None:
-        data = {"job": job["id"], "agent": job["agent"], "message_id": job["message_id"], "text": text, "offset": offset}
+        data = {
+            "job": job["id"],
+            "agent": job["agent"],
+            "message_id": job["message_id"],
+            "text": text,
+            "offset": offset,
+        }
         self._tell("stream", data | ({"tool": tool} if tool else {}))
 
     def agent(self, name: str, **changes: Any) -> None:
@@ -286,7 +301,9 @@ class MockRoom:
         if body.get("link") in self.links:
             self.links.remove(body["link"])
         elif body.get("key") != TOKEN:
-            return refuse(401, "bad_link", "This link was used or is too old.", "Run `relay link` for a new one.")
+            return refuse(
+                401, "bad_link", "This link was used or is too old.", "Run `relay link` for a new one."
+            )
         response = web.json_response({"ok": True})
         session = uuid.uuid4().hex
         self.sessions.add(session)
@@ -322,7 +339,9 @@ class MockRoom:
             return web.json_response({"entries": older[-limit:], "next": last, "more": len(older) > limit})
         if "after" in query:
             newer = [e for e in self.entries if int(e["cursor"]) > int(query["after"])][:limit]
-            return web.json_response({"entries": newer, "next": newer[-1]["cursor"] if newer else query["after"]})
+            return web.json_response(
+                {"entries": newer, "next": newer[-1]["cursor"] if newer else query["after"]}
+            )
         if "around" in query:
             wanted = query["around"]
             at = [i for i, e in enumerate(self.entries) if wanted in {e["id"], str(e["number"])}]
@@ -343,7 +362,9 @@ class MockRoom:
             if found:
                 start, end = found.span()
                 body = entry["body"]
-                snippet = f"{body[max(0, start - 40) : start]}\u0001{body[start:end]}\u0002{body[end : end + 80]}"
+                snippet = (
+                    f"{body[max(0, start - 40) : start]}\u0001{body[start:end]}\u0002{body[end : end + 80]}"
+                )
                 hits.append(entry | {"snippet": snippet})
         return web.json_response({"entries": hits[: int(request.query.get("limit", 20))]})
 
@@ -378,7 +399,9 @@ class MockRoom:
         agents = (await request.json())["agents"]
         self.routed.append((request.match_info["id"], agents))
         message = next(e for e in self.entries if e["id"] == request.match_info["id"])
-        self.cycle(message, "routed", action="route", agents=agents, reason="overruled by a person", took_ms=0)
+        self.cycle(
+            message, "routed", action="route", agents=agents, reason="overruled by a person", took_ms=0
+        )
         for agent in agents:
             self.receipt(message, agent, "pending")
         return web.json_response({"success": True})
@@ -403,7 +426,9 @@ class MockRoom:
 
     async def _task_add(self, request: web.Request) -> web.Response:
         body = await request.json()
-        return web.json_response({"task": self.task(body["title"], created_by=body.get("name", ""))}, status=201)
+        return web.json_response(
+            {"task": self.task(body["title"], created_by=body.get("name", ""))}, status=201
+        )
 
     async def _task_patch(self, request: web.Request) -> web.Response:
         number = int(request.match_info["number"])
