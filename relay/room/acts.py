@@ -16,7 +16,7 @@ from relay.log.store import Tx
 from relay.model import STEWARD, Board, Message, Refusal
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
-from relay.room.ledger import Q
+from relay.room.ledger import Q, Rules
 from relay.room.room_view import StewardView
 from relay.room.roster import Roster
 from relay.room.values import Job, JobState, message_of_row
@@ -71,7 +71,8 @@ class Acts:
                 return await self.resume(tx, agents, act)
             case commands.Continue():
                 self._guard(act, "/continue")
-                return Done(await queue.lift_hops(tx, now=act.now, parents=[act.event_id]))
+                rules = Rules(agents=self._roster().names)
+                return Done(await queue.lift_hops(tx, rules, now=act.now, parents=[act.event_id]))
             case _:
                 return await self._board_command(tx, command, act)
 

@@ -23,7 +23,7 @@ from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, dumps
 from relay.log.store import Queries, Tx
 from relay.model import DISPATCHER, STEWARD, Kind, Message
-from relay.room import commands, entry, jitter
+from relay.room import commands, entry, hops, jitter
 from relay.room.mentions import mentions
 from relay.room.values import CycleState, Job, JobState, iso, message_of_row
 
@@ -42,7 +42,7 @@ AGENT_STATE = "agent_state"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What admitting a message depends on: the configured agents' names and the jitter's bounds."""
+    """What admitting a message depends on: the configured agents' names, the jitter's bounds, the hop limit."""
 
     agents: tuple[str, ...] = ()
     busy: int = 5
@@ -50,6 +50,7 @@ class Rules:
     busy_s: float = jitter.BUSY_S
     medium_s: float = jitter.MEDIUM_S
     quiet_s: float = jitter.QUIET_S
+    hop_limit: int = 4
 
     def delay_s(self, entries_last_minute: int) -> float:
         """Seconds to wait before a cycle (002, section 2)."""
@@ -152,20 +153,44 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
     """Put a person's message into the room and open what it asks for: a command, mentions, or a cycle."""
     command = commands.parse(new.body, rules.agents) is not None
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
+    unverified = "unverified" in new.meta
+    if unverified and not command and named != (STEWARD,) and not await hops.take_line(tx, rules.hop_limit):
+        return await _held(tx, replace(new, to=named, meta={**new.meta, "held": True}), rules)
     message, event = await put_message(tx, replace(new, to=named))
     if command or named:
         await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
         return message
+    await open_cycle(tx, message, rules, now=new.at)
+    return message
+
+
+async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:
+    """Show a message that the hop limit keeps from opening anything; the room says so once."""
+    message, event = await put_message(tx, new)
+    if await hops.hold(tx, message.id, message.to):
+        await say(
+            tx,
+            f"Agents were set to work {rules.hop_limit} times by lines that prove nobody, since a person spoke "
+            "in the page or with join.py. What comes next that way is held back; `/continue` there lets it go on.",
+            now=new.at,
+            about=message.id,
+            parents=[event.id],
+            meta={"notice": "hop_limit"},
+        )
+    return message
+
+
+async def open_cycle(tx: Tx, message: Message, rules: Rules, *, now: float) -> None:
+    """Begin the routing of a message that mentions nobody."""
     # Counting is cheap and bounded, and the wait is fixed here so that a restart keeps it.
-    recent = await tx.one(Q.entries_since, since=new.at - 60.0)
+    recent = await tx.one(Q.entries_since, since=now - 60.0)
     await tx.execute(
         Q.open_cycle,
         message_id=message.id,
         number=message.number,
-        opened_at=new.at,
-        due_at=new.at + rules.delay_s(recent["entries"] if recent else 0),
+        opened_at=now,
+        due_at=now + rules.delay_s(recent["entries"] if recent else 0),
     )
-    return message
 
 
 async def queue_jobs(

@@ -13,6 +13,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay.model import Kind
+from relay.room import entry
+
 #: Bytes at the head of the file, and before the offset, whose digest is kept.
 WINDOW = 4096
 #: Bytes read at once, and so the most that one transaction admits; a longer line is read on.
@@ -145,6 +148,14 @@ def _digest(fd: int, start: int, length: int) -> str:
     return hashlib.sha256(os.pread(fd, length, start)).hexdigest() if length else _EMPTY
 
 
+def _is_answer(line: bytes) -> bool:
+    """Has the room or an agent written this line? A person's line that only talks of kinds is none."""
+    if b'"kind": "' not in line:
+        return False
+    said = entry.decode(line)
+    return isinstance(said, entry.Entry) and said.kind is not Kind.HUMAN
+
+
 def answered_until(path: Path, most: int = 64 << 20) -> int:
     """Where, in a transcript that this room has never read, the last line ends that a room has written.
 
@@ -161,8 +172,7 @@ def answered_until(path: Path, most: int = 64 << 20) -> int:
     end = len(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end - 1) + 1
-        line = data[start:end]
-        if b'"kind": "' in line and b'"kind": "human"' not in line:
+        if _is_answer(data[start:end]):
             return base + end
         end = start
     return base

@@ -21,7 +21,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Tx
 from relay.model import FailureClass, Kind, Message
-from relay.room import ledger
+from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
 from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
 from relay.room.footer import footer
@@ -210,6 +210,7 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
 
 
 async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder: str, now: float) -> Plan:
+    await hops.worked(tx)
     session = state["session"] or new_session(policy.agent)
     if not state["session"]:
         await tx.execute(Q.set_session, name=policy.agent, session=session, resume=None)
@@ -490,36 +491,38 @@ async def _pass_on(tx: Tx, plan: Plan, answer: Message, event_id: str, *, now: f
     named = [name for name in mentions(answer.body, plan.policy.names) if name != plan.agent]
     if not named:
         return
-    hops = int(await events.setting(tx, HOPS) or "0") + 1
-    if hops > plan.policy.hop_limit:
-        await ledger.say(
-            tx,
-            f"{plan.agent} asks {', '.join(named)}, but agents have asked each other "
-            f"{plan.policy.hop_limit} times without a person. `/continue` lets them go on.",
-            now=now,
-            about=answer.id,
-            meta={"notice": "hop_limit"},
-        )
-        await events.put_setting(tx, HELD, dumps({"message": answer.id, "agents": named}))
+    if await hops.take(tx, plan.policy.hop_limit):
+        await ledger.queue_jobs(tx, answer.id, named, parents=[event_id], now=now)
         return
-    await events.put_setting(tx, HOPS, str(hops))
-    await ledger.queue_jobs(tx, answer.id, named, parents=[event_id], now=now)
+    await hops.hold(tx, answer.id, named)
+    await ledger.say(
+        tx,
+        f"{plan.agent} asks {', '.join(named)}, but agents have asked each other "
+        f"{plan.policy.hop_limit} times without a person. `/continue` lets them go on.",
+        now=now,
+        about=answer.id,
+        meta={"notice": "hop_limit"},
+    )
 
 
-#: Turns that agents gave each other since a person spoke, and the mention that the limit held back.
-HOPS = "hops"
-HELD = "held_mention"
-
-
-async def lift_hops(tx: Tx, *, now: float, parents: Sequence[str]) -> str:
+async def lift_hops(tx: Tx, rules: ledger.Rules, *, now: float, parents: Sequence[str]) -> str:
     """`/continue`: the count begins anew, and what was held back is dispatched. Says what was done."""
-    await events.put_setting(tx, HOPS, "0")
-    held = events.loads(await events.setting(tx, HELD) or "null")
-    if not held:
+    await hops.reset(tx)
+    told: list[str] = []
+    for held in await hops.release(tx):
+        message = await ledger.message(tx, held.message_id)
+        if message is None:
+            continue
+        if held.agents:
+            jobs = await ledger.queue_jobs(tx, message.id, held.agents, parents=parents, now=now)
+            told += [f"#{message.number} goes to {job.agent}" for job in jobs]
+        elif await tx.one(Q.cycle, message_id=message.id) is None:
+            await ledger.open_cycle(tx, message, rules, now=now)
+            told.append(f"#{message.number} is routed")
+    if not told:
         return "The hop limit begins anew. Nothing was held back."
-    await events.put_setting(tx, HELD, "null")
-    jobs = await ledger.queue_jobs(tx, held["message"], held["agents"], parents=parents, now=now)
-    return f"On it goes: {', '.join(job.agent for job in jobs) or 'nobody'}."
+    more = f" and {len(told) - 20} more" if len(told) > 20 else ""
+    return f"On it goes: {', '.join(told[:20])}{more}."
 
 
 async def recover_stale_active(

@@ -18,7 +18,7 @@ from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
 from relay.log.store import Store, StoreBusy, Tx
 from relay.model import RESERVED_NAMES, Board, Kind, Message, Refusal
-from relay.room import commands, ledger, queue, roster
+from relay.room import commands, hops, ledger, roster
 from relay.room.cycle import Router
 from relay.room.desk import Desk
 from relay.room.drain import Drain
@@ -158,7 +158,7 @@ class Room:
                 tx, _caused_by(new, row["event_id"] if row else None), self._rules()
             )
             if verified:
-                await events.put_setting(tx, queue.HOPS, "0")
+                await hops.reset(tx)
             return admitted
 
         message = await self._write(work, durable=True)

@@ -37,6 +37,10 @@ log = structlog.get_logger(__name__)
 #: Milliseconds in which watchfiles gathers changes before it wakes us, and the safety net's seconds.
 WATCH_STEP_MS = 5
 POLL_S = 1.0
+#: Seconds between two looks at a file that is not what it was, until it stands still, and how many looks an
+#: editor gets that has moved the file away or emptied it and has not written the new one yet.
+SETTLE_S = 0.2
+SETTLE_LOOKS = 5
 #: Entries appended at once.
 BATCH = 500
 _QUIET = (Reason.BLANK, Reason.EMPTY)
@@ -162,7 +166,7 @@ class Transcript:
         """Admit every whole line behind the place where the tail stands."""
         while True:
             here = self._place or await self._first_place()
-            chunk = await asyncio.to_thread(place.read, self.path, here, self._max_entry_bytes)
+            chunk = await self._look(here)
             self._size = chunk.size
             if not chunk.replaced and not chunk.lines:
                 self._place = here
@@ -176,6 +180,23 @@ class Transcript:
         """The file, or the place in it, was exchanged beside us (`relay archive`): go on from what is kept."""
         await swap.settle(self._store, self.path, self._lock)
         self._place = None
+
+    async def _look(self, here: Place) -> Chunk:
+        """Read on; a file that is not what it was is judged only once it stands still.
+
+        Editors empty the file and write it anew, or move it away first: half-way through, what stood there
+        would look like new lines.
+        """
+        chunk = await asyncio.to_thread(place.read, self.path, here, self._max_entry_bytes)
+        for _ in range(SETTLE_LOOKS):
+            if not chunk.replaced:
+                break
+            await asyncio.sleep(SETTLE_S)
+            size = chunk.size
+            chunk = await asyncio.to_thread(place.read, self.path, here, self._max_entry_bytes)
+            if size and chunk.size == size:
+                break
+        return chunk
 
     async def _first_place(self) -> Place:
         found = await self._store.read(swap.kept_place)
@@ -207,15 +228,16 @@ class Transcript:
     ) -> int:
         ids = [said.id for _, said in group if isinstance(said, Entry)]
         waiting: Mapping[str, bytes] = {}
-        known: set[str] = set()
+        known: dict[str, tuple[str, str]] = {}
         if ids:
             rows = await tx.all(Q.outbox_among, ids=dumps(ids))
             waiting = {row["message_id"]: row["line"] for row in rows}
-            known = {row["id"] for row in await tx.all(Q.known_ids, ids=dumps(ids))}
+            found = await tx.all(Q.known_among, ids=dumps(ids))
+            known = {row["id"]: (row["speaker"], row["body"]) for row in found}
         notices: list[Notice] = []
         seen: list[str] = []
         admitted = 0
-        junk = 0
+        junk = forged = 0
         for line, said in group:
             history = line.start < after.history_until
             if said is None:
@@ -225,12 +247,23 @@ class Transcript:
             elif isinstance(said, Entry) and said.id in known:
                 if waiting.get(said.id, b"").rstrip(b"\n") == line.text:
                     seen.append(said.id)
+                else:
+                    forged += known[said.id] != (said.speaker, said.body) and not history
             else:
                 if isinstance(said, Entry):
-                    known.add(said.id)
+                    known[said.id] = (said.speaker, said.body)
                 admitted += await self._admit_one(tx, said, history)
         if seen:
             await tx.execute(Q.seen_in_file, ids=dumps(seen))
+        if forged:
+            what = "a line that gives" if forged == 1 else f"{forged} lines that give"
+            notices.append(
+                Notice(
+                    f"The transcript got {what} an entry of the room other words or another speaker. What the "
+                    "room has stays as it is.",
+                    "transcript_forged",
+                )
+            )
         if junk:
             what = "a line" if junk == 1 else f"{junk} lines"
             notices.append(

@@ -1,3 +1,24 @@
-from tests.fakes.ollama import fake_ollama
+from __future__ import annotations
 
-__all__ = ["fake_ollama"]
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from relay.log.sqlite_store import SqliteStore
+from tests.fakes.ollama import fake_ollama
+from tests.room.parts import Clock, open_room
+
+__all__ = ["clock", "fake_ollama", "store"]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    opened = await open_room(tmp_path)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

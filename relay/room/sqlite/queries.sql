@@ -16,8 +16,8 @@ SELECT * FROM messages WHERE client_id = :client_id
 -- name: plain_known
 SELECT 1 AS known FROM messages WHERE plain_digest = :plain_digest LIMIT 1
 
--- name: known_ids
-SELECT id FROM messages WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: known_among
+SELECT id, speaker, body FROM messages WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: messages_after
 SELECT * FROM messages WHERE pos > :after ORDER BY pos LIMIT :limit
@@ -226,3 +226,16 @@ WHERE id = :id AND state IN ('pending', 'failed') RETURNING *
 -- name: steward_answer
 SELECT m.body, m.meta FROM dispatch_queue q JOIN messages m ON m.id = q.answer_id
 WHERE q.message_id = :message_id AND q.agent = 'RELAY'
+
+-- name: any_held
+SELECT 1 AS held FROM held LIMIT 1
+
+-- name: held
+SELECT h.message_id, h.agents FROM held h JOIN messages m ON m.id = h.message_id ORDER BY m.number
+
+-- name: hold
+INSERT INTO held (message_id, agents) VALUES (:message_id, :agents)
+ON CONFLICT (message_id) DO UPDATE SET agents = excluded.agents
+
+-- name: release_held
+DELETE FROM held

@@ -1,0 +1,76 @@
+"""How often agents may be set to work without a person: the hop limit.
+
+Invariant: a turn that no verified person asked for is counted, whether an agent's mention asks for it or a line
+that was written past the doors, which an agent can write as well as anybody. Beyond the limit nothing is lost:
+what is held back waits for `/continue`.
+
+Lines that come before any agent has worked again are one hop: a person who writes five of them at once has not
+talked five times with an agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay.log import events
+from relay.log.events import dumps
+from relay.log.store import Queries, Tx
+
+Q = Queries(Path(__file__).parent)
+#: Turns that nobody verified has asked for since a person spoke, and whether an agent worked since the last.
+_COUNT = "hops"
+_WORKED = "hops_worked"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A message that was held back. `agents` are those it mentions; none: it opens a cycle."""
+
+    message_id: str
+    agents: tuple[str, ...]
+
+
+async def reset(tx: Tx) -> None:
+    """A verified person spoke: the count begins anew."""
+    await events.put_setting(tx, _COUNT, "0")
+
+
+async def take(tx: Tx, limit: int) -> bool:
+    """Count one more; False, with nothing counted, when there were `limit` already."""
+    count = int(await events.setting(tx, _COUNT) or "0") + 1
+    if count > limit:
+        return False
+    await events.put_setting(tx, _COUNT, str(count))
+    return True
+
+
+async def take_line(tx: Tx, limit: int) -> bool:
+    """`take` for a line of nobody verified."""
+    count = int(await events.setting(tx, _COUNT) or "0")
+    if count and count <= limit and await events.setting(tx, _WORKED) == "0":
+        return True
+    if not await take(tx, limit):
+        return False
+    await events.put_setting(tx, _WORKED, "0")
+    return True
+
+
+async def worked(tx: Tx) -> None:
+    """An agent's turn begins."""
+    await events.put_setting(tx, _WORKED, "1")
+
+
+async def hold(tx: Tx, message_id: str, agents: Sequence[str]) -> bool:
+    """Keep a message for `/continue`; True when it is the first, so that the room is told."""
+    first = await tx.one(Q.any_held) is None
+    await tx.execute(Q.hold, message_id=message_id, agents=dumps(list(agents)))
+    return first
+
+
+async def release(tx: Tx) -> list[Held]:
+    """What was held back, oldest first; it is not held any more."""
+    rows = await tx.all(Q.held)
+    await tx.execute(Q.release_held)
+    return [Held(row["message_id"], tuple(events.loads(row["agents"]))) for row in rows]

@@ -1,0 +1,127 @@
+"""What the tests of the room build with: the real store with every wing, a clock that is set, agents in process.
+
+Invariant: the only thing that is played here is an agent (it follows `relay.model.Agent`); store, files, queue
+and log are the real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from relay import coordination
+from relay.log import events
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.model import Availability, EndPart, Kind, Message, Part, TextPart, Turn
+from relay.room import ledger
+from relay.room.ledger import NewMessage, Q, Rules
+from relay.room.queue import Idle, Outcome, Plan, Policy, claim_next_dispatch, finish
+from relay.room.values import Job, message_of_row
+
+WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER)
+#: On a loaded machine everything may be late; a test that waits this long has failed.
+PATIENT_S = 60.0
+T0 = 1_800_000_000.0
+
+
+async def open_room(folder: Path, **more: Any) -> SqliteStore:
+    return await open_store(folder / "events.db", WINGS, **more)
+
+
+class Clock:
+    """Unix seconds that stand still until a test moves them."""
+
+    def __init__(self, now: float = T0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def move(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
+
+
+async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = PATIENT_S) -> Any:
+    """What `condition` gives, once it is true."""
+    async with asyncio.timeout(timeout_s):
+        while not (found := await condition()):  # noqa: ASYNC110 - the room is asked, not an event
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def all_messages(store: SqliteStore) -> list[Message]:
+    rows = await store.read(lambda tx: tx.all(Q.messages_after, after=0, limit=100_000))
+    return [message_of_row(row) for row in rows]
+
+
+async def notices(store: SqliteStore, what: str | None = None) -> list[Message]:
+    said = [message for message in await all_messages(store) if "notice" in message.meta]
+    return [message for message in said if what in (None, message.meta["notice"])]
+
+
+async def all_jobs(store: SqliteStore) -> list[Job]:
+    rows = await store.read(lambda tx: tx.all(Q.jobs, limit=100_000))
+    return [Job.of_row(row) for row in reversed(rows)]
+
+
+async def all_events(store: SqliteStore, *types: str) -> list[events.Event]:
+    return await store.read(lambda tx: events.read_after(tx, 0, types=types or None, limit=100_000))
+
+
+async def waiting_cycles(store: SqliteStore) -> list[str]:
+    return [row["message_id"] for row in await store.read(lambda tx: tx.all(Q.routing))]
+
+
+async def post(
+    store: SqliteStore, body: str, at: float, *, agents: Iterable[str] = ("ALPHA", "BETA"), by: str = "ann"
+) -> Message:
+    """A person's message, as the doors put it into the room."""
+    rules = Rules(agents=tuple(agents))
+    new = NewMessage(by, Kind.HUMAN, body, at)
+    return await store.write(lambda tx: ledger.admit(tx, new, rules))
+
+
+async def claim(store: SqliteStore, policy: Policy, now: float, holder: str = "me") -> Plan | Idle:
+    return await store.write(lambda tx: claim_next_dispatch(tx, policy, holder=holder, now=now))
+
+
+async def plan_of(store: SqliteStore, policy: Policy, now: float, holder: str = "me") -> Plan:
+    """A claim that must give a turn."""
+    found = await claim(store, policy, now, holder)
+    assert isinstance(found, Plan), found
+    return found
+
+
+async def end(store: SqliteStore, plan: Plan, outcome: Outcome, now: float, chance: float = 0.0) -> bool:
+    return await store.write(lambda tx: finish(tx, plan, outcome, now=now, chance=chance))
+
+
+class Played:
+    """An agent in this process: `play` gives the parts of a turn. `turns` are those it was given."""
+
+    kind = "played"
+
+    def __init__(self, name: str, play: Callable[[Turn], AsyncIterator[Part]] | None = None) -> None:
+        self.name = name
+        self.turns: list[Turn] = []
+        self.ended = 0
+        self._play = play or _echo
+
+    async def probe(self) -> Availability:
+        return Availability(True)
+
+    async def run(self, turn: Turn) -> AsyncIterator[Part]:
+        self.turns.append(turn)
+        try:
+            async for part in self._play(turn):
+                yield part
+        finally:
+            self.ended += 1
+
+
+async def _echo(turn: Turn) -> AsyncIterator[Part]:
+    yield TextPart(f"{turn.agent} heard: {turn.prompt}")
+    yield EndPart()
