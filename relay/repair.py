@@ -27,8 +27,9 @@ from relay.config import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
 from relay.log.sqlite_store import open_store
 from relay.log.store import Store, StoreError, Tx
-from relay.room import place, queue
-from relay.room.transcript import begin_anew, stored_place
+from relay.room import entry, place, queue, swap
+from relay.room.swap import PlaceMoved, stored_place
+from relay.room.transcript import begin_anew
 
 log = structlog.get_logger(__name__)
 #: Stands for "nobody" where a holder is asked for: every job is somebody else's.
@@ -176,7 +177,7 @@ async def _give_back(
 async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
     """A place that the file does not have any more: what is in the file now is history (as the tail has it)."""
     path = settings.transcript_path
-
+    await swap.settle(store, path, entry.lock_path(settings.runtime_dir, path))
     here = await store.read(stored_place)
     if here is None:
         return []
@@ -185,12 +186,15 @@ async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
         return []
 
     async def work(tx: Tx) -> list[Repaired]:
-        if _daemon_is_there(settings) or await stored_place(tx) != here:
+        if _daemon_is_there(settings):
             return []
-        await begin_anew(tx, chunk.size, now=now)
+        await begin_anew(tx, here, chunk.size, now=now)
         return [Repaired("transcript", f"the tail begins anew; {chunk.size:,} bytes are history")]
 
-    return await store.write(work, durable=True)
+    try:
+        return await store.write(work, durable=True)
+    except PlaceMoved:
+        return []
 
 
 async def _projections(store: Store, settings: Settings) -> list[Repaired]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from relay.health.scene import Check, Q, Scene, Status, worst
 from relay.room import place
 from relay.room.place import Place
-from relay.room.transcript import stored_place
+from relay.room.swap import stored_place
 
 GIB = 1 << 30
 WARN_FREE = GIB

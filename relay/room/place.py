@@ -107,6 +107,18 @@ def _long_line(fd: int, offset: int, data: bytes, largest: int) -> tuple[list[Li
     return [], offset
 
 
+def continues(path: Path, place: Place) -> bool:
+    """Is the file at `path` the one in which `place` is? A missing one is not."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return os.fstat(fd).st_size >= place.offset and _continues(fd, place)
+    finally:
+        os.close(fd)
+
+
 def _continues(fd: int, place: Place) -> bool:
     return (
         _digest(fd, 0, place.head_len) == place.head_sha

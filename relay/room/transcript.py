@@ -6,7 +6,8 @@ Invariants:
   killed process had appended already is seen, and is not appended again;
 - what comes from the file was written past the doors: it is a person's word at most, marked unverified, and
   it opens nothing in the name of an agent or of the room;
-- a file that is not the continuation of what was read is history: shown, opening no cycle, with one notice.
+- a file that is not the continuation of what was read is history: shown, opening no cycle, with one notice;
+- the place in memory is only a copy: it moves in the database, from where we stand, or we read again (`swap`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ import structlog
 from relay.log.events import Lane, dumps
 from relay.log.store import Store, Tx
 from relay.model import Kind
-from relay.room import entry, ledger, place
+from relay.room import entry, ledger, place, swap
 from relay.room.entry import Entry, Junk, Parsed, Plain, Reason
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.mentions import is_reserved
 from relay.room.place import Chunk, Line, Place
+from relay.room.swap import PlaceMoved, stored_place
 
 log = structlog.get_logger(__name__)
 #: Milliseconds in which watchfiles gathers changes before it wakes us, and the safety net's seconds.
@@ -57,16 +59,11 @@ class Notice:
     what: str
 
 
-async def stored_place(tx: Tx) -> Place | None:
-    """Where the tail stands; None when it has never read."""
-    row = await tx.one(Q.tail)
-    return None if row is None else Place(**{name: row[name] for name in Place.__slots__})
-
-
-async def begin_anew(tx: Tx, size: int, *, now: float) -> Place:
-    """The file is not the one that was read: its `size` bytes are history, and the room hears it."""
+async def begin_anew(tx: Tx, here: Place, size: int, *, now: float) -> Place:
+    """The file is not the one that was read up to `here`: its `size` bytes are history, and the room hears it.
+    Raises PlaceMoved."""
     fresh = Place(history_until=size)
-    await tx.execute(Q.put_tail, **asdict(fresh))
+    await swap.move(tx, here, fresh)
     text = (
         "The transcript file was replaced or cut. What is in it now is shown as history and opens no work; "
         "new lines are read as always."
@@ -134,12 +131,14 @@ class Transcript:
         from watchfiles import awatch  # 60 ms that a start need not wait for
 
         while True:
+            watched = await asyncio.to_thread(_inode, self.path)
             try:
                 async for _ in awatch(
                     self.path, watch_filter=None, step=WATCH_STEP_MS, debounce=50, recursive=False
                 ):
                     self._wake.set()
-                    if not await asyncio.to_thread(self.path.exists):
+                    # The watch is on the file, not on its name: it says nothing of the file that took its place.
+                    if await asyncio.to_thread(_inode, self.path) != watched:
                         break
             except FileNotFoundError:
                 pass
@@ -159,18 +158,22 @@ class Transcript:
 
     async def read_on(self) -> None:
         """Admit every whole line behind the place where the tail stands."""
-        here = self._place or await self._first_place()
         while True:
+            here = self._place or await self._first_place()
             chunk = await asyncio.to_thread(place.read, self.path, here, self._max_entry_bytes)
             self._size = chunk.size
-            if chunk.replaced:
-                here = await self._replaced(here, chunk)
-            elif not chunk.lines:
+            if not chunk.replaced and not chunk.lines:
                 self._place = here
                 return
-            else:
-                here = await self._admit(chunk)
-            self._place = here
+            try:
+                self._place = await (self._replaced if chunk.replaced else self._admit)(here, chunk)
+            except PlaceMoved:
+                await self._stand_anew()
+
+    async def _stand_anew(self) -> None:
+        """The file, or the place in it, was exchanged beside us (`relay archive`): go on from what is kept."""
+        await swap.settle(self._store, self.path, self._lock)
+        self._place = None
 
     async def _first_place(self) -> Place:
         found = await self._store.read(stored_place)
@@ -182,21 +185,24 @@ class Transcript:
 
     async def _replaced(self, before: Place, chunk: Chunk) -> Place:
         """The file is another one now: all that is in it is history."""
+        fresh = await self._store.write(lambda tx: begin_anew(tx, before, chunk.size, now=self._clock()))
         log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
-        return await self._store.write(lambda tx: begin_anew(tx, chunk.size, now=self._clock()))
+        return fresh
 
-    async def _settle(self, tx: Tx, here: Place, notices: Sequence[Notice]) -> None:
-        await tx.execute(Q.put_tail, **asdict(here))
+    async def _settle(self, tx: Tx, here: Place, after: Place, notices: Sequence[Notice]) -> None:
+        await swap.move(tx, here, after)
         for notice in notices:
             await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
 
-    async def _admit(self, chunk: Chunk) -> Place:
+    async def _admit(self, here: Place, chunk: Chunk) -> Place:
         parsed = await asyncio.to_thread(_parse, chunk.lines)
         group = list(zip(chunk.lines, parsed, strict=True))
-        self.ingested += await self._store.write(lambda tx: self._admit_group(tx, group, chunk.place))
+        self.ingested += await self._store.write(lambda tx: self._admit_group(tx, group, here, chunk.place))
         return chunk.place
 
-    async def _admit_group(self, tx: Tx, group: list[tuple[Line, Parsed | None]], until: Place) -> int:
+    async def _admit_group(
+        self, tx: Tx, group: list[tuple[Line, Parsed | None]], here: Place, after: Place
+    ) -> int:
         ids = [said.id for _, said in group if isinstance(said, Entry)]
         waiting: Mapping[str, bytes] = {}
         known: set[str] = set()
@@ -209,7 +215,7 @@ class Transcript:
         admitted = 0
         junk = 0
         for line, said in group:
-            history = line.start < until.history_until
+            history = line.start < after.history_until
             if said is None:
                 notices.append(self._too_large(line))
             elif isinstance(said, Junk):
@@ -232,7 +238,7 @@ class Transcript:
                     "transcript_junk",
                 )
             )
-        await self._settle(tx, until, notices)
+        await self._settle(tx, here, after, notices)
         return admitted
 
     def _too_large(self, line: Line) -> Notice:
@@ -295,12 +301,23 @@ class Transcript:
         ids = [row["message_id"] for row in rows]
 
         async def work(tx: Tx) -> None:
+            await swap.move(tx, here, after)
             await tx.execute(Q.seen_in_file, ids=dumps(ids))
-            await tx.execute(Q.put_tail, **asdict(after))
 
-        await self._store.write(work)
+        try:
+            await self._store.write(work)
+        except PlaceMoved:
+            await self._stand_anew()  # what we appended is there, and is read like any other line
+            return True
         self._place, self._size = after, after.offset
         return True
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _parse(lines: Sequence[Line]) -> list[Parsed | None]:
