@@ -191,7 +191,10 @@ async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
         await begin_anew(tx, here, chunk.size, now=now)
         return [Repaired("transcript", f"the tail begins anew; {chunk.size:,} bytes are history")]
 
-    return await store.write(work, durable=True)
+    try:
+        return await store.write(work, durable=True)
+    except PlaceMoved:
+        return []
 
 
 async def _projections(store: Store, settings: Settings) -> list[Repaired]:
