@@ -177,6 +177,8 @@ class Daemon:
             busy_s=jitter.busy_s,
             medium_s=jitter.medium_s,
             quiet_s=jitter.quiet_s,
+            hop_limit=self.settings.room.hop_limit,
+            agent_mentions=self.settings.room.agent_mentions,
         )
 
     def _surroundings(self) -> Surroundings:

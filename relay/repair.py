@@ -28,7 +28,7 @@ from relay.coordination.projection import TasksFile, rebuild, strays
 from relay.log.sqlite_store import open_store
 from relay.log.store import Store, StoreError, Tx
 from relay.room import place, queue
-from relay.room.swap import kept_place
+from relay.room.swap import PlaceMoved, kept_place
 from relay.room.transcript import begin_anew
 
 log = structlog.get_logger(__name__)

@@ -250,7 +250,7 @@ async def test_killed_at_any_step(
 async def test_a_place_that_moved_is_not_overwritten(store: SqliteStore, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=2)
-    here = await store.read(swap.stored_place)
+    here = await store.read(swap.kept_place)
     assert here is not None
     await archive(settings, keep=0)
     with pytest.raises(swap.PlaceMoved):

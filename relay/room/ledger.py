@@ -42,7 +42,7 @@ AGENT_STATE = "agent_state"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What admitting a message depends on: the configured agents' names, the jitter's bounds, the hop limit."""
+    """What admitting a message depends on: the configured agents' names, the jitter's bounds, the hops."""
 
     agents: tuple[str, ...] = ()
     busy: int = 5
@@ -51,6 +51,7 @@ class Rules:
     medium_s: float = jitter.MEDIUM_S
     quiet_s: float = jitter.QUIET_S
     hop_limit: int = 4
+    agent_mentions: bool = False
 
     def delay_s(self, entries_last_minute: int) -> float:
         """Seconds to wait before a cycle (002, section 2)."""
@@ -154,7 +155,8 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
     command = commands.parse(new.body, rules.agents) is not None
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
     unverified = "unverified" in new.meta
-    if unverified and not command and named != (STEWARD,) and not await hops.take_line(tx, rules.hop_limit):
+    counted = unverified and not command and named != (STEWARD,) and await _by_an_agent(tx, rules)
+    if counted and not await hops.take_line(tx, rules.hop_limit):
         return await _held(tx, replace(new, to=named, meta={**new.meta, "held": True}), rules)
     message, event = await put_message(tx, replace(new, to=named))
     if command or named:
@@ -162,6 +164,12 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
         return message
     await open_cycle(tx, message, rules, now=new.at)
     return message
+
+
+async def _by_an_agent(tx: Tx, rules: Rules) -> bool:
+    """May an agent have written a line that proves nobody? Its processes all end with its turn, so only while
+    one works; where agents may ask each other, such lines count like their mentions, always."""
+    return rules.agent_mentions or bool(await tx.all(Q.active_jobs))
 
 
 async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:

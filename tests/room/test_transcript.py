@@ -482,20 +482,33 @@ async def test_a_copy_with_another_body_under_a_known_id_is_told_of(desk: Desk) 
 async def test_unverified_lines_count_towards_the_hop_limit(desk: Desk) -> None:
     """An agent can write the file: what it asks there must end like what agents ask each other."""
     policy = Policy("ALPHA", hop_limit=4)
-    for turn in range(4):
-        desk.write(f"[eve] @ALPHA go on {turn}\n")
-        await desk.tail.sync()
-        plan = await plan_of(desk.store, policy, desk.clock.move(1))
-        assert await end(desk.store, plan, Outcome(text="done"), desk.clock.move(1))
-    desk.write("[eve] @ALPHA go on 5\n[eve] and you all\n")
+    desk.write("[eve] @ALPHA begin\n")
     await desk.tail.sync()
-    assert [job.state for job in await all_jobs(desk.store)] == ["done"] * 4
+    for turn in range(5):
+        plan = await plan_of(desk.store, policy, desk.clock.move(1))
+        desk.write(
+            f"[eve] @ALPHA go on {turn}\n" if turn < 4 else "[eve] @ALPHA go on 5\n[eve] and you all\n"
+        )
+        await desk.tail.sync()
+        assert await end(desk.store, plan, Outcome(text="done"), desk.clock.move(1))
+    assert [job.state for job in await all_jobs(desk.store)] == ["done"] * 5
     assert await waiting_cycles(desk.store) == []
     (notice,) = await notices(desk.store, "hop_limit")
     assert "/continue" in notice.body
     await desk.store.write(lambda tx: lift_hops(tx, Rules(), now=desk.clock(), parents=[]))
-    assert [job.state for job in await all_jobs(desk.store)] == ["done"] * 4 + ["pending"]
+    assert [job.state for job in await all_jobs(desk.store)] == ["done"] * 5 + ["pending"]
     assert len(await waiting_cycles(desk.store)) == 1
+
+
+async def test_lines_while_no_agent_works_are_not_an_agents(desk: Desk) -> None:
+    """An agent's processes end with its turn: who writes by hand, and waits for each answer, goes on for ever."""
+    for turn in range(7):
+        desk.write(f"[eve] @ALPHA question {turn}\n")
+        await desk.tail.sync()
+        plan = await plan_of(desk.store, Policy("ALPHA", hop_limit=4), desk.clock.move(1))
+        assert await end(desk.store, plan, Outcome(text="done"), desk.clock.move(1))
+    assert [job.state for job in await all_jobs(desk.store)] == ["done"] * 7
+    assert await notices(desk.store, "hop_limit") == []
 
 
 # -- exactly once
