@@ -48,7 +48,7 @@ async def frames(line: Any, until: Callable[[dict[str, Any]], bool]) -> list[dic
 
 async def holds(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(LONG_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 (the conditions are other tasks' doing, and have no event)
             await asyncio.sleep(0.01)
 
 
@@ -336,8 +336,9 @@ async def test_a_slow_client_is_told_that_it_lags(tmp_path: Path) -> None:
         await frames(line, lambda one: one["type"] == "hello")
         await holds(lambda: home.app[HUB].clients == 1)
         sent = 0
-        while home.app[HUB].clients and sent < 5000:  # all in one step after the other: nobody reads between
+        while home.app[HUB].clients and sent < 2000:  # nobody takes what comes, so it piles up on the way
             await home.room.post(f"{sent}:" + "x" * 65536, name="ann")
+            await asyncio.sleep(0)
             sent += 1
         got = await frames(line, lambda one: one["type"] == "lagging")
         assert got[-1]["data"]["dropped"] >= 1 and got[-1]["cursor"] is None
