@@ -262,6 +262,21 @@ def test_resuming_while_others_post(
         asyncio.run(scene())
 
 
+@pytest.mark.parametrize("ring", [1, 100])
+async def test_what_one_event_told_beside_its_entry_is_not_lost_when_the_line_breaks_between(
+    home: House, monkeypatch: pytest.MonkeyPatch, ring: int
+) -> None:
+    monkeypatch.setattr(fanout, "RING_FRAMES", ring)
+    for at in (3, 5, 7):
+        receipts = [Frame(at, "receipt", {"id": at * 10 + n}) for n in range(2)]
+        await home.room.store(Frame(at, "entry", {"body": str(at)}), *receipts)
+    await holds(lambda: home.app[HUB].head == 7)
+    async with home.ws() as line:
+        await line.send_json({"after": "5"})
+        got = await frames(line, lambda one: one["data"].get("id") == 71)
+    assert [one["data"].get("body") or one["data"].get("id") for one in got[1:]] == [50, 51, "7", 70, 71]
+
+
 async def test_the_feeds_failure_is_survived_without_a_gap(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
