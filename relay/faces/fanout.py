@@ -35,8 +35,9 @@ RING_FRAMES = 4096
 RING_BYTES = 4 * 1024 * 1024
 #: How far back the ring begins at the start, in cursors: who was connected just now is back at once.
 SEED = 500
-#: Seconds that frames without a cursor wait for others, to go out in one write.
-LIVE_WAIT_S = 0.015
+#: Seconds that what is no entry waits for others, to go out in one write: with many clients the writes are the
+#: cost, and a message makes several small frames one after the other.
+COMPANY_S = 0.015
 RETRY_S = (0.1, 5.0)
 
 
@@ -161,8 +162,7 @@ class Hub:
         try:
             async for frame in feed:
                 self._due.append(Wire.of(frame))
-                if self._timer is None:
-                    self._timer = asyncio.get_running_loop().call_later(LIVE_WAIT_S, self.flush)
+                self._flush_soon()
         finally:
             feed.close()
 
@@ -178,7 +178,14 @@ class Hub:
             gone = self._ring.popleft()
             self.floor = gone.cursor or self.floor
             self._ring_bytes -= len(gone.blob)
-        self.flush()
+        if all(one.again for one in self._due):
+            self._flush_soon()
+        else:
+            self.flush()
+
+    def _flush_soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(COMPANY_S, self.flush)
 
     def flush(self) -> None:
         """Send what is due."""
