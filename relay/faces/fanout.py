@@ -4,6 +4,8 @@ Invariants:
 - a client gets every stored frame behind its cursor once and in order: it joins the fan-out in the same step
   of the event loop in which it was given the rest of the ring, and a frame that it had before it came (its
   cursor was ahead of ours) is left out;
+- one event makes several frames of one cursor (the entry first), and a connection may break between them; so a
+  client that resumes gets again, of its own cursor, what is no entry;
 - a frame is turned into bytes once, whoever and however many get it;
 - no client waits for another. What a slow one has not read lies in its own connection's buffer, which is
   bounded: when it is full the client is told that it lags and is cut off, and comes back with its cursor.
@@ -19,6 +21,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
@@ -32,11 +35,31 @@ RING_FRAMES = 4096
 RING_BYTES = 4 * 1024 * 1024
 #: How far back the ring begins at the start, in cursors: who was connected just now is back at once.
 SEED = 500
-#: Seconds that frames without a cursor wait for others, to go out in one write.
-LIVE_WAIT_S = 0.015
+#: Seconds that what is no entry waits for others, to go out in one write: with many clients the writes are the
+#: cost, and a message makes several small frames one after the other.
+COMPANY_S = 0.015
 RETRY_S = (0.1, 5.0)
 
-Wires = list[tuple[int | None, bytes]]
+
+class Wire(NamedTuple):
+    """A frame ready to be sent. `again`: it tells a state, so to hear it twice does no harm."""
+
+    cursor: int | None
+    blob: bytes
+    again: bool
+
+    @classmethod
+    def of(cls, frame: Frame) -> Wire:
+        return cls(frame.cursor, wire(frame.as_text()), frame.type != "entry")
+
+    def follows(self, cursor: int, partly: bool) -> bool:
+        """Is it for a client that stands at `cursor`? `partly`: it may lack some of that cursor's own."""
+        if self.cursor is None or self.cursor > cursor:
+            return True
+        return partly and self.again and self.cursor == cursor
+
+
+Wires = list[Wire]
 
 
 def wire(text: str) -> bytes:
@@ -62,9 +85,10 @@ LAGGING = Cut(1013, "too slow; come back with the last cursor")
 
 
 class Client:
-    """One connection. `cursor`: it has every stored frame up to there. `key`: its credential's."""
+    """One connection. `cursor`: it has every stored frame up to there, but when `partly` is true perhaps not
+    every one of that cursor. `key`: its credential's."""
 
-    __slots__ = ("_big", "_limit", "_transport", "ahead", "cursor", "cut", "key")
+    __slots__ = ("_big", "_limit", "_transport", "ahead", "cursor", "cut", "key", "partly")
 
     def __init__(self, transport: asyncio.Transport, key: str, cursor: int, buffer_bytes: int) -> None:
         self._transport = transport
@@ -72,6 +96,7 @@ class Client:
         self._big = 0
         self.key = key
         self.cursor = cursor
+        self.partly = False
         self.ahead = 0
         self.cut: asyncio.Future[Cut] = asyncio.get_running_loop().create_future()
 
@@ -100,7 +125,7 @@ class Hub:
 
     def __init__(self, room: RoomApi) -> None:
         self._room = room
-        self._ring: deque[tuple[int, bytes]] = deque()
+        self._ring: deque[Wire] = deque()
         self._ring_bytes = 0
         #: The ring holds every stored frame with floor < cursor <= head.
         self.floor = self.head = 0
@@ -136,24 +161,31 @@ class Hub:
         feed = self._room.live()
         try:
             async for frame in feed:
-                self._due.append((None, wire(frame.as_text())))
-                if self._timer is None:
-                    self._timer = asyncio.get_running_loop().call_later(LIVE_WAIT_S, self.flush)
+                self._due.append(Wire.of(frame))
+                self._flush_soon()
         finally:
             feed.close()
 
     def _take(self, batch: Iterable[Frame]) -> None:
         for frame in batch:
-            blob = wire(frame.as_text())
-            self._due.append((frame.cursor, blob))
-            if frame.cursor is not None:
-                self.head = frame.cursor
-                self._ring.append((frame.cursor, blob))
-                self._ring_bytes += len(blob)
+            one = Wire.of(frame)
+            self._due.append(one)
+            if one.cursor is not None:
+                self.head = one.cursor
+                self._ring.append(one)
+                self._ring_bytes += len(one.blob)
         while len(self._ring) > RING_FRAMES or self._ring_bytes > RING_BYTES:
-            self.floor, gone = self._ring.popleft()
-            self._ring_bytes -= len(gone)
-        self.flush()
+            gone = self._ring.popleft()
+            self.floor = gone.cursor or self.floor
+            self._ring_bytes -= len(gone.blob)
+        if all(one.again for one in self._due):
+            self._flush_soon()
+        else:
+            self.flush()
+
+    def _flush_soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(COMPANY_S, self.flush)
 
     def flush(self) -> None:
         """Send what is due."""
@@ -165,26 +197,27 @@ class Hub:
             return
         _send(due, [client for client in self._joined if not client.ahead])
         for client in [client for client in self._joined if client.ahead]:
-            _send([one for one in due if one[0] is None or one[0] > client.ahead], [client])
+            _send([one for one in due if one.follows(client.ahead, client.partly)], [client])
             if self.head >= client.ahead:
                 client.ahead = 0
         if self._catching_up:
-            _send([one for one in due if one[0] is None], self._catching_up)
+            _send([one for one in due if one.cursor is None], self._catching_up)
 
     def enter(self, client: Client) -> None:
         """From now on the client gets what is not stored; `join` lets it have the rest."""
         self.flush()
         self._catching_up.add(client)
 
-    def behind(self, cursor: int) -> Wires | None:
-        """The stored frames after `cursor` up to `head`; None when the ring does not reach back so far."""
-        if cursor < self.floor:
+    def behind(self, cursor: int, partly: bool = False) -> Wires | None:
+        """The stored frames that follow `cursor`, up to `head`; None when the ring does not reach so far back."""
+        if cursor < self.floor or (partly and cursor == self.floor):
             return None
         found: Wires = []
         for one in reversed(self._ring):
-            if one[0] <= cursor:
+            if (one.cursor or 0) < cursor:
                 break
-            found.append(one)
+            if one.follows(cursor, partly):
+                found.append(one)
         found.reverse()
         return found
 
@@ -210,7 +243,7 @@ class Hub:
 def _send(due: Wires, clients: Iterable[Client]) -> None:
     if not due:
         return
-    blob = due[0][1] if len(due) == 1 else b"".join(one[1] for one in due)
+    blob = due[0].blob if len(due) == 1 else b"".join(one.blob for one in due)
     for client in clients:
         client.offer(blob, len(due))
 

@@ -20,7 +20,7 @@ from aiohttp.abc import AbstractStreamWriter
 from relay import __version__
 from relay.faces.auth import is_name, is_reserved
 from relay.faces.errors import ApiError
-from relay.faces.fanout import Client, Cut, Hub, Wires, close, wire
+from relay.faces.fanout import Client, Cut, Hub, Wire, Wires, close, wire
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import whole
@@ -63,17 +63,18 @@ class _Line:
         """Send stored frames no faster than the client reads them, and move its cursor behind them."""
         piece: list[bytes] = []
         size = 0
-        for at, (_, blob) in enumerate(wires):
-            piece.append(blob)
-            size += len(blob)
+        for at, one in enumerate(wires):
+            piece.append(one.blob)
+            size += len(one.blob)
             if size >= PIECE_BYTES or at == len(wires) - 1:
                 if self.transport.is_closing():
                     raise ConnectionResetError("the client has gone")
                 self.transport.write(b"".join(piece))
                 piece, size = [], 0
                 await self.writer.drain()
-        if wires and wires[-1][0] is not None:
-            client.cursor = wires[-1][0]
+        if wires:
+            client.cursor = wires[-1].cursor or client.cursor
+        client.partly = False
 
 
 class SocketDoor:
@@ -131,6 +132,7 @@ class SocketDoor:
                 await self._start(after),
                 self._limits.socket_buffer_bytes,
             )
+            client.partly = bool(after)
             with self._presence(name):
                 cut = await self._follow(socket, line, client)
         except _Refused as refused:
@@ -208,14 +210,16 @@ class SocketDoor:
         stored: AsyncIterator[list[Frame]] | None = None
         try:
             while not client.cut.done():
-                rest = self._hub.behind(client.cursor)
+                rest = self._hub.behind(client.cursor, client.partly)
                 if rest is None:
                     if stored is None:
-                        stored = self._room.frames(client.cursor)
-                    batch = await anext(stored)
-                    await line.send(client, [(f.cursor, wire(f.as_text())) for f in batch])
+                        stored = self._room.frames(client.cursor - 1 if client.partly else client.cursor)
+                    wires = [Wire.of(frame) for frame in await anext(stored)]
+                    await line.send(
+                        client, [one for one in wires if one.follows(client.cursor, client.partly)]
+                    )
                     continue
-                if sum(len(blob) for _, blob in rest) <= SMALL_REST:
+                if sum(len(one.blob) for one in rest) <= SMALL_REST:
                     self._hub.join(client, rest)
                     return
                 await line.send(client, rest)
