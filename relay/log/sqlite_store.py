@@ -5,7 +5,7 @@ Invariants:
   write lock across an await of the event loop; awaiting anything but its `Tx` raises and rolls back;
 - waiting for another process's lock is ours, not SQLite's: its busy handler backs off to 100 ms, which starves
   a writer among twenty; short random waits keep everyone's turn near;
-- checkpoints run on a third connection in a side task, never inside a commit.
+- checkpoints run on a connection and a thread of their own, never inside a commit.
 
 `synchronous` is NORMAL (a commit survives a killed process, not a power cut) and FULL where the caller asks for
 `durable`.
@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import random
 import sqlite3
@@ -167,14 +168,9 @@ class SqliteStore:
 
     async def _checkpoint(self) -> None:
         wal = self.path.with_name(self.path.name + "-wal")
-        async with aiosqlite.connect(self.path, isolation_level=None, timeout=0.1) as connection:
-            while True:
-                await asyncio.sleep(CHECKPOINT_EVERY_S)
-                try:
-                    if wal.stat().st_size >= CHECKPOINT_BYTES:
-                        await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
-                except (FileNotFoundError, sqlite3.OperationalError):
-                    continue  # nothing to do now, or someone else is at it
+        while True:
+            await asyncio.sleep(CHECKPOINT_EVERY_S)
+            await asyncio.to_thread(_checkpoint_if_large, self.path, wal)
 
     async def check(self) -> list[str]:
         """What `PRAGMA quick_check` finds wrong; empty when the file is sound."""
@@ -233,6 +229,17 @@ def _run_read(connection: sqlite3.Connection, work: Work[T]) -> T:
         return _drive(work, _SqliteTx(connection))
     finally:
         connection.execute("ROLLBACK")
+
+
+def _checkpoint_if_large(path: Path, wal: Path) -> None:
+    """Move what was committed into the database file, on a connection of this thread's own."""
+    try:
+        if wal.stat().st_size < CHECKPOINT_BYTES:
+            return
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=0.1)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    except (FileNotFoundError, sqlite3.OperationalError):
+        return  # nothing to do now, or someone else is at it
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
