@@ -390,6 +390,7 @@ class Daemon:
             await old.close()
             self._live.publish("dispatcher", self._router.state_json())
         await self._seats.probe()
+        await self._recover()
         await self._publish(None)
         if changes.restart:
             keys = ", ".join(f"`{change.key}`" for change in changes.restart)
@@ -412,6 +413,8 @@ class Daemon:
             return len(jobs)
 
         recovered = await self._store.write(work)
+        names = self._seats.roster.names
+        await self._store.write(lambda tx: queue.skip_unknown(tx, names, now=time.time()))
         if recovered:
             log.info("jobs of a dead daemon are pending again", jobs=recovered)
         return recovered

@@ -20,7 +20,7 @@ from typing import Any
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Tx
-from relay.model import FailureClass, Kind, Message
+from relay.model import STEWARD, FailureClass, Kind, Message
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
 from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
@@ -523,6 +523,17 @@ async def lift_hops(tx: Tx, rules: ledger.Rules, *, now: float, parents: Sequenc
         return "The hop limit begins anew. Nothing was held back."
     more = f" and {len(told) - 20} more" if len(told) > 20 else ""
     return f"On it goes: {', '.join(told[:20])}{more}."
+
+
+async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]:
+    """Skip what waits for agents that the configuration does not have any more, and say so in the room."""
+    gone = []
+    for row in await tx.all(Q.open_counts):
+        if row["agent"] not in names and row["agent"] != STEWARD:
+            jobs = [Job.of_row(one) for one in await tx.all(Q.open_jobs_of_agent, agent=row["agent"])]
+            await skip_all(tx, jobs, "it is not in the configuration any more", "not_configured", now=now)
+            gone.append(row["agent"])
+    return gone
 
 
 async def recover_stale_active(

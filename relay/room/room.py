@@ -6,6 +6,7 @@ would be, so everybody sees who did what; every refusal says what would make it 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -42,6 +43,8 @@ SHOWN = (
 )
 #: Longest client_id, in characters.
 MAX_CLIENT_ID = 128
+#: Seconds that an act in the page waits for the steward.
+ORDER_S = 20.0
 _STATUSES = ("pending", "in_progress", "done")
 
 
@@ -326,12 +329,17 @@ class Room:
         posted = await self.post(text, name=by)
         wakeup = self._store.wakeup()
         try:
-            while True:
-                answer = await self._store.read(lambda tx: tx.one(Q.steward_answer, message_id=posted.id))
-                if answer is not None:
-                    refused = '"error":true' in answer["meta"]
-                    return {"success": not refused, "reason": answer["body"]}
-                await wakeup.wait(5.0)
+            async with asyncio.timeout(ORDER_S):
+                while True:
+                    answer = await self._store.read(lambda tx: tx.one(Q.steward_answer, message_id=posted.id))
+                    if answer is not None:
+                        refused = '"error":true' in answer["meta"]
+                        return {"success": not refused, "reason": answer["body"]}
+                    await wakeup.wait(5.0)
+        except TimeoutError:
+            raise RoomError(
+                "busy", "The room has not got to it yet.", "It is queued: look in the room."
+            ) from None
         finally:
             wakeup.close()
 
