@@ -402,7 +402,7 @@ class Drain:
                 # An answer that cannot be recorded must not keep its agent busy for ever.
                 log.exception("answer cannot be recorded", agent=plan.agent, job=plan.primary.id)
                 detail = f"its answer could not be recorded ({type(error).__name__})"
-                outcome = replace(outcome, text="", failure=FailureClass.CRASH, detail=detail)
+                outcome = Outcome(failure=FailureClass.CRASH, detail=detail)
         result = "interrupted" if outcome.interrupted else str(outcome.failure or "done")
         self.turn_seconds(plan.agent, result, now - plan.started_at)
         log.info(
