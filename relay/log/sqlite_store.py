@@ -278,6 +278,8 @@ async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float
     try:
         writer = await _connect(path, query_only=False)
         try:
+            # From here on the wait for others is `_begin`'s, see above.
+            await writer.execute("PRAGMA busy_timeout=0")
             await _hop(writer, _migrate, list(wings), busy_timeout_s)
             reader = await _connect(path, query_only=True)
         except BaseException:

@@ -213,7 +213,7 @@ async def overrule(
 ) -> list[str]:
     """A person says who answers. Jobs that wait for others are skipped; running turns go on.
 
-    Returns the agents that got a new job.
+    Returns the agents that got a job by it, a new one or one that had ended badly.
     """
     decision = {"action": "route", "agents": agents, "reason": f"{by} chose", "by": by}
     taken = await tx.one(Q.decide_cycle, message_id=message.id, state="routed", decision=dumps(decision))
@@ -228,10 +228,12 @@ async def overrule(
             decision=dumps(decision),
         )
     await ledger.add_meta(tx, message.id, {"decision": decision})
+    again: list[str] = []
     for row in await tx.all(Q.jobs_of_message, message_id=message.id):
         job = Job.of_row(row)
         if job.agent in agents and job.state in ("skipped", "dead"):
             await ledger.change_job(tx, job, JobState.PENDING, now=now, attempts=0, parents=parents)
+            again.append(job.agent)
         elif job.agent not in agents and job.state in ("pending", "failed"):
             await ledger.change_job(
                 tx,
@@ -246,4 +248,4 @@ async def overrule(
     jobs = await ledger.queue_jobs(
         tx, message.id, agents, parents=parents, now=now, extra={"cycles": cycles}, type=ledger.DECIDED
     )
-    return [job.agent for job in jobs]
+    return [*again, *(job.agent for job in jobs)]

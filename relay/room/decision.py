@@ -126,7 +126,7 @@ def _chosen(value: object, agents: Sequence[AgentBrief]) -> tuple[str, ...]:
 def _text(value: object, key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"the {key} is not text")
-    return value.strip()
+    return _encodable(value).strip()
 
 
 def _cut(text: str, limit: int) -> str:
@@ -134,7 +134,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _encodable(text: str) -> str:
-    """Without the lone surrogates that a person's JSON may smuggle in, and that no socket takes."""
+    """Without the lone surrogates that JSON may smuggle in, and that no socket and no database takes."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -10,20 +10,22 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from relay.log.events import now_iso
-from relay.log.store import Store, StoreError, Tx
+from relay.log.store import Store, StoreBusy, StoreError, Tx
 from relay.model import (
+    STEWARD,
     Agent,
     EndPart,
     FailureClass,
@@ -40,6 +42,7 @@ from relay.room import queue
 from relay.room.ledger import Q
 from relay.room.live import Live
 from relay.room.queue import Idle, Outcome, Plan, Policy
+from relay.room.values import Job
 
 log = structlog.get_logger(__name__)
 #: The safety net when no wake-up comes, in seconds.
@@ -99,6 +102,7 @@ class Drain:
         self._stopping = False
         #: Told when an agent begins or ends a turn.
         self.changed: Callable[[str], None] = lambda agent: None
+        self._seated = False
         self.turn_seconds: Callable[[str, str, float], None] = lambda agent, result, seconds: None
 
     @property
@@ -114,6 +118,7 @@ class Drain:
     def set_seats(self, seats: dict[str, Seat]) -> None:
         """Take over a new set of agents. A running turn of an agent that has gone ends by itself."""
         self._seats = dict(seats)
+        self._seated = True
         for name in seats:
             self._logs.setdefault(name, deque(maxlen=LOG_LINES))
             if name not in self._workers or self._workers[name].done():
@@ -134,14 +139,26 @@ class Drain:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._renew(), name="drain-leases")
                 while True:
-                    if await wakeup.wait(POLL_S):
-                        rows = await self._store.read(lambda tx: tx.all(Q.open_counts))
-                        for row in rows:
-                            self.poke(row["agent"])
-                    else:
+                    woken = await wakeup.wait(POLL_S)
+                    for row in await self._store.read(lambda tx: tx.all(Q.open_counts)):
+                        self.poke(row["agent"])
+                        if self._seated and row["agent"] not in self._seats and row["agent"] != STEWARD:
+                            await self._skip_gone(row["agent"])
+                    if not woken:
                         self.poke()
         finally:
             wakeup.close()
+
+    async def _skip_gone(self, agent: str) -> None:
+        """An agent that was taken out of the configuration leaves no job that waits for ever."""
+
+        async def work(tx: Tx) -> None:
+            jobs = [Job.of_row(row) for row in await tx.all(Q.open_jobs_of_agent, agent=agent)]
+            if jobs:
+                reason = "it is not in the configuration any more"
+                await queue.skip_all(tx, jobs, reason, "not_configured", now=self._clock())
+
+        await self._store.write(work)
 
     async def stop(self, drain_s: float) -> None:
         """Let running turns end for `drain_s` seconds, then cut them off. No new turn begins."""
@@ -150,9 +167,11 @@ class Drain:
         if turns:
             log.info("waiting for turns to end", agents=sorted(self._running), drain_s=drain_s)
             await asyncio.wait(turns, timeout=drain_s)
-        for task in [*turns, *self._workers.values()]:
-            task.cancel()
-        await asyncio.gather(*turns, *self._workers.values(), return_exceptions=True)
+        # First the turns, which record how they ended, and then those who wait for them.
+        for tasks in (turns, list(self._workers.values())):
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def cancel(self, agent: str, by: str) -> bool:
         """End the running turn of an agent; False when it has none."""
@@ -238,18 +257,28 @@ class Drain:
                 await self._listen(seat, plan, heard)
             outcome = self._outcome(plan, heard)
         except TimeoutError:
-            outcome = Outcome(failure=FailureClass.TIMEOUT, detail=f"no end after {seat.timeout_s:g} s")
+            detail = f"no end after {seat.timeout_s:g} s"
+            outcome = self._cut_short(heard, Outcome(failure=FailureClass.TIMEOUT, detail=detail))
         except asyncio.CancelledError:
             by = self._running[plan.agent].stopped_by
             if by is None:
                 outcome = Outcome(interrupted=True, detail="cut off by a stop of the daemon")
             else:
                 outcome = Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}")
+            outcome = self._cut_short(heard, outcome)
         except Exception as error:
             bound.exception("agent crashed inside the room")
-            outcome = Outcome(failure=FailureClass.CRASH, detail=f"{type(error).__name__}: {error}")
-        # Shielded: a turn that has an outcome must record it, also when the daemon is stopping.
-        await asyncio.shield(self._finish(plan, outcome))
+            detail = f"{type(error).__name__}: {error}"
+            outcome = self._cut_short(heard, Outcome(failure=FailureClass.CRASH, detail=detail))
+        await self._record(plan, outcome)
+
+    async def _record(self, plan: Plan, outcome: Outcome) -> None:
+        """A turn that has an outcome records it, also when it is cancelled now."""
+        finishing = asyncio.create_task(self._finish(plan, outcome), name=f"finish-{plan.primary.id}")
+        while not finishing.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([finishing])
+        finishing.result()
 
     async def _listen(self, seat: Seat, plan: Plan, heard: Heard) -> None:
         turn = Turn(
@@ -273,7 +302,7 @@ class Drain:
             case TextPart(text):
                 self._stream(plan, text)
             case ToolPart(name, summary):
-                note = f"{name}: {summary}" if summary else name
+                note = _whole(f"{name}: {summary}" if summary else name)
                 heard.tools.append(note)
                 self._stream(plan, "", tool=note)
                 self._note(plan.agent, note)
@@ -293,7 +322,7 @@ class Drain:
             "job": plan.primary.id,
             "agent": plan.agent,
             "message_id": plan.asked.id,
-            "text": text,
+            "text": _whole(text),
             "offset": running.length,
         }
         if tool:
@@ -303,13 +332,31 @@ class Drain:
         self._live.publish("stream", data)
 
     def _note(self, agent: str, text: str) -> None:
-        self._logs.setdefault(agent, deque(maxlen=LOG_LINES)).append({"ts": now_iso(), "text": text[:2000]})
+        self._logs.setdefault(agent, deque(maxlen=LOG_LINES)).append(
+            {"ts": now_iso(), "text": _whole(text[:2000])}
+        )
 
     async def _keep_session(self, plan: Plan, resume: str) -> None:
         async def work(tx: Tx) -> None:
             await tx.execute(Q.set_session, name=plan.agent, session=plan.session, resume=resume)
 
-        await self._store.write(work)
+        try:
+            await self._store.write(work)
+        except (StoreError, self._store.transient) as error:
+            # The turn is worth more than its going on in the same conversation.
+            log.warning("conversation not kept", agent=plan.agent, error=str(error))
+
+    @staticmethod
+    def _cut_short(heard: Heard, outcome: Outcome) -> Outcome:
+        """What a turn used until it was cut off is spent all the same."""
+        return replace(
+            outcome,
+            detail=_whole(outcome.detail),
+            tools=tuple(heard.tools),
+            input_tokens=heard.usage.input_tokens,
+            output_tokens=heard.usage.output_tokens,
+            cost_usd=heard.usage.cost_usd,
+        )
 
     def _outcome(self, plan: Plan, heard: Heard) -> Outcome:
         end = heard.end or EndPart(FailureClass.CRASH, "the agent ended without saying how")
@@ -318,9 +365,9 @@ class Drain:
         if failure is None and not text.strip():
             failure, detail = FailureClass.EMPTY, "it answered nothing"
         return Outcome(
-            text=text.strip(),
+            text=_whole(text.strip()),
             failure=failure,
-            detail=detail,
+            detail=_whole(detail),
             retry_at=end.retry_at,
             truncated=end.truncated,
             tools=tuple(heard.tools),
@@ -336,17 +383,26 @@ class Drain:
             now = self._clock()
             try:
                 kept = await self._store.write(
-                    lambda tx, now=now: queue.finish(tx, plan, outcome, now=now, chance=random.random()),  # type: ignore[misc]
+                    lambda tx, now=now, outcome=outcome: queue.finish(  # type: ignore[misc]
+                        tx, plan, outcome, now=now, chance=random.random()
+                    ),
                     durable=True,
                 )
                 break
-            except (StoreError, OSError, self._store.transient) as error:
+            except (StoreBusy, OSError, self._store.transient) as error:
                 log.warning("answer waits for the database", agent=plan.agent, error=str(error))
                 self._note(plan.agent, f"the answer waits for the database: {error}")
                 if self._stopping:
                     raise
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, 5.0)
+            except Exception as error:
+                if outcome.failure is not None:
+                    raise
+                # An answer that cannot be recorded must not keep its agent busy for ever.
+                log.exception("answer cannot be recorded", agent=plan.agent, job=plan.primary.id)
+                detail = f"its answer could not be recorded ({type(error).__name__})"
+                outcome = Outcome(failure=FailureClass.CRASH, detail=detail)
         result = "interrupted" if outcome.interrupted else str(outcome.failure or "done")
         self.turn_seconds(plan.agent, result, now - plan.started_at)
         log.info(
@@ -361,3 +417,9 @@ class Drain:
         if outcome.detail:
             self._note(plan.agent, outcome.detail)
         self.poke(plan.agent)
+
+
+def _whole(text: str) -> str:
+    """Without halves of characters, which an agent's JSON may hold and no database or socket takes; two
+    halves that belong together become one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

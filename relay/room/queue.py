@@ -12,14 +12,14 @@ Invariants:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
-from relay.log.store import Tx
+from relay.log.store import Row, Tx
 from relay.model import STEWARD, FailureClass, Kind, Message
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
@@ -260,6 +260,9 @@ def _fit(newest_first: Sequence[Message], characters: int) -> list[Message]:
     for message in newest_first:
         size = len(message.speaker) + len(message.body) + 4
         if size > left:
+            room = left - len(message.speaker) - 5
+            if not kept and room > 0:
+                kept.append(replace(message, body=f"…{message.body[-room:]}"))
             break
         kept.append(message)
         left -= size
@@ -296,21 +299,23 @@ async def finish(
         row["started_at"] != job.started_at for row, job in zip(held, plan.jobs, strict=True)
     ):
         return False
-    if outcome.interrupted:
-        await _end(tx, plan, JobState.PENDING, outcome, now=now, interrupted=True)
-        return True
+    # Also of a turn that was cut off: what it cost is spent.
     await tx.execute(
         Q.put_turn,
         agent=plan.agent,
         job=plan.primary.id,
         started_at=plan.started_at,
         ended_at=now,
-        failure=outcome.failure and str(outcome.failure),
+        failure="interrupted" if outcome.interrupted else outcome.failure and str(outcome.failure),
         input_tokens=outcome.input_tokens,
         output_tokens=outcome.output_tokens,
         cost_usd=outcome.cost_usd,
     )
-    if outcome.failure is None:
+    if outcome.interrupted:
+        await _end(tx, plan, {JobState.PENDING: plan.jobs}, outcome, now=now, interrupted=True)
+        # The stop of a daemon is not the job's fault: the attempt is given back.
+        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
+    elif outcome.failure is None:
         await _answer(tx, plan, outcome, now=now, answer_id=answer_id or ledger.new_id())
     else:
         await _fail(tx, plan, outcome, outcome.failure, now=now, chance=chance)
@@ -320,27 +325,30 @@ async def finish(
 async def _end(
     tx: Tx,
     plan: Plan,
-    state: JobState,
+    ends: Mapping[JobState, Sequence[Job]],
     outcome: Outcome,
     *,
     now: float,
     answer_id: str | None = None,
-    not_before: float = 0.0,
+    retry_at: float = 0.0,
     interrupted: bool = False,
 ) -> events.Event:
-    rows = await tx.all(
-        Q.end_jobs,
-        ids=dumps([job.id for job in plan.jobs]),
-        state=str(state),
-        error=outcome.detail or None,
-        error_class=outcome.failure and str(outcome.failure),
-        answer_id=answer_id,
-        not_before=not_before,
-        now=now,
-        primary_job=plan.primary.id,
-        holder=plan.holder,
-        interrupted=int(interrupted),
-    )
+    """Bring the turn's jobs into the states of `ends`, with one event."""
+    rows: list[Row] = []
+    for state, jobs in ends.items():
+        rows += await tx.all(
+            Q.end_jobs,
+            ids=dumps([job.id for job in jobs]),
+            state=str(state),
+            error=outcome.detail or None,
+            error_class=outcome.failure and str(outcome.failure),
+            answer_id=answer_id,
+            not_before=retry_at if state is JobState.FAILED else 0.0,
+            now=now,
+            primary_job=plan.primary.id,
+            holder=plan.holder,
+            interrupted=int(interrupted),
+        )
     return await events.append(
         tx,
         NewEvent(
@@ -364,7 +372,7 @@ async def _end(
 
 
 async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id: str) -> None:
-    ended = await _end(tx, plan, JobState.DONE, outcome, now=now, answer_id=answer_id)
+    ended = await _end(tx, plan, {JobState.DONE: plan.jobs}, outcome, now=now, answer_id=answer_id)
     meta: dict[str, Any] = {}
     if outcome.tools:
         meta["tools"] = list(outcome.tools)[-50:]
@@ -417,33 +425,33 @@ async def _fail(
     tx: Tx, plan: Plan, outcome: Outcome, failure: FailureClass, *, now: float, chance: float
 ) -> None:
     policy = plan.policy
-    what = fate(failure, plan.primary.attempts, policy.max_attempts)
+    # Each job by its own attempts: one that arrived meanwhile does not prolong those it was joined to.
+    fates = {job: fate(failure, job.attempts, policy.max_attempts) for job in plan.jobs}
     before = await load_breaker(tx, policy)
     after = before.failed(failure, now, outcome.retry_at)
     if after != before:
         await keep_breaker(tx, plan.agent, after)
     wait = now + backoff_s(plan.primary.attempts, policy.backoff_s, policy.backoff_max_s, chance)
-    state, not_before = {
-        Fate.RETRY: (JobState.FAILED, wait),
-        Fate.PARK: (JobState.PENDING, 0.0),
-        Fate.SKIP: (JobState.SKIPPED, 0.0),
-        Fate.DEAD: (JobState.DEAD, 0.0),
-    }[what]
-    ended = await _end(tx, plan, state, outcome, now=now, not_before=not_before)
-    if what is Fate.PARK:
+    ends = {
+        _STATE_OF[what]: [job for job in plan.jobs if fates[job] is what]
+        for what in dict.fromkeys(fates.values())
+    }
+    ended = await _end(tx, plan, ends, outcome, now=now, retry_at=wait)
+    if failure is FailureClass.RATE_LIMIT:
         # The limit is not the job's fault: the attempt is given back.
         await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
-    text = _words(plan, outcome, failure, what, after)
-    if text:
-        await ledger.say(
-            tx,
-            text,
-            now=now,
-            about=plan.asked.id,
-            parents=[ended.id],
-            job=plan.primary.id,
-            meta={"notice": str(what), "agent": plan.agent, "error": str(failure)},
-        )
+    for what in dict.fromkeys(fates.values()):
+        about = [message for job, message in zip(plan.jobs, plan.messages, strict=True) if fates[job] is what]
+        if text := _words(plan, outcome, failure, what, after, about):
+            await ledger.say(
+                tx,
+                text,
+                now=now,
+                about=about[-1].id,
+                parents=[ended.id],
+                job=plan.primary.id,
+                meta={"notice": str(what), "agent": plan.agent, "error": str(failure)},
+            )
     if after.state is BreakerState.OPEN and before.state is not BreakerState.OPEN:
         await _agent_state(tx, plan, "circuit_open", [ended.id], after)
         await ledger.say(
@@ -457,10 +465,26 @@ async def _fail(
         )
 
 
-def _words(plan: Plan, outcome: Outcome, failure: FailureClass, what: Fate, breaker: CircuitBreaker) -> str:
+_STATE_OF = {
+    Fate.RETRY: JobState.FAILED,
+    Fate.PARK: JobState.PENDING,
+    Fate.SKIP: JobState.SKIPPED,
+    Fate.DEAD: JobState.DEAD,
+}
+
+
+def _words(
+    plan: Plan,
+    outcome: Outcome,
+    failure: FailureClass,
+    what: Fate,
+    breaker: CircuitBreaker,
+    about: Sequence[Message],
+) -> str:
     detail = outcome.detail.rstrip(". ") or str(failure).replace("_", " ")
     if what is Fate.DEAD:
-        return f"{plan.agent} could not answer: {detail}. `/retry #{plan.asked.number}` tries again."
+        again = " or ".join(f"`/retry #{message.number}`" for message in about[-3:])
+        return f"{plan.agent} could not answer: {detail}. {again} tries again."
     if what is Fate.SKIP:
         return f"{plan.agent} was skipped: {detail}."
     if what is Fate.PARK:
@@ -548,5 +572,10 @@ async def recover_stale_active(
             continue
         old = now - (job.started_at or 0.0) > stale_after_s and (row["lease_until"] or 0.0) < now
         if old or job.holder is None or is_dead(job.holder):
-            recovered.append(await ledger.change_job(tx, job, JobState.PENDING, now=now, interrupted=True))
+            # The end of a daemon is not the job's fault: the attempt is given back.
+            recovered.append(
+                await ledger.change_job(
+                    tx, job, JobState.PENDING, now=now, interrupted=True, attempts=max(0, job.attempts - 1)
+                )
+            )
     return recovered

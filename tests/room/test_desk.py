@@ -1,0 +1,262 @@
+"""Every command as a person gives it: in the room, with the room's answer to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from relay.coordination.board import Board
+from relay.log import events
+from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Tx
+from relay.model import STEWARD, FailureClass, Kind, Message, Part, Turn
+from relay.room import ledger, queue
+from relay.room.acts import Acts
+from relay.room.desk import Desk, Surroundings
+from relay.room.drain import Drain, Seat
+from relay.room.ledger import NewMessage, Q, Rules
+from relay.room.live import Live
+from relay.room.queue import Outcome, Policy
+from relay.room.roster import Member, Roster
+from tests.room.parts import (
+    Clock,
+    Played,
+    all_events,
+    all_jobs,
+    all_messages,
+    claim,
+    end,
+    plan_of,
+    until,
+)
+
+ROSTER = Roster({name: Member(name, "played", Policy(name)) for name in ("ALPHA", "BETA")})
+
+
+class Office:
+    """The desk at work, and a person before it."""
+
+    def __init__(self, store: SqliteStore, clock: Clock) -> None:
+        self.store, self.clock = store, clock
+        self.board = Board()
+        self.drain = Drain(store, Live(), holder="me", clock=clock)
+        self.desk = Desk(
+            store,
+            Acts(self.board, lambda: ROSTER),
+            self.board,
+            self.drain,
+            lambda: ROSTER,
+            lambda: Surroundings(["ann"], {"state": "ok", "model": "m"}, "http://127.0.0.1:1", "config.json"),
+            clock=clock,
+        )
+
+    async def post(self, body: str, *, by: str = "ann", verified: bool = True) -> Message:
+        meta: dict[str, Any] = {} if verified else {"unverified": True}
+        new = NewMessage(by, Kind.HUMAN, body, self.clock(), meta=meta)
+        rules = Rules(agents=ROSTER.names)
+        return await self.store.write(lambda tx: ledger.admit(tx, new, rules))
+
+    async def answer_to(self, asked: Message) -> Message:
+        async def found() -> Message | None:
+            said = await all_messages(self.store)
+            return next((m for m in said if m.in_reply_to == asked.id and m.speaker == STEWARD), None)
+
+        answer: Message = await until(found)
+        return answer
+
+    async def ask(self, body: str, *, by: str = "ann", verified: bool = True) -> Message:
+        return await self.answer_to(await self.post(body, by=by, verified=verified))
+
+    async def tasks(self) -> list[tuple[int, str, str]]:
+        async def work(tx: Tx) -> list[tuple[int, str, str]]:
+            shown = [task.as_json() for task in await self.board.list(tx)]
+            return sorted((task["number"], task["title"], task["status"]) for task in shown)
+
+        return await self.store.read(work)
+
+
+@pytest.fixture
+async def office(store: SqliteStore, clock: Clock) -> AsyncIterator[Office]:
+    one = Office(store, clock)
+    running = asyncio.create_task(one.desk.run())
+    yield one
+    assert not running.done(), running
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await one.drain.stop(0.0)
+
+
+async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> None:
+    assert "#1" in (await office.ask("/task Fix the login page")).body
+    await office.ask("/task Write docs")
+    await office.ask("/move #1 in_progress")
+    assert await office.tasks() == [(1, "Fix the login page", "in_progress"), (2, "Write docs", "pending")]
+    assert "Fix the login page" in (await office.ask("/tasks")).body
+    await office.ask("/move #2 done")
+    await office.ask("/moveall done")
+    assert {status for _, _, status in await office.tasks()} == {"done"}
+    await office.ask("/undo")
+    assert (await office.tasks())[0][2] == "in_progress"
+    await office.ask("/clearall")
+    assert await office.tasks() == []
+    answer = await office.ask("/undo")
+    assert "error" not in answer.meta
+    assert [number for number, _, _ in await office.tasks()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/help", "/moveall"),
+        ("/help move", "/move #<id>"),
+        ("/who", "ALPHA"),
+        ("/queue", ""),
+        ("/tasks", ""),
+        ("/pause @ALPHA", "ALPHA paused"),
+        ("/resume @ALPHA", "ALPHA may work again"),
+        ("/pause", "ALPHA and BETA paused"),
+        ("/resume", "ALPHA and BETA may work again"),
+        ("/continue", "Nothing was held back"),
+        ("@RELAY who is here?", "ALPHA"),
+    ],
+)
+async def test_each_command_answers(office: Office, command: str, words: str) -> None:
+    asked = await office.post(command)
+    answer = await office.answer_to(asked)
+    assert words in answer.body
+    assert answer.body
+    assert "error" not in answer.meta
+    assert (answer.kind, answer.in_reply_to) == (Kind.SYSTEM, asked.id)
+    (job,) = await all_jobs(office.store)
+    assert (job.agent, job.state, job.answer_id) == (STEWARD, "done", answer.id)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/moev #1 done", "Did you mean `/move`"),
+        ("/xyzzy", "/help"),
+        ("/task", "Usage"),
+        ("/move #1", "Usage"),
+        ("/move #99 done", "99"),
+        ("/move #1 sideways", ""),
+        ("/route #99 ALPHA", "no message #99"),
+        ("/route #1 NOBODY", "NOBODY"),
+        ("/retry #99", "99"),
+        ("/cancel @ALPHA", "nothing to cancel"),
+        ("/cancel @NOBODY", "NOBODY"),
+        ("/pause @NOBODY", "NOBODY"),
+        ("/undo", ""),
+        ("/", "/help"),
+    ],
+)
+async def test_each_error_answers_and_changes_nothing(office: Office, command: str, words: str) -> None:
+    answer = await office.ask(command)
+    assert answer.meta.get("error") is True
+    assert words in answer.body
+    assert await office.tasks() == []
+    assert [e.type for e in await all_events(office.store)] == [
+        ledger.POSTED,
+        ledger.QUEUED,
+        ledger.TURN_ENDED,
+        ledger.POSTED,
+    ]
+
+
+async def test_an_unverified_line_lifts_no_guard(office: Office) -> None:
+    await office.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
+    for command in ("/resume @ALPHA", "/resume", "/continue"):
+        answer = await office.ask(command, verified=False)
+        assert answer.meta["error"] is True
+        assert "proves nobody" in answer.body
+    (row,) = await office.store.read(lambda tx: tx.all(Q.agents))
+    assert row["paused"] == 1
+    assert "error" not in (await office.ask("/task It may ask", verified=False)).meta
+
+
+async def test_resume_closes_a_breaker(office: Office) -> None:
+    policy = Policy("ALPHA", max_attempts=1, threshold=1)
+    await office.post("@ALPHA go")
+    plan = await plan_of(office.store, policy, office.clock())
+    await end(office.store, plan, Outcome(failure=FailureClass.CRASH), office.clock())
+    await office.post("@ALPHA go on")
+    assert await claim(office.store, policy, office.clock()) == queue.Idle()
+    await office.ask("/resume @ALPHA")
+    asked = await office.post("@ALPHA and now")
+    assert (await plan_of(office.store, policy, office.clock())).asked.id == asked.id
+
+
+async def test_retry_queues_what_failed_again(office: Office) -> None:
+    policy = Policy("ALPHA", max_attempts=1)
+    asked = await office.post("@ALPHA go")
+    plan = await plan_of(office.store, policy, office.clock())
+    await end(office.store, plan, Outcome(failure=FailureClass.CRASH), office.clock())
+    assert "Trying again: ALPHA" in (await office.ask(f"/retry #{asked.number}")).body
+    again = await plan_of(office.store, policy, office.clock())
+    assert (again.asked.id, again.primary.attempts) == (asked.id, 1)
+    await end(office.store, again, Outcome(text="now it worked"), office.clock())
+    assert (await office.ask(f"/retry #{asked.number}")).meta["error"] is True
+
+
+async def test_route_sends_a_message_elsewhere(office: Office) -> None:
+    asked = await office.post("who can look at this?")
+    assert "goes to BETA" in (await office.ask(f"/route #{asked.number} BETA")).body
+    assert "is with BETA already" in (await office.ask(f"/route #{asked.number} BETA")).body
+    assert "goes to ALPHA" in (await office.ask(f"/route #{asked.number} alpha")).body
+    states = {j.agent: str(j.state) for j in await all_jobs(office.store) if j.message_id == asked.id}
+    assert states == {"BETA": "skipped", "ALPHA": "pending"}
+    assert "goes to BETA" in (await office.ask(f"/route #{asked.number} BETA")).body
+    answer = (await all_messages(office.store))[-1]
+    refused = await office.ask(f"/route #{answer.number} BETA")
+    assert "not a person's message" in refused.body
+
+
+async def test_cancel_ends_the_running_turn_and_what_waits(office: Office) -> None:
+    begun = asyncio.Event()
+
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        begun.set()
+        await asyncio.Event().wait()
+        yield  # type: ignore[misc]
+
+    agent = Played("ALPHA", play)
+    office.drain.set_seats({"ALPHA": Seat(agent, lambda: Policy("ALPHA"))})
+    first = await office.post("@ALPHA one")
+    office.drain.poke("ALPHA")
+    await begun.wait()
+    second = await office.post("@ALPHA two")
+    answer = await office.ask("/cancel @ALPHA", by="bob")
+    assert "nding ALPHA's turn, 1 waiting taken back" in answer.body
+
+    async def ended() -> bool:
+        jobs = {job.message_id: job for job in await all_jobs(office.store)}
+        return {jobs[m.id].error for m in (first, second)} == {"cancelled by bob"}
+
+    await until(ended)
+    assert agent.ended == 1
+
+
+async def test_why_a_command_was_answered_leads_to_who_gave_it(office: Office) -> None:
+    await office.ask("/task Fix it")
+    posted = await all_events(office.store, ledger.POSTED)
+    chain = await office.store.read(lambda tx: events.why(tx, posted[-1].id))
+    assert chain[-1].outputs["message"]["body"] == "/task Fix it"
+    (made,) = await all_events(office.store, "task.created")
+    chain = await office.store.read(lambda tx: events.why(tx, made.id))
+    assert chain[-1].outputs["message"]["body"] == "/task Fix it"
+
+
+async def test_a_command_waits_through_a_restart_and_is_done_once(store: SqliteStore, clock: Clock) -> None:
+    closed = Office(store, clock)
+    asked = await closed.post("/task Only once")
+    for _ in range(2):
+        opened = Office(store, clock)
+        running = asyncio.create_task(opened.desk.run())
+        await opened.answer_to(asked)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert len(await closed.tasks()) == 1
+    assert len([m for m in await all_messages(store) if m.in_reply_to == asked.id]) == 1

@@ -1,0 +1,445 @@
+"""Turns as they run: in parallel, cancelled, stopped, streamed, and recorded whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.log.sqlite_store import SqliteStore
+from relay.model import (
+    EndPart,
+    FailureClass,
+    Kind,
+    LogPart,
+    Part,
+    SessionPart,
+    TextPart,
+    ToolPart,
+    Turn,
+    UsagePart,
+)
+from relay.room.drain import Drain, Seat
+from relay.room.ledger import Q
+from relay.room.live import Live, LiveFeed
+from relay.room.queue import Policy, load_spent
+from relay.room.values import Frame, Job
+from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, notices, open_room, post, until
+
+Play = Callable[[Turn], AsyncIterator[Part]]
+
+
+class Floor:
+    """A drain with played agents, running."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.live = Live()
+        self.drain = Drain(store, self.live, holder="me")
+        self.agents: dict[str, Played] = {}
+        self.policy = Policy("", backoff_s=0.01, backoff_max_s=0.02, names=("ALPHA", "BETA"))
+        self.loop: asyncio.Task[None] | None = None
+
+    def seat(self, name: str, play: Play | None = None, **more: Any) -> Played:
+        agent = Played(name, play)
+        self.agents[name] = agent
+        seats = {
+            one: Seat(played, lambda one=one: replace(self.policy, agent=one), **more)  # type: ignore[misc]
+            for one, played in self.agents.items()
+        }
+        self.drain.set_seats(seats)
+        if self.loop is None:
+            self.loop = asyncio.create_task(self.drain.dispatch_drain_loop())
+        return agent
+
+    async def ask(self, body: str) -> str:
+        return (await post(self.store, body, 1.0)).id
+
+    async def states(self) -> list[str]:
+        return [str(job.state) for job in await all_jobs(self.store)]
+
+    async def reach(self, *states: str) -> list[Job]:
+        async def there() -> bool:
+            return await self.states() == list(states)
+
+        await until(there)
+        return await all_jobs(self.store)
+
+    async def answers(self) -> list[str]:
+        return [m.body for m in await all_messages(self.store) if m.kind is Kind.AGENT]
+
+    async def close(self) -> None:
+        await self.drain.stop(0.0)
+        if self.loop is not None:
+            self.loop.cancel()
+            await asyncio.gather(self.loop, return_exceptions=True)
+
+
+@pytest.fixture
+async def floor(store: SqliteStore) -> AsyncIterator[Floor]:
+    one = Floor(store)
+    yield one
+    await one.close()
+
+
+def held(gate: asyncio.Event, begun: asyncio.Event | None = None) -> Play:
+    """An agent that answers once the gate is open."""
+
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        if begun is not None:
+            begun.set()
+        await gate.wait()
+        yield TextPart(f"after the gate: {turn.prompt}")
+        yield EndPart()
+
+    return play
+
+
+def saying(*parts: Part) -> Play:
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        for part in parts:
+            yield part
+
+    return play
+
+
+async def test_a_slow_agent_holds_nobody_up(floor: Floor) -> None:
+    gate = asyncio.Event()
+    floor.seat("ALPHA", held(gate))
+    floor.seat("BETA")
+    await floor.ask("@all hello")
+    await floor.ask("@BETA and you")
+    await floor.reach("active", "done", "done")
+    gate.set()
+    await floor.reach("done", "done", "done")
+
+
+async def test_agents_work_at_the_same_time(floor: Floor) -> None:
+    both = asyncio.Barrier(2)
+
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        await both.wait()
+        yield TextPart("met")
+        yield EndPart()
+
+    floor.seat("ALPHA", play)
+    floor.seat("BETA", play)
+    await floor.ask("@all meet")
+    await floor.reach("done", "done")
+
+
+async def test_what_arrives_during_a_turn_is_one_next_turn(floor: Floor) -> None:
+    gate, begun = asyncio.Event(), asyncio.Event()
+    agent = floor.seat("ALPHA", held(gate, begun))
+    await floor.ask("@ALPHA one")
+    await begun.wait()
+    await floor.ask("@ALPHA two")
+    await floor.ask("@ALPHA three")
+    await floor.reach("active", "pending", "pending")
+    gate.set()
+    await floor.reach("done", "done", "done")
+    assert [turn.prompt for turn in agent.turns] == [
+        "[ann] @ALPHA one",
+        "[ann] @ALPHA two\n\n[ann] @ALPHA three",
+    ]
+
+
+async def test_cancel_ends_the_turn_and_the_agent_goes_on(floor: Floor) -> None:
+    gate, begun = asyncio.Event(), asyncio.Event()
+    agent = floor.seat("ALPHA", held(gate, begun))
+    await floor.ask("@ALPHA one")
+    await begun.wait()
+    assert floor.drain.cancel("ALPHA", "ann")
+    assert not floor.drain.cancel("ALPHA", "ann")
+    (job,) = await floor.reach("skipped")
+    assert (job.error_class, job.error) == ("cancelled", "cancelled by ann")
+    assert agent.ended == 1
+    gate.set()
+    await floor.ask("@ALPHA two")
+    await floor.reach("skipped", "done")
+    assert not floor.drain.cancel("ALPHA", "ann")
+
+
+@pytest.mark.parametrize("drain_s", [0.0, PATIENT_S])
+async def test_a_stop_waits_and_then_cuts_off(floor: Floor, drain_s: float) -> None:
+    gate, begun = asyncio.Event(), asyncio.Event()
+    agent = floor.seat("ALPHA", held(gate, begun))
+    await floor.ask("@ALPHA one")
+    await begun.wait()
+    stopping = asyncio.create_task(floor.drain.stop(drain_s))
+    if drain_s:
+        await asyncio.sleep(0.05)
+        assert not stopping.done()
+        gate.set()
+    await stopping
+    # All is recorded by the time that the stop is done.
+    (job,) = await all_jobs(floor.store)
+    if drain_s:
+        assert (job.state, await floor.answers()) == ("done", ["after the gate: [ann] @ALPHA one"])
+    else:
+        assert (job.state, job.interrupted, job.attempts) == ("pending", True, 0)
+        assert await floor.answers() == []
+    assert agent.ended == 1
+    await floor.ask("@ALPHA two")
+    await asyncio.sleep(0.05)
+    assert len(agent.turns) == 1
+
+
+async def test_a_turn_that_was_cut_off_goes_on_in_its_conversation(store: SqliteStore) -> None:
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        yield SessionPart("conversation-7")
+        begun.set()
+        await never.wait()
+
+    first = Floor(store)
+    first.seat("ALPHA", play)
+    await first.ask("@ALPHA long work")
+    await begun.wait()
+    await first.close()
+    second = Floor(store)
+    try:
+        agent = second.seat("ALPHA")
+        await second.reach("done")
+        (turn,) = agent.turns
+        assert (turn.interrupted, turn.resume) == (True, "conversation-7")
+    finally:
+        await second.close()
+
+
+async def test_an_agent_that_raises_is_a_crash_and_its_worker_lives(floor: Floor) -> None:
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        yield TextPart("half")
+        raise RuntimeError("broken inside")
+
+    floor.policy = replace(floor.policy, max_attempts=2, threshold=10)
+    agent = floor.seat("ALPHA", play)
+    await floor.ask("@ALPHA go")
+    (job,) = await floor.reach("dead")
+    assert (job.error_class, job.attempts, job.error) == ("crash", 2, "RuntimeError: broken inside")
+    assert agent.ended == 2
+    assert await floor.answers() == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "error_class"),
+    [
+        ((EndPart(),), "empty"),
+        ((TextPart(" \n"), EndPart()), "empty"),
+        ((TextPart("no end"),), "crash"),
+        ((TextPart("x"), EndPart(FailureClass.TIMEOUT, "too slow")), "timeout"),
+        ((EndPart(FailureClass.NOT_INSTALLED, "gone"),), "not_installed"),
+    ],
+)
+async def test_failures_are_classed(floor: Floor, parts: tuple[Part, ...], error_class: str) -> None:
+    floor.policy = replace(floor.policy, max_attempts=1)
+    floor.seat("ALPHA", saying(*parts))
+    await floor.ask("@ALPHA go")
+
+    async def ended() -> list[Job]:
+        return [job for job in await all_jobs(floor.store) if job.state in ("dead", "skipped")]
+
+    (job,) = await until(ended)
+    assert job.error_class == error_class
+    assert await floor.answers() == []
+
+
+async def test_an_agent_that_ignores_its_timeout_is_cut_off(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay.room.drain.GRACE_S", 0.05)
+
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        yield UsagePart(10, 20, 0.5)
+        await asyncio.Event().wait()
+
+    floor.policy = replace(floor.policy, max_attempts=1)
+    agent = floor.seat("ALPHA", play, timeout_s=0.05)
+    await floor.ask("@ALPHA go")
+    (job,) = await floor.reach("dead")
+    assert (job.error_class, agent.ended) == ("timeout", 1)
+    spent = await floor.store.read(lambda tx: load_spent(tx, "ALPHA", job.started_at or 0.0))
+    assert (spent.tokens, spent.usd) == (30, 0.5)
+
+
+async def test_half_a_character_stops_nobody(floor: Floor) -> None:
+    floor.seat(
+        "ALPHA",
+        saying(
+            ToolPart("read\ud800", "\udfff"),
+            LogPart("log \ud83d"),
+            TextPart("half \ud83d"),
+            TextPart("\ude00 and \ud800."),
+            EndPart(),
+        ),
+    )
+    await floor.ask("@ALPHA go")
+    await floor.reach("done")
+    assert await floor.answers() == ["half 😀 and \ufffd."]
+    assert "log \ufffd" in [line["text"] for line in floor.drain.log_of("ALPHA", 10)]
+
+
+async def test_an_answer_that_cannot_be_recorded_is_a_failure_and_said(floor: Floor) -> None:
+    floor.policy = replace(floor.policy, max_attempts=1)
+    floor.seat("ALPHA", saying(TextPart("x"), UsagePart(1 << 70, 0), EndPart()))
+    await floor.ask("@ALPHA go")
+    (job,) = await floor.reach("dead")
+    assert "could not be recorded" in (job.error or "")
+
+
+async def test_pieces_are_streamed_with_their_place(floor: Floor) -> None:
+    feed = floor.live.feed()
+    floor.seat(
+        "ALPHA",
+        saying(TextPart("Hello, "), ToolPart("read", "a.py"), TextPart("wörld"), TextPart("!"), EndPart()),
+    )
+    asked = await floor.ask("@ALPHA go")
+    (job,) = await floor.reach("done")
+    frames = await taken(feed)
+    assert [(f.data["offset"], f.data["text"], f.data.get("tool")) for f in frames] == [
+        (0, "Hello, ", None),
+        (7, "", "read: a.py"),
+        (7, "wörld", None),
+        (12, "!", None),
+    ]
+    assert {(f.cursor, f.type, f.data["job"], f.data["message_id"]) for f in frames} == {
+        (None, "stream", job.id, asked)
+    }
+    (answer,) = [m for m in await all_messages(floor.store) if m.kind is Kind.AGENT]
+    assert answer.body == "Hello, wörld!"
+    assert answer.meta["tools"] == ["read: a.py"]
+
+
+async def taken(feed: LiveFeed) -> list[Frame]:
+    frames: list[Frame] = []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.1):
+            async for frame in feed:
+                frames.append(frame)
+    return frames
+
+
+async def test_the_whole_text_at_the_end_replaces_the_pieces(floor: Floor) -> None:
+    floor.seat("ALPHA", saying(TextPart("thinking aloud"), EndPart(text="the answer", truncated=True)))
+    await floor.ask("@ALPHA go")
+    await floor.reach("done")
+    (answer,) = [m for m in await all_messages(floor.store) if m.kind is Kind.AGENT]
+    assert (answer.body, answer.meta["truncated"]) == ("the answer", True)
+
+
+async def test_a_locked_database_delays_the_answer_and_doubles_nothing(tmp_path: Path) -> None:
+    store = await open_room(tmp_path, busy_timeout_s=0.2)
+    floor = Floor(store)
+    gate, begun = asyncio.Event(), asyncio.Event()
+    agent = floor.seat("ALPHA", held(gate, begun))
+    try:
+        await floor.ask("@ALPHA go")
+        await begun.wait()
+        blocker = sqlite3.connect(store.path, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        gate.set()
+
+        async def waits() -> bool:
+            return any("waits for the database" in one["text"] for one in floor.drain.log_of("ALPHA", 10))
+
+        await until(waits)
+        await asyncio.sleep(0.5)
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        await floor.reach("done")
+        assert len(await floor.answers()) == len(agent.turns) == 1
+    finally:
+        await floor.close()
+        await store.close()
+
+
+async def test_a_session_that_cannot_be_kept_does_not_end_the_turn(tmp_path: Path) -> None:
+    store = await open_room(tmp_path, busy_timeout_s=0.1)
+    floor = Floor(store)
+    blocker = sqlite3.connect(store.path, isolation_level=None)
+
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        blocker.execute("BEGIN IMMEDIATE")
+        yield SessionPart("conversation-8")
+        blocker.execute("ROLLBACK")
+        yield TextPart("done all the same")
+        yield EndPart()
+
+    floor.seat("ALPHA", play)
+    try:
+        await floor.ask("@ALPHA go")
+        await floor.reach("done")
+    finally:
+        blocker.close()
+        await floor.close()
+        await store.close()
+
+
+async def test_a_cancel_while_the_end_is_recorded_loses_nothing(tmp_path: Path) -> None:
+    store = await open_room(tmp_path, busy_timeout_s=0.2)
+    floor = Floor(store)
+    gate, begun = asyncio.Event(), asyncio.Event()
+    floor.seat("ALPHA", held(gate, begun))
+    try:
+        await floor.ask("@ALPHA go")
+        await begun.wait()
+        blocker = sqlite3.connect(store.path, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        gate.set()
+        await until(lambda: _noted(floor))
+        floor.drain.cancel("ALPHA", "ann")
+        await asyncio.sleep(0.05)
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        await floor.reach("done")
+        await floor.ask("@ALPHA again")
+        await floor.reach("done", "done")
+    finally:
+        await floor.close()
+        await store.close()
+
+
+async def _noted(floor: Floor) -> bool:
+    return bool(floor.drain.log_of("ALPHA", 10))
+
+
+async def test_jobs_of_an_agent_that_has_gone_are_skipped(floor: Floor) -> None:
+    gate, begun = asyncio.Event(), asyncio.Event()
+    floor.seat("ALPHA", held(gate, begun))
+    await floor.ask("@ALPHA one")
+    await begun.wait()
+    await floor.ask("@ALPHA two")
+    floor.agents.clear()
+    floor.seat("BETA")
+    gate.set()
+    jobs = await floor.reach("done", "skipped")
+    assert "not in the configuration" in (jobs[1].error or "")
+    (notice,) = await notices(floor.store, "skipped")
+    assert notice.in_reply_to == jobs[1].message_id
+
+
+async def test_the_lease_of_a_running_turn_is_kept(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, begun = asyncio.Event(), asyncio.Event()
+    floor.seat("ALPHA", held(gate, begun))
+    await floor.ask("@ALPHA one")
+    await begun.wait()
+
+    async def lease() -> float:
+        row = (await floor.store.read(lambda tx: tx.all(Q.active_jobs)))[0]
+        until_s: float = row["lease_until"]
+        return until_s
+
+    first = await lease()
+
+    async def renewed() -> bool:
+        return await lease() > first
+
+    await until(renewed)
+    gate.set()
