@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,9 +133,13 @@ def now_iso(at: datetime | None = None) -> str:
     return (at or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+# One encoder for all: `json.dumps` makes a new one for every call that differs from its defaults.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def dumps(value: Any) -> str:
     """Compact JSON with sorted keys: the stored form of every list, clock and payload."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def loads(text: str) -> Any:
@@ -145,6 +149,11 @@ def loads(text: str) -> Any:
 
 def event_id(row: Row) -> str:
     """The id that the stored columns of an event must have (64 hex digits)."""
+    return _id_of(row, json.loads(row["parents"]), json.loads(row["clock"]))
+
+
+def _id_of(row: Row, parents: Sequence[str], clock: Mapping[str, int]) -> str:
+    """`event_id` where `parents` and `clock` are at hand as values."""
     body: dict[str, Any] = {
         "v": row["v"],
         "session": row["session"],
@@ -152,8 +161,8 @@ def event_id(row: Row) -> str:
         "seq": row["seq"],
         "type": row["type"],
         "at": row["at"],
-        "parents": json.loads(row["parents"]),
-        "clock": json.loads(row["clock"]),
+        "parents": parents,
+        "clock": clock,
     }
     if row["prev"] is not None:
         body["prev"] = row["prev"]
@@ -210,6 +219,7 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         raise LaneError(f"lane {new.lane.key} was folded away; spawn a new one")
     seq = (lane["seq"] if lane else 0) + 1
     clock = await _clock_of(tx, new, lane, seq)
+    parents = list(dict.fromkeys(new.parents))
     row = {
         "v": BODY_VERSION,
         "session": new.lane.session,
@@ -217,7 +227,7 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         "seq": seq,
         "type": new.type,
         "prev": lane["head"] if lane else None,
-        "parents": dumps(list(dict.fromkeys(new.parents))),
+        "parents": dumps(parents),
         "causal_deps": dumps(list(new.causal_deps)),
         "clock": dumps(clock),
         "role": new.role,
@@ -229,7 +239,7 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         "source_key": new.source_key,
         "at": new.at or now_iso(),
     }
-    row["id"] = event_id(row)
+    row["id"] = _id_of(row, parents, clock)
     placed = await tx.one(Q.put_event, **row)
     if placed is None:
         raise StoreError("the database did not say where the event was put")

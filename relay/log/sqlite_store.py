@@ -40,9 +40,13 @@ T = TypeVar("T")
 DIALECT = "sqlite"
 #: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
 POLL_S = 0.1
-#: Seconds between two looks at the size of the write-ahead log, and the size that is worth a checkpoint.
+#: Seconds, about, between two looks whether a checkpoint is due: after this many rows of ours (about 4 MiB of
+#: write-ahead log), or this many seconds.
 CHECKPOINT_EVERY_S = 1.0
-CHECKPOINT_BYTES = 4 * 1024 * 1024
+CHECKPOINT_ROWS = 500
+CHECKPOINT_AT_LEAST_S = 60.0
+#: Pages in the log from which it begins anew (64 MiB), even if writers wait for that a few milliseconds.
+RESTART_FRAMES = 16384
 #: Waits, in seconds, between two tries for the write lock: random, so that no process is always late.
 _WAIT_S = (0.0002, 0.002)
 
@@ -113,6 +117,7 @@ class SqliteStore:
         self._busy_timeout_s = busy_timeout_s
         self._subscribers: set[SqliteWakeup] = set()
         self._side: list[asyncio.Task[None]] = []
+        self._rows_written = 0
 
     async def write(self, work: Work[T], *, durable: bool = False) -> T:
         result: T = await _hop(self._writer, self._run_write, work, durable)
@@ -135,9 +140,11 @@ class SqliteStore:
             connection.execute("PRAGMA synchronous=FULL")
         try:
             _begin(connection, self._busy_timeout_s)
+            before = connection.total_changes
             try:
                 result = _drive(work, _SqliteTx(connection))
                 connection.execute("COMMIT")
+                self._rows_written += connection.total_changes - before
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -167,10 +174,17 @@ class SqliteStore:
             await asyncio.sleep(POLL_S)
 
     async def _checkpoint(self) -> None:
-        wal = self.path.with_name(self.path.name + "-wal")
+        """Bring the write-ahead log home after our own writing, and now and then after everybody's.
+
+        How full the log is stands in the file beside it, which only SQLite may open: to close it here would
+        drop SQLite's own locks on it. So each process does its share, by the rows that it wrote.
+        """
+        last = time.monotonic()
         while True:
-            await asyncio.sleep(CHECKPOINT_EVERY_S)
-            await asyncio.to_thread(_checkpoint_if_large, self.path, wal)
+            await asyncio.sleep(CHECKPOINT_EVERY_S * random.uniform(0.5, 1.5))
+            if self._rows_written >= CHECKPOINT_ROWS or time.monotonic() - last >= CHECKPOINT_AT_LEAST_S:
+                last, self._rows_written = time.monotonic(), 0
+                await asyncio.to_thread(_checkpoint_now, self.path)
 
     async def check(self) -> list[str]:
         """What `PRAGMA quick_check` finds wrong; empty when the file is sound."""
@@ -231,15 +245,16 @@ def _run_read(connection: sqlite3.Connection, work: Work[T]) -> T:
         connection.execute("ROLLBACK")
 
 
-def _checkpoint_if_large(path: Path, wal: Path) -> None:
-    """Move what was committed into the database file, on a connection of this thread's own."""
+def _checkpoint_now(path: Path) -> None:
+    """On a connection that lives for this one call, so that nothing is left open when the store closes."""
     try:
-        if wal.stat().st_size < CHECKPOINT_BYTES:
-            return
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=0.1)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    except (FileNotFoundError, sqlite3.OperationalError):
-        return  # nothing to do now, or someone else is at it
+            _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            # Among busy writers the log never comes to its end, and grows: make them begin anew.
+            if frames >= RESTART_FRAMES:
+                connection.execute("PRAGMA wal_checkpoint(RESTART)")
+    except sqlite3.OperationalError:
+        return  # someone else is at it, or the disk is full: the next one is soon
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

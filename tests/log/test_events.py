@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.clock import hop_count
-from relay.log import events
+from relay.log import events, sqlite_store
 from relay.log.events import Event, Lane, LaneError, NewEvent
 from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail, verify
 from relay.log.sqlite_store import SqliteStore, open_store
@@ -229,6 +229,28 @@ async def test_a_transaction_awaits_nothing_but_its_tx(store: SqliteStore) -> No
 async def test_reads_cannot_write(store: SqliteStore) -> None:
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         await store.read(lambda tx: events.append(tx, NewEvent("note", ANN)))
+
+
+async def test_what_was_written_is_brought_home(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write-ahead log does not grow for ever: it is used again from its beginning."""
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_EVERY_S", 0.01)
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_ROWS", 10)
+    monkeypatch.setattr(sqlite_store, "RESTART_FRAMES", 20)
+    other = await open_store(tmp_path / "events.db", [LOG])
+    wal = tmp_path / "events.db-wal"
+    try:
+        sizes: list[int] = []
+        async with asyncio.timeout(60):
+            while len(sizes) < 4 or len(set(sizes[-4:])) > 1:
+                for _ in range(10):
+                    await put(other, ANN)
+                sizes.append(wal.stat().st_size)
+                await asyncio.sleep(0.02)
+        assert await verify(store) == []
+    finally:
+        await other.close()
 
 
 async def test_unknown_query_is_named(store: SqliteStore) -> None:

@@ -1,0 +1,145 @@
+"""The log's figures: recording among twenty processes, without pause, and verifying.
+
+Each figure of ours stands beside the same rows written by plain sqlite3 in the same run, on a copy of the same
+database, so that the disk's share and ours can be told apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.follow import verify
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Tx
+from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.log_writer import SAID, raw_connection, raw_record
+
+WRITERS = 20
+BATCH = 500
+
+
+def measure(folder: Path, quick: bool) -> Iterator[Figure]:
+    size, seconds, start_s = (2_000, 1.0, 2.5) if quick else (100_000, 20.0, 8.0)
+    writers = 4 if quick else WRITERS
+    path, plain = folder / "events.db", folder / "raw.db"
+    took = asyncio.run(fill(path, size))
+    yield single(f"append in batches of {BATCH}", size / took, "events/s", n=size)
+    shutil.copy(path, plain)
+    where = f"{size:,} events there, {writers} processes"
+    targets = {5.0: at_most(p95=2.0, p99=5.0), 50.0: at_most(p99=15.0, max=250.0)}
+    for rate, limits in targets.items():
+        for kind, file in (("ours", path), ("raw", plain)):
+            told = together(file, kind, writers, rate, seconds, start_s)
+            yield spread(
+                f"record, {rate:g}/s each, {kind}",
+                [value for one in told for value in one["took"]],
+                limits=limits if kind == "ours" else None,
+                note=f"{where}; began late by at most {max(max(one['late']) for one in told) * 1000:.1f} ms",
+            )
+    for kind, file in (("ours", path), ("raw", plain)):
+        told = together(file, kind, writers, 0.0, seconds / 2, start_s)
+        samples = [value for one in told for value in one["took"]]
+        least = min(len(one["took"]) for one in told)
+        yield single(
+            f"record without pause, {writers} writers, {kind}",
+            len(samples) / (seconds / 2),
+            "tx/s",
+            n=len(samples),
+            note=f"the slowest writer made {least}",
+        )
+        yield spread(f"record without pause, {writers} writers, {kind}", samples)
+    count = 500 if quick else 20_000
+    yield single("record, one writer, ours", asyncio.run(alone(path, count)), "tx/s", n=count)
+    yield single("record, one writer, raw", alone_raw(plain, count), "tx/s", n=count)
+    found, took = asyncio.run(verified(path))
+    yield single("verify", found / took, "events/s", n=found)
+
+
+async def fill(path: Path, size: int) -> float:
+    """`size` events by the real append, on as many lanes as there will be writers; the seconds it took."""
+    store = await open_store(path, [events.FOLDER])
+    lanes = [Lane("bench", f"w{number}") for number in range(WRITERS)]
+    numbers = iter(range(size))
+    started = time.monotonic()
+    while batch := list(islice(numbers, BATCH)):
+
+        async def work(tx: Tx, batch: list[int] = batch) -> None:
+            for number in batch:
+                await events.append(tx, NewEvent("bench.said", lanes[number % WRITERS], outputs=SAID))
+
+        await store.write(work)
+    took = time.monotonic() - started
+    await store.close()
+    return took
+
+
+def together(
+    path: Path, kind: str, writers: int, rate: float, seconds: float, start_s: float
+) -> list[dict[str, Any]]:
+    """Run the writers at once and collect what they say. A checkpoint runs beside them, as in a daemon."""
+    start_at = time.monotonic() + start_s
+    words = [sys.executable, "-m", "scripts.bench.log_writer", kind, str(path)]
+    more = ["--rate", str(rate), "--seconds", str(seconds), "--start-at", str(start_at)]
+    running = [
+        subprocess.Popen([*words, f"w{number}", *more], stdout=subprocess.PIPE, text=True)
+        for number in range(writers)
+    ]
+    try:
+        told = [json.loads(one.communicate(timeout=start_s + seconds + 120)[0]) for one in running]
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+    if not all(one["took"] for one in told):
+        raise RuntimeError("a writer wrote nothing; its processes took longer to start than was allowed")
+    return told
+
+
+async def alone(path: Path, count: int) -> float:
+    store = await open_store(path, [events.FOLDER])
+    own = Lane("bench", "alone")
+    started = time.monotonic()
+    for _ in range(count):
+        await store.write(lambda tx: events.append(tx, NewEvent("bench.said", own, outputs=SAID)))
+    took = time.monotonic() - started
+    await store.close()
+    return count / took
+
+
+def alone_raw(path: Path, count: int) -> float:
+    connection = raw_connection(path)
+    started = time.monotonic()
+    for number in range(count):
+        raw_record(connection, "alone", number + 1)
+    took = time.monotonic() - started
+    connection.close()
+    return count / took
+
+
+async def verified(path: Path) -> tuple[int, float]:
+    store: SqliteStore = await open_store(path, [events.FOLDER])
+    try:
+        count = await store.read(events.last_pos)
+        started = time.monotonic()
+        faults = await verify(store)
+        took = time.monotonic() - started
+    finally:
+        await store.close()
+    if faults:
+        raise RuntimeError(f"the log is damaged: {faults[0]}")
+    return count, took
+
+
+if __name__ == "__main__":
+    sys.exit(run("log", measure, "Record among twenty processes, without pause, and verify."))

@@ -1,0 +1,197 @@
+"""The room's figures: delivery, ingest, the way to an agent, the start, and what it costs to stand idle.
+
+Everything runs on this machine: the load that is made takes its share of the same processor cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import uuid_utils
+
+from relay.model import Kind, Message
+from relay.room import entry
+from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
+from scripts.bench.room_daemon import ROOT, Daemon, running
+
+MAX_NUMBER = "SELECT COALESCE(MAX(number), 0) FROM messages"
+WORDS = "the parser's tests pass again and the lock is given back "
+#: An agent that writes the time at which it began (Unix, microseconds) before anything else.
+PROBE = 'echo "$EPOCHREALTIME" >> started; cat > /dev/null; echo done'
+
+
+def measure(folder: Path, quick: bool) -> Iterator[Figure]:
+    yield from old_room(folder / "old", entries=2_000 if quick else 100_000, quick=quick)
+    yield from busy_room(folder / "busy", quick)
+
+
+def old_room(folder: Path, entries: int, quick: bool) -> Iterator[Figure]:
+    """A room that takes over a long transcript, and then starts again with it."""
+    path = folder / ".relay" / "transcript.log"
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.write_bytes(b"".join(_line(number) for number in range(entries)))
+    settings = {"dispatcher": {"enabled": False}}
+    with running(folder, settings) as daemon:
+        yield single("first start beside an unread transcript, ready", daemon.ready_s * 1000, "ms")
+        began = time.monotonic() - daemon.ready_s
+        done = daemon.wait_until("the import", lambda: daemon.ask(MAX_NUMBER) >= entries, 900)
+        yield single("first import, from the start on", done - began, "s", n=entries)
+        yield single("first import", entries / (done - began), "entries/s", n=entries)
+        yield single("memory after the import", daemon.rss_mb(), "MB", limits=_below(120))
+    starts = []
+    for _ in range(1 if quick else 7):
+        with running(folder, settings) as daemon:
+            starts.append(daemon.ready_s)
+    yield spread(
+        f"ready, {entries:,} entries ingested", starts, limits=at_most(max=1500), note="process to /health"
+    )
+    with running(folder, settings) as daemon:
+        time.sleep(1 if quick else 5)
+        seconds, before = (2, daemon.cpu_s()) if quick else (30, daemon.cpu_s())
+        time.sleep(seconds)
+        share = (daemon.cpu_s() - before) / seconds * 100
+        yield single("idle processor time", share, "% of a core", limits=_below(1.0), note=f"{seconds} s")
+        yield single("memory idle", daemon.rss_mb(), "MB", limits=_below(120))
+
+
+def _below(limit: float) -> dict[str, tuple[str, float]]:
+    return {"value": ("<=", limit)}
+
+
+def _line(number: int) -> bytes:
+    """A line of a conversation: a person asks, an agent answers; so the last of an even many is an answer."""
+    agent = number % 2 == 1
+    return entry.encode(
+        Message(
+            id=str(uuid_utils.uuid7()),
+            ts="2026-01-01T00:00:00.000Z",
+            speaker="CLAUDE" if agent else "ann",
+            kind=Kind.AGENT if agent else Kind.HUMAN,
+            body=f"{number}: {WORDS * 3}",
+        )
+    )
+
+
+def busy_room(folder: Path, quick: bool) -> Iterator[Figure]:
+    """A room in which people write and an agent is called."""
+    probe = {"name": "PROBE", "kind": "command", "cmd": ["bash", "-c", PROBE], "cwd": str(folder)}
+    # The dispatcher would be asked for what mentions nobody; without it such messages go to the one agent.
+    with running(folder, {"dispatcher": {"enabled": False}, "agents": [probe]}) as daemon:
+        count = 3 if quick else 50
+        yield spread(
+            "append of a hard mention to the agent's start",
+            [called(daemon, number) for number in range(count)],
+            limits=at_most(p95=30),
+            note="the target is taken at p95; the agent is bash, whose own start is in it",
+        )
+        asyncio.run(_ask(daemon, "/api/agents/PROBE/pause", {}))
+        clients, rate, seconds = (5, 20, 1) if quick else (200, 50, 30)
+        acks, took, share = delivered(daemon, clients, rate, seconds)
+        yield spread(
+            f"post to delivered, {clients} clients, {rate} messages/s",
+            took,
+            limits=at_most(p50=5, p99=25),
+            note=f"the daemon used {share:.0f} % of a core; poster and clients run on the same cores",
+        )
+        yield spread("post to acknowledged, meanwhile", acks)
+        yield single("memory after the clients", daemon.rss_mb(), "MB", limits=_below(120))
+        lines = 1_000 if quick else 20_000
+        yield single(
+            "burst ingest", burst(daemon, lines), "entries/s", n=lines, limits=at_least(5000),
+            note="appended at once, half plain lines and half JSON; until the last is committed with its offset",
+        )  # fmt: skip
+
+
+def called(daemon: Daemon, number: int) -> float:
+    """Seconds from an append that mentions the agent to the agent's first act; waits until its turn ended."""
+    started = daemon.folder / "started"
+    line = f"[ann] @PROBE number {number}\n".encode()
+    at = time.time()
+    entry.append(daemon.transcript, daemon.append_lock, line)
+    ended = "SELECT COUNT(*) FROM dispatch_queue WHERE state = 'done'"
+    daemon.wait_until("the agent's turn", lambda: daemon.ask(ended) > number, 60)
+    return float(started.read_text().split()[number]) - at
+
+
+async def _ask(daemon: Daemon, path: str, body: dict[str, Any]) -> None:
+    async with (
+        aiohttp.ClientSession(headers={"X-API-Key": daemon.token}) as session,
+        session.post(f"http://127.0.0.1:{daemon.port}{path}", json=body) as answer,
+    ):
+        answer.raise_for_status()
+
+
+def delivered(
+    daemon: Daemon, clients: int, rate: int, seconds: int
+) -> tuple[list[float], list[float], float]:
+    """Post beside connected clients: seconds to each acknowledgement, to each arrival at each client, and the
+    daemon's share of a core in percent."""
+    messages = rate * seconds
+    words = [sys.executable, "-m", "scripts.bench.room_clients", str(daemon.port), daemon.token]
+    follower = subprocess.Popen(
+        [*words, str(clients), str(messages)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        assert follower.stdout is not None
+        if follower.stdout.readline().strip() != "ready":
+            raise RuntimeError("the clients could not connect")
+        before, began = daemon.cpu_s(), time.monotonic()
+        acks = asyncio.run(_post(daemon, rate, messages))
+        share = (daemon.cpu_s() - before) / (time.monotonic() - began) * 100
+        took = json.loads(follower.communicate(timeout=120)[0])["took"]
+    finally:
+        follower.kill()
+        follower.wait()
+    return acks, took, share
+
+
+async def _post(daemon: Daemon, rate: int, messages: int) -> list[float]:
+    acks: list[float] = []
+    url = f"http://127.0.0.1:{daemon.port}/api/messages"
+    async with aiohttp.ClientSession(headers={"X-API-Key": daemon.token}) as session:
+
+        async def post() -> None:
+            at = time.monotonic()
+            async with session.post(url, json={"name": "ann", "body": f"sent={at:.6f}; {WORDS}"}) as answer:
+                answer.raise_for_status()
+                await answer.read()
+            acks.append(time.monotonic() - at)
+
+        first = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number in range(messages):
+                await asyncio.sleep(max(0.0, first + number / rate - time.monotonic()))
+                group.create_task(post())
+    return acks
+
+
+def burst(daemon: Daemon, lines: int) -> float:
+    """Entries a second, from the end of the append until all are in the database."""
+    people = ("ann", "bob")
+    text = b"".join(
+        f"[{people[number % 2]}] {number}: {WORDS}\n".encode() if number % 2 else _person(number)
+        for number in range(lines)
+    )
+    before = daemon.ask(MAX_NUMBER)
+    began = time.monotonic()
+    entry.append(daemon.transcript, daemon.append_lock, text)
+    done = daemon.wait_until("the burst", lambda: daemon.ask(MAX_NUMBER) >= before + lines, 600, 0.005)
+    return lines / (done - began)
+
+
+def _person(number: int) -> bytes:
+    return entry.encode(
+        Message(id=str(uuid_utils.uuid7()), ts="", speaker="ann", kind=Kind.HUMAN, body=f"{number}: {WORDS}")
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run("room", measure, "Deliver, ingest, call an agent, start, and stand idle."))
