@@ -166,7 +166,8 @@ class Daemon:
         )
 
     def _trouble(self) -> str:
-        return "; ".join(f"{one.task} fails: {one.error}" for one in self._supervisor.troubles)
+        failing = [f"{one.task} fails: {one.error}" for one in self._supervisor.troubles]
+        return "; ".join([*failing, self._transcript.trouble] if self._transcript.trouble else failing)
 
     def _rules(self) -> Rules:
         jitter = self.settings.jitter

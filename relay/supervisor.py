@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -21,18 +21,21 @@ log = structlog.get_logger(__name__)
 FAILED = "task.failed"
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 30.0
-#: Seconds after which a task that runs again counts as well.
+#: Seconds after which a task that runs again begins anew with a short wait.
 SETTLED_S = 60.0
+#: Seconds that a task must run again before the room counts as well.
+WELL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A task that has failed and is started again. `at`: Unix seconds."""
+    """A task that has failed and is started again. `since`: when it began to run again, on the monotonic
+    clock in seconds; None while it waits for that."""
 
     task: str
     error: str
     times: int
-    at: float
+    since: float | None = None
 
 
 class Supervisor:
@@ -45,9 +48,13 @@ class Supervisor:
 
     @property
     def troubles(self) -> list[Trouble]:
-        """What has failed and has not settled since."""
-        now = time.time()
-        return [trouble for trouble in self._troubles.values() if now - trouble.at < SETTLED_S]
+        """What has failed and does not run again yet, or only just."""
+        now = time.monotonic()
+        return [
+            trouble
+            for trouble in self._troubles.values()
+            if trouble.since is None or now - trouble.since < WELL_S
+        ]
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._tasks[name] = asyncio.create_task(self._keep(name, run), name=name)
@@ -61,6 +68,8 @@ class Supervisor:
         wait = FIRST_WAIT_S
         while True:
             began = time.monotonic()
+            if name in self._troubles:
+                self._troubles[name] = replace(self._troubles[name], since=began)
             try:
                 await run()
                 return
@@ -76,7 +85,7 @@ class Supervisor:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
         text = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes)
         before = self._troubles.get(name)
-        self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1, time.time())
+        self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1)
         lane = Lane("room", f"task:{name}:{time.time_ns()}", short=True)
         new = NewEvent(FAILED, lane, inputs={"task": name}, outputs={"error": text})
         try:

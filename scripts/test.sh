@@ -53,6 +53,10 @@ find_browser() {
 command -v tmux >/dev/null 2>&1 || apt_install tmux ||
   fail "the terminal's tests need tmux, and there is none." "install it: apt install tmux, or brew install tmux"
 
+# The fault tests step the daemon's clock.
+command -v faketime >/dev/null 2>&1 || apt_install faketime ||
+  fail "the fault tests need libfaketime, and there is none." "install it: apt install faketime, or brew install libfaketime"
+
 left_out=""
 if ! browser="$(find_browser)"; then
   apt_install chromium || true

@@ -101,6 +101,8 @@ class Transcript:
         self._wake = asyncio.Event()
         self._size = 0
         self.ingested = 0
+        #: Why the file cannot be read or appended to now; empty when it can.
+        self.trouble = ""
 
     @property
     def standing(self) -> Standing:
@@ -119,7 +121,9 @@ class Transcript:
             while True:
                 try:
                     await self.sync()
+                    self.trouble = ""
                 except OSError as error:
+                    self.trouble = f"the transcript {self.path} cannot be used: {error.strerror}"
                     log.warning("transcript not reachable", path=str(self.path), error=str(error))
                     await asyncio.sleep(POLL_S)
                 with contextlib.suppress(TimeoutError):
