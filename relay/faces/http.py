@@ -203,16 +203,23 @@ class _Doors:
         return answer(await self._room.state())
 
     async def transcript(self, request: web.Request) -> web.Response:
-        query = Query(request, "after", "before", "limit")
-        after, before = query.cursor("after"), query.cursor("before")
-        if after is not None and before is not None:
-            raise bad("after and before exclude each other.", "Send one of them.")
-        page = await self._room.transcript(
-            after=after, before=before, limit=query.whole("limit", 100, high=1000)
-        )
-        return answer(
-            {"entries": [entry_json(one) for one in page.entries], "next": str(page.next), "more": page.more}
-        )
+        query = Query(request, "after", "before", "around", "limit")
+        after, before, around = query.cursor("after"), query.cursor("before"), query.text("around")
+        if sum(one is not None for one in (after, before, around)) > 1:
+            raise bad("after, before and around exclude each other.", "Send one of them.")
+        limit = query.whole("limit", 100, high=1000)
+        if around is None:
+            page = await self._room.transcript(after=after, before=before, limit=limit)
+        elif around.strip():
+            page = await self._room.around(around.strip(), limit=limit)
+        else:
+            raise bad("around is empty.", "Send a message's id, its number as %2312, or a cursor.")
+        told = {
+            "entries": [entry_json(one) for one in page.entries],
+            "next": str(page.next),
+            "more": page.more,
+        }
+        return answer(told if around is None else {**told, "more_after": page.more_after})
 
     async def search(self, request: web.Request) -> web.Response:
         query = Query(request, "q", "limit")

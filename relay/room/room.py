@@ -19,7 +19,7 @@ from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
 from relay.log.store import Store, StoreBusy, Tx
 from relay.model import RESERVED_NAMES, Board, Kind, Message, Refusal
-from relay.room import commands, hops, ledger, roster
+from relay.room import commands, hops, ledger, pages, roster
 from relay.room.cycle import Router
 from relay.room.desk import Desk
 from relay.room.drain import Drain
@@ -198,23 +198,14 @@ class Room:
         self, *, after: int | None = None, before: int | None = None, limit: int = 100
     ) -> Page:
         """A page, oldest first: behind `after`, or before `before`, or the newest."""
+        return await self._store.read(lambda tx: pages.page(tx, after=after, before=before, limit=limit))
 
-        async def work(tx: Tx) -> Page:
-            if after is not None:
-                rows = list(await tx.all(Q.messages_after, after=after, limit=limit + 1))
-                more, rows = len(rows) > limit, rows[:limit]
-                upto = rows[-1]["pos"] if rows else after
-                return Page([message_of_row(row) for row in rows], upto if more else max(upto, after), more)
-            last = await events.last_pos(tx)
-            rows = list(
-                await tx.all(
-                    Q.messages_before, before=last + 1 if before is None else before, limit=limit + 1
-                )
-            )
-            more, rows = len(rows) > limit, rows[:limit][::-1]
-            return Page([message_of_row(row) for row in rows], last if before is None else before, more)
-
-        return await self._store.read(work)
+    async def around(self, place: str, *, limit: int = 100) -> Page:
+        """The entry at `place` (an id, `#12` or a cursor) among its neighbours."""
+        found = await self._store.read(lambda tx: pages.around(tx, place, limit=limit))
+        if found is None:
+            raise RoomError("not_found", f"There is no message {place[:60]}.", "Ids are in the transcript.")
+        return found
 
     async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
         """Entries with all the words of `text`, newest first, each with a snippet around the hits."""

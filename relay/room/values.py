@@ -109,11 +109,13 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the transcript, oldest first. `next`: the cursor behind it; `more`: there is more before."""
+    """A page of the transcript, oldest first. `next`: the cursor behind it; `more`: there is more before (or,
+    on a page behind a cursor, after); `more_after`: a page around an entry does not reach the present."""
 
     entries: Sequence[Message]
     next: int
     more: bool
+    more_after: bool = False
 
 
 @dataclass(frozen=True, slots=True)

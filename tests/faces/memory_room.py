@@ -103,6 +103,15 @@ class MemoryRoom:
         found = [one for one in self.messages if before is None or one.cursor < before]
         return Page(found[-limit:], await self.last_cursor(), len(found) > limit)
 
+    async def around(self, place: str, *, limit: int = 100) -> Page:
+        names = [{one.id, f"#{one.number}", str(one.cursor)} for one in self.messages]
+        at = next((at for at, known in enumerate(names) if place in known), None)
+        if at is None:
+            raise RoomError("not_found", f"There is no message {place}.", "Ids are in the transcript.")
+        first, behind = max(0, at - limit // 2), at + limit - limit // 2
+        found = self.messages[first:behind]
+        return Page(found, found[-1].cursor, first > 0, behind < len(self.messages))
+
     async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
         found = [one for one in reversed(self.messages) if text in one.body]
         return [(one, one.body.replace(text, f"\x01{text}\x02")) for one in found[:limit]]

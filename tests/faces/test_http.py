@@ -59,6 +59,35 @@ async def test_pages_follow_their_cursors(home: House) -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "limit", "bodies", "more", "more_after"),
+    [
+        ("m3", 2, ["1", "2"], True, True),
+        ("m3", 3, ["1", "2", "3"], True, True),
+        ("m1", 4, ["0", "1"], False, True),
+        ("m5", 4, ["2", "3", "4"], True, False),
+        ("%233", 100, ["0", "1", "2", "3", "4"], False, False),
+        ("7", 1, ["2"], True, True),
+    ],
+)
+async def test_a_page_around_a_message(
+    home: House, place: str, limit: int, bodies: list[str], more: bool, more_after: bool
+) -> None:
+    for at in range(5):
+        await home.room.post(str(at), name="ann")
+    status, page, _ = await home.ask("GET", f"/api/transcript?around={place}&limit={limit}")
+    assert status == 200 and [one["body"] for one in page["entries"]] == bodies
+    assert (page["more"], page["more_after"]) == (more, more_after)
+    assert page["next"] == page["entries"][-1]["cursor"]
+
+
+@pytest.mark.parametrize("place", ["m9", "%239", "nothing"])
+async def test_there_is_nothing_around_what_is_not_there(home: House, place: str) -> None:
+    await home.room.post("0", name="ann")
+    status, data, _ = await home.ask("GET", f"/api/transcript?around={place}")
+    assert status == 404 and "no message" in error_of(data)["message"]
+
+
+@pytest.mark.parametrize(
     ("sent", "status", "says"),
     [
         (b"", 400, "no body"),
@@ -130,6 +159,9 @@ async def test_a_body_that_grows_when_it_is_unpacked_is_refused(home: House) -> 
         "/api/transcript?after=99999999999999999999999",
         "/api/transcript?after=1&before=2",
         "/api/transcript?arround=m1",
+        "/api/transcript?around=",
+        "/api/transcript?around=m1&after=1",
+        "/api/transcript?around=m1&before=1",
         "/api/search",
         "/api/search?q=+",
         "/api/queue?state=lost",

@@ -1,0 +1,62 @@
+"""Pages of the transcript, read in the caller's transaction.
+
+Invariant: a page is a run of neighbours, oldest first, without a gap; `more` and `more_after` are true only
+when there is an entry on that side.
+"""
+
+from __future__ import annotations
+
+import re
+
+from relay.log import events
+from relay.log.store import Tx
+from relay.room.ledger import Q
+from relay.room.values import Page, message_of_row
+
+_NUMBER = re.compile(r"#([0-9]{1,9})")
+_CURSOR = re.compile(r"[0-9]{1,18}")
+
+
+async def page(tx: Tx, *, after: int | None, before: int | None, limit: int) -> Page:
+    """At most `limit` entries: behind `after`, or before `before`, or the newest."""
+    if after is not None:
+        rows = list(await tx.all(Q.messages_after, after=after, limit=limit + 1))
+        more, rows = len(rows) > limit, rows[:limit]
+        upto = rows[-1]["pos"] if rows else after
+        return Page([message_of_row(row) for row in rows], upto if more else max(upto, after), more)
+    last = await events.last_pos(tx)
+    rows = list(
+        await tx.all(Q.messages_before, before=last + 1 if before is None else before, limit=limit + 1)
+    )
+    more, rows = len(rows) > limit, rows[:limit][::-1]
+    return Page([message_of_row(row) for row in rows], last if before is None else before, more)
+
+
+async def around(tx: Tx, place: str, *, limit: int) -> Page | None:
+    """The entry at `place` and its neighbours: half of them before it, the rest from it on.
+
+    `place` is an entry's id, its room number as `#12`, or a cursor; None when no such entry exists (a cursor
+    always has its place). `next` is the cursor to go on with towards the present.
+    """
+    at = await _position(tx, place)
+    if at is None:
+        return None
+    half = limit // 2
+    rest = limit - half
+    older = list(await tx.all(Q.messages_before, before=at, limit=half + 1))
+    newer = list(await tx.all(Q.messages_after, after=at - 1, limit=rest + 1))
+    more, more_after = len(older) > half, len(newer) > rest
+    rows = older[:half][::-1] + newer[:rest]
+    upto = rows[-1]["pos"] if more_after else await events.last_pos(tx)
+    return Page([message_of_row(row) for row in rows], upto, more, more_after)
+
+
+async def _position(tx: Tx, place: str) -> int | None:
+    number = _NUMBER.fullmatch(place)
+    if number is not None:
+        row = await tx.one(Q.message_by_number, number=int(number[1]))
+    elif _CURSOR.fullmatch(place):
+        return int(place)
+    else:
+        row = await tx.one(Q.message, id=place)
+    return None if row is None else int(row["pos"])
