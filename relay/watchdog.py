@@ -1,11 +1,14 @@
 """Reports an event loop that is blocked, with the stack that blocks it.
 
-Invariant: it runs on a thread of its own, so it sees what the loop cannot say about itself.
+Invariants: it runs on a thread of its own, so it sees what the loop cannot say about itself; and it leaves a
+loop alone that waits for something to do, so that an idle room stays idle: only one that is found at work is
+asked to answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import selectors
 import sys
 import threading
 import time
@@ -15,7 +18,7 @@ import structlog
 
 log = structlog.get_logger(__name__)
 BLOCKED_S = 0.1
-#: Seconds between two pings: a block of twice this and more is always seen.
+#: Seconds between two looks.
 EVERY_S = 0.05
 
 
@@ -45,6 +48,8 @@ class Watchdog:
     def _run(self) -> None:
         answered = threading.Event()
         while not self._ended.wait(EVERY_S):
+            if self._waiting():
+                continue
             answered.clear()
             asked = time.monotonic()
             try:
@@ -62,3 +67,8 @@ class Watchdog:
             if stack is not None:
                 self.blocks += 1
                 log.warning("event loop blocked", seconds=round(took, 3), stack=stack)
+
+    def _waiting(self) -> bool:
+        """Does the loop stand in its selector, waiting for something to do?"""
+        frame = sys._current_frames().get(self._loop_thread)
+        return frame is not None and frame.f_code.co_filename == selectors.__file__

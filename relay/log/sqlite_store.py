@@ -39,7 +39,7 @@ from relay.log.store import (
 T = TypeVar("T")
 DIALECT = "sqlite"
 #: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
-POLL_S = 0.1
+POLL_S = 0.25
 #: Seconds, about, between two looks whether a checkpoint is due: after this many rows of ours (about 4 MiB of
 #: write-ahead log), or this many seconds.
 CHECKPOINT_EVERY_S = 1.0
