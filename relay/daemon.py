@@ -54,7 +54,7 @@ log = structlog.get_logger(__name__)
 STATIC = Path(faces.__file__).parent / "static"
 #: Seconds between two looks whether agents can run, and whether the configuration was changed.
 PROBE_EVERY_S = 60.0
-CONFIG_EVERY_S = 1.0
+CONFIG_EVERY_S = 1.5
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
 WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER, Path(faces.__file__).parent)

@@ -35,7 +35,7 @@ from relay.room.swap import PlaceMoved
 
 log = structlog.get_logger(__name__)
 #: Milliseconds in which watchfiles gathers changes before it wakes us, and the safety net's seconds.
-WATCH_STEP_MS = 5
+WATCH_STEP_MS = 10
 POLL_S = 1.0
 #: Seconds between two looks at a file that is not what it was, until it stands still, and how many looks an
 #: editor gets that has moved the file away or emptied it and has not written the new one yet.
