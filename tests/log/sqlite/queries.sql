@@ -1,0 +1,2 @@
+-- name: level
+PRAGMA synchronous

@@ -1,0 +1,374 @@
+"""The embedded store as a file that several processes open, migrate, lock and write."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.follow import tail, verify
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Queries, StoreBusy, StoreError, Tx, load_migrations
+
+LOG = events.FOLDER
+ROOT = Path(__file__).parents[2]
+PATIENT_S = 60.0
+ANN = Lane("room", "human:ann")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    opened = await open_store(tmp_path / "events.db", [LOG])
+    yield opened
+    await opened.close()
+
+
+def wing(folder: Path, *steps: str) -> Path:
+    """A wing of a test's own, with these migrations."""
+    migrations = folder / "things" / "sqlite" / "migrations"
+    migrations.mkdir(parents=True, exist_ok=True)
+    for old in migrations.iterdir():
+        old.unlink()
+    for number, sql in enumerate(steps, start=1):
+        (migrations / f"{number:04d}_step.sql").write_text(sql)
+    return folder / "things"
+
+
+FIRST = "-- one; and a comment\nCREATE TABLE things (name TEXT);\nINSERT INTO things VALUES ('a;b');\n"
+SECOND = (
+    "CREATE TRIGGER counted AFTER INSERT ON things BEGIN\n  UPDATE things SET name = name || '!';\nEND;\n"
+    "INSERT INTO things VALUES ('c');\n-- done\n"
+)
+
+
+def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with sqlite3.connect(path) as connection:
+        found = connection.execute(sql).fetchall()
+    connection.close()
+    return found
+
+
+async def opened_once(path: Path, *wings: Path) -> None:
+    store = await open_store(path, wings)
+    await store.close()
+
+
+# -- migrations
+
+
+async def test_migrations_are_applied_once_from_every_version(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    await opened_once(path, wing(tmp_path, FIRST))
+    assert rows(path, "SELECT name FROM things") == [("a;b",)]
+    for _ in range(2):
+        await opened_once(path, wing(tmp_path, FIRST, SECOND))
+        assert rows(path, "SELECT name FROM things ORDER BY 1") == [("a;b!",), ("c!",)]
+    assert rows(path, "SELECT wing, version FROM schema_migrations") == [("things", 1), ("things", 2)]
+
+
+async def test_an_edited_migration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    await opened_once(path, wing(tmp_path, FIRST))
+    with pytest.raises(StoreError, match="differs from the one that was applied"):
+        await opened_once(path, wing(tmp_path, FIRST + "\n", SECOND))
+    assert rows(path, "SELECT COUNT(*) FROM things") == [(1,)]
+
+
+async def test_a_newer_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    await opened_once(path, wing(tmp_path, FIRST, SECOND))
+    with pytest.raises(StoreError, match="newer relay"):
+        await opened_once(path, wing(tmp_path, FIRST))
+
+
+@pytest.mark.parametrize("broken", ["SELECT nonsense FROM nowhere;", "CREATE TABLE more (x"])
+async def test_a_migration_that_fails_leaves_nothing(tmp_path: Path, broken: str) -> None:
+    path = tmp_path / "x.db"
+    await opened_once(path, wing(tmp_path, FIRST))
+    with pytest.raises(StoreError):
+        await opened_once(path, wing(tmp_path, FIRST, "CREATE TABLE half (x);\n" + broken))
+    assert rows(path, "SELECT name FROM sqlite_master WHERE name = 'half'") == []
+    await opened_once(path, wing(tmp_path, FIRST, "CREATE TABLE half (x);\n"))
+    assert len(rows(path, "SELECT name FROM sqlite_master WHERE name = 'half'")) == 1
+
+
+def test_a_gap_in_the_numbers_is_refused(tmp_path: Path) -> None:
+    folder = wing(tmp_path, FIRST, SECOND)
+    (folder / "sqlite" / "migrations" / "0001_step.sql").unlink()
+    with pytest.raises(StoreError, match="not numbered"):
+        load_migrations(folder, "sqlite")
+
+
+async def test_what_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(b"my diary\n" * 1000)
+    with pytest.raises(StoreError, match="cannot be used"):
+        await opened_once(path, LOG)
+    assert path.read_bytes() == b"my diary\n" * 1000
+
+
+OPENER = """
+import asyncio, sys
+from pathlib import Path
+from relay.log.sqlite_store import open_store
+from tests.room.parts import WINGS
+
+async def main() -> None:
+    sys.stdin.readline()
+    store = await open_store(Path(sys.argv[1]), WINGS)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_processes_that_open_at_once_all_succeed(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    started = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", OPENER, str(path), cwd=ROOT, stdin=asyncio.subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write(b"go\n")
+        await one.stdin.drain()
+    async with asyncio.timeout(PATIENT_S):
+        assert [await one.wait() for one in started] == [0, 0, 0]
+    applied = rows(path, "SELECT wing, version, COUNT(*) FROM schema_migrations GROUP BY 1, 2")
+    assert applied
+    assert {count for _, _, count in applied} == {1}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+# -- many writers
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.sqlite_store import open_store
+
+async def main() -> None:
+    store = await open_store(Path(sys.argv[1]), [events.FOLDER])
+    shared = Lane("room", "shared")
+    for i in range(int(sys.argv[3])):
+        own = Lane("room", sys.argv[2])
+        async def work(tx):
+            said = await events.append(tx, NewEvent("note", own, outputs={"i": i}))
+            await events.append(tx, NewEvent("heard", shared, parents=[said.id]))
+        await store.write(work)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_four_processes_fork_no_lane_and_a_reader_misses_nothing(tmp_path: Path) -> None:
+    path, count = tmp_path / "events.db", 60
+    store = await open_store(path, [LOG])
+    seen: list[events.Event] = []
+
+    async def read() -> None:
+        async for batch in tail(store, 0):
+            seen.extend(batch)
+            if len(seen) >= 4 * count * 2:
+                return
+
+    reading = asyncio.create_task(read())
+    try:
+        writers = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WRITER, str(path), f"w{i}", str(count), cwd=ROOT
+            )
+            for i in range(4)
+        ]
+        async with asyncio.timeout(PATIENT_S):
+            assert [await one.wait() for one in writers] == [0] * 4
+            await reading
+        assert [event.pos for event in seen] == sorted({event.pos for event in seen})
+        for lane in ("w0", "w1", "w2", "w3", "shared"):
+            length = count * 4 if lane == "shared" else count
+            assert [event.seq for event in seen if event.lane == lane] == list(range(1, length + 1))
+        assert await verify(store) == []
+    finally:
+        reading.cancel()
+        await store.close()
+
+
+async def test_a_writer_killed_in_a_transaction_leaves_no_half(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    store = await open_store(path, [LOG])
+    try:
+        for wait in (0.05, 0.1, 0.15):
+            writer = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WRITER, str(path), "w", "100000", cwd=ROOT
+            )
+            before = await store.read(events.last_pos)
+            async with asyncio.timeout(PATIENT_S):
+                async for _ in tail(store, before):
+                    break
+            await asyncio.sleep(wait)
+            writer.send_signal(signal.SIGKILL)
+            await writer.wait()
+            found = await store.read(lambda tx: events.read_after(tx, 0, limit=1_000_000))
+            types = Counter(event.type for event in found)
+            assert types["note"] == types["heard"]
+            assert await verify(store) == []
+    finally:
+        await store.close()
+
+
+async def test_a_forked_lane_is_loud(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    store = await open_store(path, [LOG])
+    try:
+        for _ in range(2):
+            await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+        with sqlite3.connect(path) as other:
+            other.execute("UPDATE lanes SET seq = 1")
+        other.close()
+        with pytest.raises(sqlite3.IntegrityError, match=r"events\.session, events\.lane, events\.seq"):
+            await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+        assert await store.read(events.last_pos) == 2
+    finally:
+        await store.close()
+
+
+# -- locked, cancelled
+
+
+async def test_a_lock_that_is_held_on_is_busy_and_a_short_one_is_waited_for(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "events.db", [LOG], busy_timeout_s=0.2)
+    blocker = sqlite3.connect(store.path, isolation_level=None, check_same_thread=False)
+    try:
+        blocker.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy, match="try again"):
+            await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+        # Readers are not held up by a writer.
+        assert await store.read(events.last_pos) == 0
+        blocker.execute("ROLLBACK")
+        await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+    finally:
+        blocker.close()
+        await store.close()
+    patient = await open_store(tmp_path / "events.db", [LOG], busy_timeout_s=PATIENT_S)
+    blocker = sqlite3.connect(patient.path, isolation_level=None, check_same_thread=False)
+    try:
+        blocker.execute("BEGIN IMMEDIATE")
+        letting_go = threading.Timer(0.3, blocker.execute, ["ROLLBACK"])
+        letting_go.start()
+        event = await patient.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+        assert event.seq == 2
+        letting_go.join()
+    finally:
+        blocker.close()
+        await patient.close()
+
+
+async def test_a_cancelled_write_harms_nobody(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "events.db", [LOG])
+    blocker = sqlite3.connect(store.path, isolation_level=None)
+    try:
+        blocker.execute("BEGIN IMMEDIATE")
+        writing = asyncio.create_task(store.write(lambda tx: events.append(tx, NewEvent("note", ANN))))
+        await asyncio.sleep(0.05)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        blocker.execute("ROLLBACK")
+        wakeup = store.wakeup()
+        await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)), durable=True)
+        assert await wakeup.wait(PATIENT_S)
+        found = await store.read(lambda tx: events.read_after(tx, 0))
+        assert [event.seq for event in found] == list(range(1, len(found) + 1))
+        assert await verify(store) == []
+    finally:
+        blocker.close()
+        await store.close()
+
+
+# -- wake-ups
+
+
+async def test_a_commit_between_two_waits_is_not_missed(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "events.db", [LOG])
+    try:
+        await asyncio.sleep(0.3)  # the look-out's first look is over
+        first, second = store.wakeup(), store.wakeup()
+        for _ in range(3):
+            await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+        assert await first.wait(PATIENT_S)
+        assert await second.wait(PATIENT_S)
+        second.close()
+        await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+        assert await first.wait(PATIENT_S)
+        assert not await second.wait(0.05)
+    finally:
+        await store.close()
+
+
+async def test_another_connections_commit_wakes(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    one, other = await open_store(path, [LOG]), await open_store(path, [LOG])
+    try:
+        wakeup = one.wakeup()
+        while await wakeup.wait(0.4):
+            pass
+        await other.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+        assert await wakeup.wait(PATIENT_S)
+        assert await one.read(events.last_pos) == 1
+    finally:
+        await one.close()
+        await other.close()
+
+
+async def test_the_write_ahead_log_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay.log.sqlite_store.CHECKPOINT_EVERY_S", 0.05)
+    monkeypatch.setattr("relay.log.sqlite_store.CHECKPOINT_BYTES", 100_000)
+    store = await open_store(tmp_path / "events.db", [LOG])
+    try:
+        big = {"x": "y" * 50_000}
+        wal = store.path.with_name("events.db-wal")
+        written = 0
+        async with asyncio.timeout(PATIENT_S):
+            while written < 2_000_000 or written < 4 * wal.stat().st_size:
+                await store.write(lambda tx: events.append(tx, NewEvent("note", ANN, outputs=big)))
+                written += 50_000
+                await asyncio.sleep(0.01)
+        assert await store.check() == []
+    finally:
+        await store.close()
+
+
+async def test_a_durable_write_is_synchronous_and_the_next_is_not(store: SqliteStore) -> None:
+    levels: list[int] = []
+
+    async def work(tx: Tx) -> None:
+        row = await tx.one(Queries(Path(__file__).parent).level)
+        assert row is not None
+        levels.append(row["synchronous"])
+
+    for durable in (False, True, False):
+        await store.write(work, durable=durable)
+    assert levels == [1, 2, 1]
+
+
+def test_the_folder_of_a_new_database_is_private(tmp_path: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        asyncio.run(opened_once(tmp_path / "new" / "events.db", LOG))
+    finally:
+        os.umask(old)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
