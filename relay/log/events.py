@@ -220,7 +220,7 @@ async def append(tx: Tx, new: NewEvent) -> Event:
     seq = (lane["seq"] if lane else 0) + 1
     clock = await _clock_of(tx, new, lane, seq)
     parents = list(dict.fromkeys(new.parents))
-    row = {
+    row: dict[str, Any] = {
         "v": BODY_VERSION,
         "session": new.lane.session,
         "lane": new.lane.name,
@@ -254,7 +254,27 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         parent=None,
         depth=0,
     )
-    return from_row({**row, "pos": placed["pos"]})
+    return Event(
+        pos=placed["pos"],
+        id=row["id"],
+        session=new.lane.session,
+        lane=new.lane.name,
+        seq=seq,
+        type=new.type,
+        prev=row["prev"],
+        parents=tuple(parents),
+        causal_deps=tuple(new.causal_deps),
+        clock=clock,
+        at=row["at"],
+        # As they are stored, and no object that the caller may change.
+        inputs=None if row["inputs"] is None else json.loads(row["inputs"]),
+        outputs=None if row["outputs"] is None else json.loads(row["outputs"]),
+        role=new.role,
+        branch=new.branch,
+        snapshot=new.snapshot,
+        file_touches=None if new.file_touches is None else tuple(new.file_touches),
+        source_key=new.source_key,
+    )
 
 
 async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[str, int]:

@@ -39,7 +39,9 @@ from relay.log.store import (
 T = TypeVar("T")
 DIALECT = "sqlite"
 #: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
-POLL_S = 0.25
+POLL_S = 0.1
+#: At every how many of these looks SQLite is asked, even if its file looks as before.
+ASK_EVERY = 10
 #: Seconds, about, between two looks whether a checkpoint is due: after this many rows of ours (about 4 MiB of
 #: write-ahead log), or this many seconds.
 CHECKPOINT_EVERY_S = 1.0
@@ -162,15 +164,22 @@ class SqliteStore:
         ]
 
     async def _watch_commits(self) -> None:
-        last = -1
+        wal = self.path.with_name(self.path.name + "-wal")
+        last, looks, stood = -1, 0, (0, 0)
         while True:
-            try:
-                version = await _hop(self._reader, _data_version)
-            except sqlite3.OperationalError:
-                version = last  # a locked or full database: the next look decides
-            if version != last:
-                last = version
-                self._notify()
+            # A commit changes the file, and to ask for that wakes no thread. A file's time is coarse: two
+            # commits may look like one, so SQLite itself is asked now and then all the same.
+            stands = _stamp(wal)
+            if stands != stood or looks % ASK_EVERY == 0:
+                stood = stands
+                try:
+                    version = await _hop(self._reader, _data_version)
+                except sqlite3.OperationalError:
+                    version = last  # a locked or full database: the next look decides
+                if version != last:
+                    last = version
+                    self._notify()
+            looks += 1
             await asyncio.sleep(POLL_S)
 
     async def _checkpoint(self) -> None:
@@ -255,6 +264,14 @@ def _checkpoint_now(path: Path) -> None:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)")
     except sqlite3.OperationalError:
         return  # someone else is at it, or the disk is full: the next one is soon
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        told = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return told.st_mtime_ns, told.st_size
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

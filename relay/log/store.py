@@ -46,7 +46,9 @@ class Queries:
         self._folder = folder
 
     def __getattr__(self, name: str) -> Query:
-        return Query(self._folder, name)
+        query = Query(self._folder, name)
+        setattr(self, name, query)  # the next look does not come here
+        return query
 
 
 class Tx(Protocol):
@@ -122,6 +124,7 @@ def load_queries(folder: Path, dialect: str) -> Mapping[str, str]:
     return found
 
 
+@cache
 def query_text(query: Query, dialect: str) -> str:
     """The text of a named query in a dialect. Raises StoreError when the wing has none of that name."""
     try:

@@ -190,8 +190,8 @@ async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:
 
 async def open_cycle(tx: Tx, message: Message, rules: Rules, *, now: float) -> None:
     """Begin the routing of a message that mentions nobody."""
-    # Counting is cheap and bounded, and the wait is fixed here so that a restart keeps it.
-    recent = await tx.one(Q.entries_since, since=now - 60.0)
+    # No more are counted than the wait depends on; it is fixed here so that a restart keeps it.
+    recent = await tx.one(Q.entries_since, since=now - 60.0, most=max(rules.busy, rules.medium))
     await tx.execute(
         Q.open_cycle,
         message_id=message.id,

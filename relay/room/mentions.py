@@ -130,6 +130,7 @@ _SMALL = str.maketrans(
 )
 
 
+@lru_cache(maxsize=1024)
 def skeleton(name: str) -> str:
     """What is left of a name for the eye: compatibility forms, case, marks, blanks and lookalikes folded."""
     small = unicodedata.normalize("NFKD", name).translate(_CAPITALS).casefold()

@@ -26,7 +26,7 @@ import structlog
 from relay.log.events import Lane, dumps
 from relay.log.store import Store, Tx
 from relay.model import Kind
-from relay.room import entry, ledger, place, swap
+from relay.room import entry, ledger, place, swap, watch
 from relay.room.entry import Entry, Junk, Parsed, Plain, Reason
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.mentions import is_reserved
@@ -34,8 +34,7 @@ from relay.room.place import Chunk, Line, Place
 from relay.room.swap import PlaceMoved
 
 log = structlog.get_logger(__name__)
-#: Milliseconds in which watchfiles gathers changes before it wakes us, and the safety net's seconds.
-WATCH_STEP_MS = 10
+#: Seconds between two looks when nothing wakes us.
 POLL_S = 1.0
 #: Seconds between two looks at a file that is not what it was, until it stands still, and how many looks an
 #: editor gets that has moved the file away or emptied it and has not written the new one yet.
@@ -138,22 +137,11 @@ class Transcript:
             await self.read_on()
 
     async def _watch(self) -> None:
-        from watchfiles import awatch  # 60 ms that a start need not wait for
-
         while True:
-            watched = await asyncio.to_thread(_inode, self.path)
-            try:
-                async for _ in awatch(
-                    self.path, watch_filter=None, step=WATCH_STEP_MS, debounce=50, recursive=False
-                ):
-                    self._wake.set()
-                    # The watch is on the file, not on its name: it says nothing of the file that took its place.
-                    if await asyncio.to_thread(_inode, self.path) != watched:
-                        break
-            except FileNotFoundError:
-                pass
-            # The file has gone or was replaced: the poll reads on, and the new file is watched in a moment.
-            await asyncio.sleep(0.2)
+            with contextlib.suppress(OSError):
+                await watch.changes(self.path, self._wake.set)
+            # There is no folder, or no watch to be had: the poll reads on meanwhile.
+            await asyncio.sleep(POLL_S)
 
     async def _watch_outbox(self) -> None:
         """Another process may fill the outbox; and our own commits wake this too."""
@@ -350,13 +338,6 @@ class Transcript:
             return True
         self._place, self._size = after, after.offset
         return True
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
 
 
 def _parse(lines: Sequence[Line]) -> list[Parsed | None]:

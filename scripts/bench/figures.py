@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sqlite3
@@ -77,7 +78,7 @@ def spread(
     ranked = sorted(samples)
 
     def rank(share: float) -> float:
-        at = min(len(ranked) - 1, max(0, round(share * len(ranked) + 0.5) - 1))
+        at = min(len(ranked) - 1, max(0, math.ceil(share * len(ranked) - 1e-9) - 1))
         return round(ranked[at] * scale, 3)
 
     values = {

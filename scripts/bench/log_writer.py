@@ -29,7 +29,8 @@ Record = Callable[[], Awaitable[None]]
 
 async def pace(record: Record, rate: float, seconds: float, start_at: float) -> dict[str, Any]:
     """Call `record` `rate` times a second (0: without pause) for `seconds`, from `start_at` (monotonic) on."""
-    took, late = [], []
+    took: list[float] = []
+    late: list[float] = []
     number = 0
     first = start_at + (random.random() / rate if rate else 0.0)
     await asyncio.sleep(max(0.0, first - time.monotonic()))

@@ -35,7 +35,7 @@ SELECT * FROM messages WHERE number > :after AND number <= :upto ORDER BY number
 UPDATE messages SET meta = :meta WHERE id = :id
 
 -- name: entries_since
-SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT 1000)
+SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT :most)
 
 -- name: search
 SELECT m.*, snippet(messages_fts, 0, char(1), char(2), '…', 24) AS snippet

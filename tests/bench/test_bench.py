@@ -1,0 +1,71 @@
+"""The benchmarks run and say what they found in full; nothing here is about how fast it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.bench import figures, page
+
+ROOT = Path(__file__).parents[2]
+NAMES = {
+    "log": ["append in batches", "record, 5/s each, ours", "record, 50/s each, raw", "verify"],
+    "room": ["first import", "ready", "idle processor time", "append of a hard mention", "post to delivered",
+             "burst ingest"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bench", NAMES)
+def test_a_benchmark_says_what_it_found(bench: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"scripts.bench.{bench}", "--quick", "--dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["bench"], report["quick"]) == (bench, True)
+    assert {"cpu", "cores", "memory", "kernel", "python", "sqlite", "fsync"} <= set(report["machine"])
+    for wanted in NAMES[bench]:
+        assert any(figure["name"].startswith(wanted) for figure in report["figures"]), wanted
+    for figure in report["figures"]:
+        assert figure["n"] > 0 and figure["unit"]
+        assert "value" in figure or figure["p50"] <= figure["p95"] <= figure["p99"] <= figure["max"]
+        for key, target in figure["targets"].items():
+            assert key in figure and isinstance(target["met"], bool)
+    missed = {
+        f"{f['name']}: {key}"
+        for f in report["figures"]
+        for key in f["targets"]
+        if not f["targets"][key]["met"]
+    }
+    assert missed == set(report["missed"])
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
+    assert all(figure["name"] in page.table(report) for figure in report["figures"])
+
+
+def test_a_target_is_met_or_missed() -> None:
+    samples = [number / 1000 for number in range(1, 101)]
+    figure = figures.spread("x", samples, limits=figures.at_most(p50=50, p99=98))
+    assert figure.values == {"p50": 50.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
+    assert (figure.met("p50"), figure.met("p99")) == (True, False)
+    told: dict[str, Any] = figure.as_json()
+    assert told["targets"] == {
+        "p50": {"target": "<= 50", "met": True},
+        "p99": {"target": "<= 98", "met": False},
+    }
+    rate = figures.single("y", 4999.9, "entries/s", limits=figures.at_least(5000))
+    assert not rate.met("value")
+
+
+def test_nothing_measured_is_no_figure() -> None:
+    with pytest.raises(ValueError, match="nothing was measured"):
+        figures.spread("x", [])
