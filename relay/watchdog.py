@@ -7,7 +7,6 @@ what the loop cannot say about itself, and wakes nobody in a room where nothing 
 from __future__ import annotations
 
 import asyncio
-import selectors
 import sys
 import threading
 import time
