@@ -43,6 +43,19 @@ async def test_a_new_agent_appears_and_one_that_is_taken_out_goes(open_room: Ope
     assert [j["agent"] for j in await one.jobs() if j["message_id"] == posted["id"]] == ["NEW"]
 
 
+async def test_what_is_saved_while_the_daemon_starts_is_not_missed(open_room: Open) -> None:
+    one = await open_room(agent("ECHO"), start=False)
+    one.launch()
+
+    async def claimed() -> bool:
+        return (one.folder / "speaker.lock").exists()
+
+    await eventually(claimed, "the daemon to have read its configuration", every_s=0.001)
+    one.configure(settings(agent("ECHO"), agent("NEW")))
+    await one.until_open()
+    await eventually(lambda: _has(one, "NEW"), "the new agent")
+
+
 async def test_an_agent_that_is_taken_out_in_the_middle_of_a_turn(open_room: Open) -> None:
     slow = "- delay_s: 2\n  say: '{agent} heard {body}'\n"
     one = await open_room(agent("SLOW", "slow.yaml"), agent("ECHO"), files={"slow.yaml": slow})
