@@ -352,7 +352,8 @@ class Daemon:
 
     async def _watch_config(self) -> None:
         path = self.settings.path
-        last = await asyncio.to_thread(_stamp, path)
+        # Unlike any: what was saved while the daemon was starting is read once more, too.
+        last: tuple[int, int, int] | None = None
         while True:
             await asyncio.sleep(CONFIG_EVERY_S)
             stamp = await asyncio.to_thread(_stamp, path)

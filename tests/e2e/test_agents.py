@@ -192,7 +192,6 @@ async def test_a_flood_is_cut_and_said(open_room: Open) -> None:
 
 async def test_silence_and_a_signal_are_failures_with_a_name(open_room: Open) -> None:
     die = "import os, sys\nsys.stdin.read()\nos.kill(os.getpid(), 9)\n"
-    late = "import time\ntime.sleep(99)\n"
     one = await open_room(
         program("MUTE", "mute.py"),
         program("DIES", "dies.py"),

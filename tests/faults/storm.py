@@ -55,6 +55,7 @@ class Told:
     appended: dict[str, str] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
     breaking: set[str] = field(default_factory=set)
+    orders: set[str] = field(default_factory=set)
 
 
 class Storm:
@@ -86,6 +87,10 @@ class Storm:
         token = f"tok-{die.getrandbits(64):016x}"
         named = tuple(die.sample(AGENTS, die.choice((0, 1, 1, 2))))
         words = " ".join(f"@{name}" for name in named)
+        if die.random() < 0.1:
+            self.told.mentions[token] = ()
+            self.told.orders.add(token)
+            return token, f"/task {token}"
         self.told.mentions[token] = named
         if die.random() < 0.1:
             self.told.breaking.add(token)
@@ -121,6 +126,10 @@ class Storm:
             if die.random() < 0.5:
                 await self.room.until_open()
             await asyncio.sleep(die.uniform(0.05, 1.2))
+            if die.random() < 0.2 and self.room.process is not None:
+                # Killed while it stops: what it had begun to put away is put away by the next one.
+                self.room.process.terminate()
+                await asyncio.sleep(die.uniform(0, 0.5))
             await asyncio.to_thread(self.room.kill)
             self.room.launch()
 
@@ -152,6 +161,7 @@ class Storm:
             *self._file(entries),
             *self._jobs(entries, jobs),
             *_answers(entries, jobs),
+            *await self._orders(entries),
             *await self._left(),
         ]
         verified = await self.room.relay("verify")
@@ -202,6 +212,16 @@ class Storm:
             # A turn takes what waits together, so a message beside one that breaks the agent may fail with it.
             if job["state"] != "done" and job["message_id"] not in broken and not self.told.breaking:
                 found.append(f"job {job['id']} of {job['agent']} is {job['state']}: {job['reason']}")
+        return found
+
+    async def _orders(self, entries: list[Json]) -> list[str]:
+        """A command is carried out once, and answered once."""
+        tasks = Counter(task["title"] for task in (await self.room.get("/api/tasks"))["tasks"])
+        found = [f"there are {tasks[t]} tasks {t}" for t in self.told.orders if tasks[t] != 1]
+        answers = Counter(one["in_reply_to"] for one in entries if one["speaker"] == "RELAY")
+        for one in entries:
+            if one["body"].startswith("/task ") and answers[one["id"]] != 1:
+                found.append(f"{one['body']} was answered {answers[one['id']]} times")
         return found
 
     async def _left(self) -> list[str]:
