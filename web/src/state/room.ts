@@ -256,12 +256,16 @@ export async function jumpTo(target: string): Promise<boolean> {
     return true;
   }
   try {
-    const page = await api.around(target, tl.PAGE);
+    const page = await api.around(/^\d+$/.test(target) ? `#${target}` : target, tl.PAGE);
     const found = page.entries.find(matches);
     if (!found) return false;
     remember(page.entries);
+    // What came while the page was read is in the run that is left behind.
+    const since = page.entries[page.entries.length - 1]!.number;
+    const before = timeline.value;
+    const arrived = page.moreAfter ? [] : [...before.entries, ...before.stash].filter((e) => e.number > since);
     batch(() => {
-      timeline.value = tl.loadAround(page.entries, found.id, page.more, page.moreAfter);
+      timeline.value = tl.arrive(tl.loadAround(page.entries, found.id, page.more, page.moreAfter), arrived);
       focus.value = { id: found.id, at: Date.now() };
     });
     return true;

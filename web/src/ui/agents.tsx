@@ -3,9 +3,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { agents, dispatcher, now, workers } from "../state/room";
-import { agentPanel, showEntry } from "../state/view";
+import { agentPanel, show, showEntry } from "../state/view";
 import { amount, clock, instant, span } from "../text/format";
-import type { Agent, Meter } from "../types";
+import type { Agent, DispatcherState, Meter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
 
 export type Health = "ready" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
@@ -89,6 +89,27 @@ export function AgentList() {
         );
       })}
     </ul>
+  );
+}
+
+const DISPATCHER_WORDS: Record<DispatcherState["state"], { dot: string; line: (model: string) => string; story: string }> = {
+  ok: { dot: "ready", line: (model) => model, story: "It decides who answers messages that name nobody." },
+  fallback: { dot: "parked", line: () => "asking everyone", story: "It cannot decide now, so messages that name nobody go to every active agent." },
+  off: { dot: "off", line: () => "off", story: "It is switched off: messages that name nobody go to every active agent." },
+  unknown: { dot: "off", line: () => "not asked yet", story: "It has not been asked yet." },
+};
+
+/** The dispatcher as one row of the side bar. */
+export function DispatcherRow() {
+  const d = dispatcher.value;
+  if (!d) return null;
+  const words = DISPATCHER_WORDS[d.state];
+  return (
+    <button type="button" class={`agent-row dispatcher-row dispatcher-is-${d.state}`} data-testid="dispatcher-row" data-state={d.state} data-tip={`${words.story}${d.detail ? `\n${d.detail}` : ""}`} onClick={() => show("agents")}>
+      <i class={`dot dot-${words.dot}`} aria-hidden="true" />
+      <span class="dispatcher-name">dispatcher</span>
+      <span class="agent-line">{words.line(d.model)}</span>
+    </button>
   );
 }
 
@@ -235,13 +256,9 @@ export function AgentsView() {
         <div class={`dispatcher dispatcher-${d.state}`} data-testid="dispatcher">
           <Icon name="route" />
           <div>
-            <b>Dispatcher</b> <span class="muted">{d.enabled ? d.model : "off"}</span>
-            <p>
-              {d.state === "ok" && "decides who answers messages that name nobody."}
-              {d.state === "fallback" && `cannot be reached, so every active agent is asked. ${d.detail}`}
-              {d.state === "off" && "is switched off: messages that name nobody go to every active agent."}
-              {d.state === "unknown" && `has not been asked yet. ${d.detail}`}
-            </p>
+            <b>Dispatcher</b> <span class="muted">{d.enabled ? `${d.model} at ${d.host}` : "off"}</span>
+            <p>{DISPATCHER_WORDS[d.state].story}</p>
+            {d.detail && <p class="muted">{d.detail}</p>}
           </div>
         </div>
       )}

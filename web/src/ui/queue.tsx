@@ -60,7 +60,7 @@ export function QueueView() {
             </thead>
             <tbody>
               {rows.map((job) => {
-                const read = receipt(job, at, numberOf);
+                const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""));
                 const message = entryOf(job.message_id);
                 return (
                   <tr key={job.id} data-testid="job" data-state={job.state}>
