@@ -92,7 +92,7 @@ const CLASS_WORDS: Record<string, string> = {
 
 /** One (message, agent) as people read it. `number` is the room number of the message that a job is about, if known. */
 export function receipt(job: Job, now: number, number: (job: number) => number | null): Receipt {
-  const cause = job.reason || (job.error_class ? (CLASS_WORDS[job.error_class] ?? job.error_class) : "");
+  const cause = job.reason?.replace(/`/g, "") || (job.error_class ? (CLASS_WORDS[job.error_class] ?? job.error_class) : "");
   const attempts = job.attempts > 1 ? `, attempt ${job.attempts}` : "";
   const started = instant(job.started_at);
   const due = instant(job.not_before);

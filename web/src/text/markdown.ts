@@ -95,8 +95,9 @@ export function renderMarkdown(text: string, bareNumbers: typeof numbers = "mess
 export function plainLine(text: string, length = 140): string {
   const line = text
     .slice(0, length * 4)
-    .replace(/```[\w-]*\n?/g, " ")
-    .replace(/[*_`>#]+(?=\S)|(?<=\S)[*_`]+/g, "")
+    .replace(/^ {0,3}(?:#{1,6}\s|>\s?)/gm, "")
+    .replace(/```[\w-]*|`|\*\*|~~|^[|:\s-]+$/gm, " ")
+    .replace(/(?<!\w)[*_]+(?=\w)|(?<=\w)[*_]+(?!\w)/g, "")
     .replace(/\s+/g, " ")
     .trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;

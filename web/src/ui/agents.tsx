@@ -8,7 +8,7 @@ import { amount, clock, instant, span } from "../text/format";
 import type { Agent, DispatcherState, Meter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
 
-export type Health = "ready" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
+export type Health = "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
 export function health(agent: Agent, at: number): Health {
   if (!agent.installed) return "missing";
@@ -17,11 +17,17 @@ export function health(agent: Agent, at: number): Health {
   if (agent.running) return "working";
   if (agent.breaker.state !== "closed") return agent.breaker.state;
   if ((instant(agent.parked_until) ?? 0) > at) return "parked";
+  if (spent(agent)) return "spent";
   return "ready";
+}
+
+function spent(agent: Agent): boolean {
+  return Object.values(agent.budget ?? {}).some((meter) => meter && meter.used >= meter.limit);
 }
 
 const HEALTH_WORDS: Record<Health, string> = {
   ready: "ready",
+  spent: "budget spent",
   working: "working",
   paused: "paused",
   open: "circuit open",
@@ -32,14 +38,14 @@ const HEALTH_WORDS: Record<Health, string> = {
 };
 
 /** One short line about an agent now. */
-export function healthLine(agent: Agent, at: number): string {
+export function healthLine(agent: Agent, at: number, short = false): string {
   const state = health(agent, at);
   if (state === "working") return `working ${span(at - (instant(agent.running!.since) ?? at))}`;
   if (state === "open") {
     const retry = instant(agent.breaker.retry_at);
-    return `circuit open${retry && retry > at ? `, retry in ${span(retry - at)}` : ""}`;
+    return `circuit open${retry && retry > at ? `${short ? " " : ", retry in "}${span(retry - at)}` : ""}`;
   }
-  if (state === "parked") return `rate limited until ${clock(agent.parked_until)}`;
+  if (state === "parked") return `${short ? "limited" : "rate limited"} until ${clock(agent.parked_until)}`;
   return HEALTH_WORDS[state];
 }
 
@@ -82,7 +88,7 @@ export function AgentList() {
             <button type="button" class={`agent-row agent-${state}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
               <Dot state={state} />
               <span class="agent-name" style={hued(agent.name)}>{agent.name}</span>
-              <span class="agent-line">{state === "ready" ? (agent.model ?? "") : healthLine(agent, now.value)}</span>
+              <span class="agent-line">{state === "ready" ? (agent.model ?? "") : healthLine(agent, now.value, true)}</span>
               {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
             </button>
           </li>
