@@ -163,7 +163,9 @@ export function StreamRow({ stream }: { stream: Stream }) {
           <span class="role">agent</span>
           <span class="live">answering {span(now.value - stream.since)}</span>
         </header>
-        {stream.text && <Markdown text={stream.text} streaming />}
+        {stream.from > 0 && <div class="tool-note">… the beginning was not seen here; the whole answer follows when it is done</div>}
+        {/* Markdown from somewhere in the middle would be read wrongly: an open fence, half a table. */}
+        {stream.text && (stream.from > 0 ? <div class="md md-rest">{stream.text}</div> : <Markdown text={stream.text} streaming />)}
         {stream.tool && <div class="tool-note">{stream.tool}</div>}
         {!stream.text && !stream.tool && <div class="tool-note">thinking…</div>}
       </div>
