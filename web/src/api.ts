@@ -1,5 +1,6 @@
 /** One place where the page speaks HTTP. A refusal of any kind is thrown as `ApiError` with what to do. */
 
+import { personName } from "./state/prefs";
 import type { Agent, Entry, Hit, Job, RoomState, Task } from "./types";
 
 export class ApiError extends Error {
@@ -64,6 +65,9 @@ function query(values: Record<string, string | number | undefined | null>): stri
   return pairs.length ? `?${pairs.map(([k, v]) => `${k}=${quote(String(v))}`).join("&")}` : "";
 }
 
+/** What every act says: who does it. The room shows it, and refuses a name that is not the credential's to use. */
+const signed = <T extends object>(body: T): T & { name?: string } => ({ ...body, name: personName.value || undefined });
+
 /** Cursors may come as numbers from a store; the page keeps them as the opaque text they are. */
 function entry<T extends Entry>(raw: T): T {
   return { ...raw, cursor: String(raw.cursor), to: raw.to ?? [], meta: raw.meta ?? {} };
@@ -114,14 +118,14 @@ export const api = {
   post: (message: { body: string; name?: string; in_reply_to?: string; client_id: string }) =>
     call<{ id: string; cursor: string; number: number }>("POST", "/api/messages", message),
   route: (message: string, agents: string[]) =>
-    call<object>("POST", `/api/messages/${quote(message)}/route`, { agents }),
-  retry: (job: number) => call<object>("POST", `/api/queue/${job}/retry`, {}),
+    call<object>("POST", `/api/messages/${quote(message)}/route`, signed({ agents })),
+  retry: (job: number) => call<object>("POST", `/api/queue/${job}/retry`, signed({})),
   agentDo: (agent: string, action: "pause" | "resume" | "cancel") =>
-    call<object>("POST", `/api/agents/${quote(agent)}/${action}`, {}),
+    call<object>("POST", `/api/agents/${quote(agent)}/${action}`, signed({})),
   agentSet: (agent: string, patch: Partial<Pick<Agent, "model" | "effort" | "enabled">>) =>
-    call<object>("PATCH", `/api/agents/${quote(agent)}`, patch),
-  addTask: (title: string, name?: string) => call<{ task: Task }>("POST", "/api/tasks", { title, name }),
+    call<object>("PATCH", `/api/agents/${quote(agent)}`, signed(patch)),
+  addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
   setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
-    call<object>("PATCH", `/api/tasks/${number}`, patch),
-  undoTasks: () => call<object>("POST", "/api/tasks/undo", {}),
+    call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
 };

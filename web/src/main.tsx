@@ -15,8 +15,9 @@ import { api, ApiError, whenUnauthorised } from "./api";
 import { connect, disconnect } from "./state/live";
 import { loadRoom } from "./state/room";
 import { startUnread } from "./state/unread";
-import { showEntry } from "./state/view";
+import { follow } from "./state/view";
 import { pump } from "./state/outbox";
+import { toast } from "./ui/bits";
 import { Shell } from "./ui/shell";
 import { SignIn } from "./ui/signin";
 
@@ -48,8 +49,14 @@ async function enter(): Promise<void> {
   stage.value = { is: "open" };
   connect();
   void pump();
-  const number = /^#(\d+)$/.exec(location.hash)?.[1];
-  if (number) void showEntry(number);
+  await goToHash();
+}
+
+/** A permalink: `#12`, `#task-3`. */
+async function goToHash(): Promise<void> {
+  if (!/^#((task|job)-)?\d+$/.test(location.hash)) return;
+  const there = await follow(location.hash.slice(1)).catch(() => false);
+  if (!there) toast(`There is no message ${location.hash} here.`, { tone: "problem" });
 }
 
 async function start(): Promise<void> {
@@ -77,8 +84,7 @@ whenUnauthorised(() => {
 
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#link=")) void start();
-  const number = /^#(\d+)$/.exec(location.hash)?.[1];
-  if (number && stage.value.is === "open") void showEntry(number);
+  else if (stage.value.is === "open") void goToHash();
 });
 
 function App() {

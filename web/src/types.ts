@@ -6,8 +6,10 @@ export interface Decision {
   action: string;
   agents: string[];
   reason: string;
-  took_ms: number;
+  took_ms?: number | null;
   model?: string;
+  /** The person who overruled the dispatcher. */
+  by?: string;
 }
 
 export interface Footer {
@@ -20,6 +22,12 @@ export interface Meta {
   unverified?: boolean;
   history?: boolean;
   decision?: Decision;
+  /** The id of the message whose cycle answers this one too. */
+  folded_into?: string;
+  /** The hop limit holds it back until a person says /continue. */
+  held?: boolean;
+  /** A notice of the room, and what it is about. */
+  notice?: string;
   footer?: Footer;
   usage?: { input_tokens?: number; output_tokens?: number; cost_usd?: number };
   tools?: string[];
@@ -64,7 +72,8 @@ export interface Job {
   started_at: Time;
   ended_at: Time;
   answer_id: string | null;
-  folded_into: string | null;
+  /** The number of the job that this one was taken together with. */
+  folded_into: number | null;
 }
 
 export interface Meter {
@@ -133,12 +142,13 @@ export interface RoomState {
 
 export interface Cycle {
   message_id: string;
-  state: "routing" | "routed" | "absorbed" | "clarified" | "folded" | "commanded" | "none";
-  action: string | null;
-  agents: string[];
-  reason: string;
-  took_ms: number | null;
-  folded_into: string | null;
+  state: "routing" | "routed" | "absorbed" | "clarified" | "folded" | "steward" | "commanded" | "none";
+  action?: string | null;
+  agents?: string[];
+  reason?: string;
+  took_ms?: number | null;
+  by?: string;
+  folded_into?: string | null;
 }
 
 export interface StreamPiece {

@@ -9,6 +9,7 @@
 import { signal } from "@preact/signals";
 import { ApiError } from "../api";
 import type { Frame } from "../types";
+import { askName, nameProblem, personName } from "./prefs";
 import { applyFrames, lastCursor, loaded, refresh, room } from "./room";
 
 export type Line =
@@ -19,6 +20,11 @@ export type Line =
 export const line = signal<Line>({ state: "connecting" });
 /** The daemon runs another version than this page was made for. */
 export const outdated = signal(false);
+
+const BAD_FIRST_FRAME = 4400;
+const UNKNOWN_CURSOR = 4404;
+/** A name that the room did not take: without it the person is only not shown as here. */
+let refusedName = "";
 
 let socket: WebSocket | null = null;
 let attempt = 0;
@@ -86,11 +92,23 @@ function open(): void {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const opened = new WebSocket(`${scheme}://${location.host}/ws`);
   socket = opened;
-  opened.onopen = () => opened.send(JSON.stringify({ after: lastCursor() }));
+  const name = personName.value;
+  opened.onopen = () => opened.send(JSON.stringify({ after: lastCursor(), ...(name && name !== refusedName && { name }) }));
   opened.onmessage = (message: MessageEvent<string>) => {
     if (socket === opened) receive(JSON.parse(message.data) as Frame, opened);
   };
-  opened.onclose = () => lost(opened);
+  opened.onclose = (event) => {
+    if (socket !== opened || stopped) return;
+    // Another room is at this address now (its database was removed): nothing held here belongs to it.
+    if (event.code === UNKNOWN_CURSOR) return location.reload();
+    if (event.code === BAD_FIRST_FRAME && name && name !== refusedName) {
+      refusedName = name;
+      nameProblem.value = `${name} is the name of an agent or of the room here.`;
+      askName.value = true;
+      return lost(opened, 0);
+    }
+    lost(opened);
+  };
 }
 
 export function connect(): void {
@@ -117,6 +135,9 @@ export function reconnectNow(): void {
   attempt = 0;
   void reconnect();
 }
+
+// Who is here goes by the name of the first frame: another name takes another connection.
+personName.subscribe(() => reconnectNow());
 
 addEventListener("online", reconnectNow);
 document.addEventListener("visibilitychange", () => {

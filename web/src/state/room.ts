@@ -31,6 +31,8 @@ export interface Stream {
   agent: string;
   message_id: string;
   text: string;
+  /** Characters of the answer that came before `text` and were not seen: this page came later, or frames were lost. */
+  from: number;
   tool: string;
   since: number;
 }
@@ -81,10 +83,12 @@ function putJobs(changed: readonly Job[]): void {
 }
 
 function putStream(streams: Map<number, Stream>, piece: StreamPiece): void {
-  const held = streams.get(piece.job) ?? { ...piece, text: "", tool: "", since: Date.now() };
-  // A gap (frames without a cursor may be lost) is shown; a smaller offset is a new attempt, or a repetition.
-  const before = piece.offset > held.text.length ? `${held.text}\n\n…\n\n`.padEnd(piece.offset) : held.text.slice(0, piece.offset);
-  streams.set(piece.job, { ...held, text: before + (piece.text ?? ""), tool: piece.tool ?? held.tool });
+  const held = streams.get(piece.job) ?? { ...piece, text: "", from: piece.offset, tool: "", since: Date.now() };
+  const at = piece.offset - held.from;
+  // Behind a gap (frames without a cursor may be lost) and before what is held (a new attempt) the text begins anew.
+  const joins = at >= 0 && at <= held.text.length;
+  const text = (joins ? held.text.slice(0, at) : "") + (piece.text ?? "");
+  streams.set(piece.job, { ...held, text, from: joins ? held.from : piece.offset, tool: piece.tool ?? held.tool });
 }
 
 type Listener = (entries: readonly Entry[]) => void;
@@ -256,12 +260,16 @@ export async function jumpTo(target: string): Promise<boolean> {
     return true;
   }
   try {
-    const page = await api.around(target, tl.PAGE);
+    const page = await api.around(/^\d+$/.test(target) ? `#${target}` : target, tl.PAGE);
     const found = page.entries.find(matches);
     if (!found) return false;
     remember(page.entries);
+    // What came while the page was read is in the run that is left behind.
+    const since = page.entries[page.entries.length - 1]!.number;
+    const before = timeline.value;
+    const arrived = page.moreAfter ? [] : [...before.entries, ...before.stash].filter((e) => e.number > since);
     batch(() => {
-      timeline.value = tl.loadAround(page.entries, found.id, page.more, page.moreAfter);
+      timeline.value = tl.arrive(tl.loadAround(page.entries, found.id, page.more, page.moreAfter), arrived);
       focus.value = { id: found.id, at: Date.now() };
     });
     return true;

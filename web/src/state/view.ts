@@ -33,6 +33,22 @@ export async function showEntry(target: string): Promise<boolean> {
   return jumpTo(target);
 }
 
+/** Where a `#12`, `#task-12` or `#job-12` in a text or in the address leads. False when there is no such thing. */
+export async function follow(target: string): Promise<boolean> {
+  const [, what, number] = /^(task-|job-)?(\d+)$/.exec(target) ?? [];
+  if (!number) return false;
+  if (what === "task-") {
+    taskFocus.value = Number(number);
+    show("board");
+    return true;
+  }
+  if (what === "job-") {
+    show("queue");
+    return true;
+  }
+  return showEntry(number);
+}
+
 const narrow = matchMedia("(max-width: 760px)");
 /** Phone width: tabs below instead of a side bar. The same width as in style/*.css. */
 export const phone = signal(narrow.matches);

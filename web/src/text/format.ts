@@ -90,17 +90,14 @@ const CLASS_WORDS: Record<string, string> = {
   cancelled: "cancelled",
 };
 
-/** One (message, agent) as people read it. `number` turns a message id into its room number, if known. */
-export function receipt(job: Job, now: number, number: (id: string) => number | null): Receipt {
-  const cause = job.reason || (job.error_class ? (CLASS_WORDS[job.error_class] ?? job.error_class) : "");
+/** One (message, agent) as people read it. `number` is the room number of the message that a job is about, if known. */
+export function receipt(job: Job, now: number, number: (job: number) => number | null): Receipt {
+  const cause = job.reason?.replace(/`/g, "") || (job.error_class ? (CLASS_WORDS[job.error_class] ?? job.error_class) : "");
   const attempts = job.attempts > 1 ? `, attempt ${job.attempts}` : "";
   const started = instant(job.started_at);
   const due = instant(job.not_before);
-  if (job.folded_into && job.state !== "done") {
-    const into = number(job.folded_into);
-    const where = into ? `#${into}` : "a later message";
-    return { tone: "folded", label: `folded into ${where}`, detail: `${job.agent} reads this together with ${where}` };
-  }
+  const into = job.folded_into === null ? null : number(job.folded_into);
+  const together = job.folded_into === null ? "" : ` together with ${into ? `#${into}` : "another message"}`;
   switch (job.state) {
     case "pending": {
       const wait = due !== null && due > now + 900 ? `, not before ${span(due - now)} from now` : "";
@@ -113,7 +110,7 @@ export function receipt(job: Job, now: number, number: (id: string) => number | 
     case "done": {
       const ended = instant(job.ended_at);
       const took = started !== null && ended !== null ? ` in ${span(ended - started)}` : "";
-      return { tone: "answered", label: "answered", detail: `${job.agent} answered${took}${attempts}` };
+      return { tone: "answered", label: together ? `answered with ${into ? `#${into}` : "another"}` : "answered", detail: `${job.agent} answered${together}${took}${attempts}` };
     }
     case "failed": {
       const again = due === null ? "will be retried" : due > now ? `retry in ${span(due - now)}` : "retrying";

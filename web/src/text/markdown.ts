@@ -32,15 +32,22 @@ const mention = {
   renderer: (token: Tokens.Generic) => `<b class="mention">@${escape(String(token.name))}</b>`,
 };
 
+/** What a bare `#N` of the text that is being rendered stands for. */
+let numbers: "messages" | "tasks" = "messages";
+
+/** `#12` is a message, `task #12` a task of the board, `job #12` a row of the queue. */
 const reference = {
   name: "reference",
   level: "inline" as const,
-  start: (src: string) => /(?<![\w&/#])#\d/.exec(src)?.index,
+  start: (src: string) => /(?<![\w&/#])(?:(?:tasks?|jobs?)[ \u00a0])?#\d/i.exec(src)?.index,
   tokenizer(src: string): Tokens.Generic | undefined {
-    const match = /^#(\d{1,9})(?!\w)/.exec(src);
-    return match ? { type: "reference", raw: match[0], number: match[1] } : undefined;
+    const match = /^(?:(tasks?|jobs?)[ \u00a0])?#(\d{1,9})(?!\w)/i.exec(src);
+    if (!match) return undefined;
+    const word = match[1]?.toLowerCase()[0];
+    const to = word === "t" || (!word && numbers === "tasks") ? "task-" : word === "j" ? "job-" : "";
+    return { type: "reference", raw: match[0], text: match[0], target: `#${to}${match[2]}` };
   },
-  renderer: (token: Tokens.Generic) => `<a class="ref" href="#${token.number}">#${token.number}</a>`,
+  renderer: (token: Tokens.Generic) => `<a class="ref" href="${String(token.target)}">${escape(String(token.text))}</a>`,
 };
 
 const marked = new Marked({
@@ -73,13 +80,14 @@ const ALLOWED = {
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
   ],
   ALLOWED_ATTR: ["href", "title", "class", "align", "start"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#\d+$)/i,
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#(?:task-|job-)?\d+$)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-export function renderMarkdown(text: string): DocumentFragment {
+export function renderMarkdown(text: string, bareNumbers: typeof numbers = "messages"): DocumentFragment {
+  numbers = bareNumbers;
   return DOMPurify.sanitize(marked.parse(text, { async: false }), ALLOWED);
 }
 
@@ -87,8 +95,9 @@ export function renderMarkdown(text: string): DocumentFragment {
 export function plainLine(text: string, length = 140): string {
   const line = text
     .slice(0, length * 4)
-    .replace(/```[\w-]*\n?/g, " ")
-    .replace(/[*_`>#]+(?=\S)|(?<=\S)[*_`]+/g, "")
+    .replace(/^ {0,3}(?:#{1,6}\s|>\s?)/gm, "")
+    .replace(/```[\w-]*|`|\*\*|~~|^[|:\s-]+$/gm, " ")
+    .replace(/(?<!\w)[*_]+(?=\w)|(?<=\w)[*_]+(?!\w)/g, "")
     .replace(/\s+/g, " ")
     .trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;

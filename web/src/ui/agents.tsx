@@ -3,12 +3,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { agents, dispatcher, now, workers } from "../state/room";
-import { agentPanel, showEntry } from "../state/view";
+import { agentPanel, show, showEntry } from "../state/view";
 import { amount, clock, instant, span } from "../text/format";
-import type { Agent, Meter } from "../types";
+import type { Agent, DispatcherState, Meter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
 
-export type Health = "ready" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
+export type Health = "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
 export function health(agent: Agent, at: number): Health {
   if (!agent.installed) return "missing";
@@ -17,11 +17,17 @@ export function health(agent: Agent, at: number): Health {
   if (agent.running) return "working";
   if (agent.breaker.state !== "closed") return agent.breaker.state;
   if ((instant(agent.parked_until) ?? 0) > at) return "parked";
+  if (spent(agent)) return "spent";
   return "ready";
+}
+
+function spent(agent: Agent): boolean {
+  return Object.values(agent.budget ?? {}).some((meter) => meter && meter.used >= meter.limit);
 }
 
 const HEALTH_WORDS: Record<Health, string> = {
   ready: "ready",
+  spent: "budget spent",
   working: "working",
   paused: "paused",
   open: "circuit open",
@@ -32,14 +38,14 @@ const HEALTH_WORDS: Record<Health, string> = {
 };
 
 /** One short line about an agent now. */
-export function healthLine(agent: Agent, at: number): string {
+export function healthLine(agent: Agent, at: number, short = false): string {
   const state = health(agent, at);
   if (state === "working") return `working ${span(at - (instant(agent.running!.since) ?? at))}`;
   if (state === "open") {
     const retry = instant(agent.breaker.retry_at);
-    return `circuit open${retry && retry > at ? `, retry in ${span(retry - at)}` : ""}`;
+    return `circuit open${retry && retry > at ? `${short ? " " : ", retry in "}${span(retry - at)}` : ""}`;
   }
-  if (state === "parked") return `rate limited until ${clock(agent.parked_until)}`;
+  if (state === "parked") return `${short ? "limited" : "rate limited"} until ${clock(agent.parked_until)}`;
   return HEALTH_WORDS[state];
 }
 
@@ -82,13 +88,34 @@ export function AgentList() {
             <button type="button" class={`agent-row agent-${state}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
               <Dot state={state} />
               <span class="agent-name" style={hued(agent.name)}>{agent.name}</span>
-              <span class="agent-line">{state === "ready" ? (agent.model ?? "") : healthLine(agent, now.value)}</span>
+              <span class="agent-line">{state === "ready" ? (agent.model ?? "") : healthLine(agent, now.value, true)}</span>
               {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
             </button>
           </li>
         );
       })}
     </ul>
+  );
+}
+
+const DISPATCHER_WORDS: Record<DispatcherState["state"], { dot: string; line: (model: string) => string; story: string }> = {
+  ok: { dot: "ready", line: (model) => model, story: "It decides who answers messages that name nobody." },
+  fallback: { dot: "parked", line: () => "asking everyone", story: "It cannot decide now, so messages that name nobody go to every active agent." },
+  off: { dot: "off", line: () => "off", story: "It is switched off: messages that name nobody go to every active agent." },
+  unknown: { dot: "off", line: () => "not asked yet", story: "It has not been asked yet." },
+};
+
+/** The dispatcher as one row of the side bar. */
+export function DispatcherRow() {
+  const d = dispatcher.value;
+  if (!d) return null;
+  const words = DISPATCHER_WORDS[d.state];
+  return (
+    <button type="button" class={`agent-row dispatcher-row dispatcher-is-${d.state}`} data-testid="dispatcher-row" data-state={d.state} data-tip={`${words.story}${d.detail ? `\n${d.detail}` : ""}`} onClick={() => show("agents")}>
+      <i class={`dot dot-${words.dot}`} aria-hidden="true" />
+      <span class="dispatcher-name">dispatcher</span>
+      <span class="agent-line">{words.line(d.model)}</span>
+    </button>
   );
 }
 
@@ -235,13 +262,9 @@ export function AgentsView() {
         <div class={`dispatcher dispatcher-${d.state}`} data-testid="dispatcher">
           <Icon name="route" />
           <div>
-            <b>Dispatcher</b> <span class="muted">{d.enabled ? d.model : "off"}</span>
-            <p>
-              {d.state === "ok" && "decides who answers messages that name nobody."}
-              {d.state === "fallback" && `cannot be reached, so every active agent is asked. ${d.detail}`}
-              {d.state === "off" && "is switched off: messages that name nobody go to every active agent."}
-              {d.state === "unknown" && `has not been asked yet. ${d.detail}`}
-            </p>
+            <b>Dispatcher</b> <span class="muted">{d.enabled ? `${d.model} at ${d.host}` : "off"}</span>
+            <p>{DISPATCHER_WORDS[d.state].story}</p>
+            {d.detail && <p class="muted">{d.detail}</p>}
           </div>
         </div>
       )}

@@ -2,7 +2,6 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
-import { personName } from "../state/prefs";
 import { now, tasks } from "../state/room";
 import { taskFocus } from "../state/view";
 import { ago } from "../text/format";
@@ -151,7 +150,7 @@ export function BoardView() {
             const wanted = title.trim();
             if (!wanted) return;
             setTitle("");
-            void attempt(api.addTask(wanted, personName.value || undefined)).then((ok) => { if (!ok) setTitle(wanted); });
+            void attempt(api.addTask(wanted)).then((ok) => { if (!ok) setTitle(wanted); });
           }}
         >
           <Icon name="plus" />

@@ -6,7 +6,7 @@ import { askName, memory, personName } from "../state/prefs";
 import { agents, commands, goToEnd, tasks } from "../state/room";
 import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
-import { composerCall, replyTo } from "../state/view";
+import { composerCall, phone, replyTo } from "../state/view";
 import { complete, usage, type Choice, type Completion } from "../text/completion";
 import { plainLine } from "../text/markdown";
 import type { Agent } from "../types";
@@ -146,7 +146,7 @@ export function Composer() {
           ref={area}
           rows={1}
           value={text}
-          placeholder={offline ? "Write; it is sent when the room is back" : "Message the room, @ for an agent, / for a command"}
+          placeholder={offline ? "It is sent when the room is back" : phone.value ? "Message the room" : "Message the room, @ for an agent, / for a command"}
           aria-label="Message"
           aria-autocomplete="list"
           aria-controls={offered ? "completion" : undefined}

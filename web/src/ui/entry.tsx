@@ -86,6 +86,14 @@ async function copyLink(entry: Entry): Promise<void> {
   toast(done ? `Link to #${entry.number} copied.` : `The link is in the address bar now.`);
 }
 
+const BOARD_COMMAND = /^\/(?:task|tasks|move|moveall|clearall|undo)\b/i;
+
+/** In a command for the board, and in the room's answer to one, `#3` is a task. */
+function aboutTasks(entry: Entry): boolean {
+  if (entry.kind === "human") return BOARD_COMMAND.test(entry.body);
+  return entry.speaker === "RELAY" && BOARD_COMMAND.test(entryOf(entry.in_reply_to ?? "")?.body ?? "");
+}
+
 export function answer(entry: Entry): void {
   replyTo.value = entry;
   callComposer();
@@ -132,9 +140,9 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        <Markdown text={entry.body} />
+        <Markdown text={entry.body} numbers={aboutTasks(entry) ? "tasks" : "messages"} />
         <Footer entry={entry} />
-        {entry.kind === "human" && <Receipts entry={entry} />}
+        <Receipts entry={entry} />
       </div>
       <div class="entry-actions" role="group" aria-label="Entry actions">
         <IconButton icon="reply" label="Reply" keys="R" onClick={() => answer(entry)} />
@@ -155,7 +163,9 @@ export function StreamRow({ stream }: { stream: Stream }) {
           <span class="role">agent</span>
           <span class="live">answering {span(now.value - stream.since)}</span>
         </header>
-        {stream.text && <Markdown text={stream.text} streaming />}
+        {stream.from > 0 && <div class="tool-note">… the beginning was not seen here; the whole answer follows when it is done</div>}
+        {/* Markdown from somewhere in the middle would be read wrongly: an open fence, half a table. */}
+        {stream.text && (stream.from > 0 ? <div class="md md-rest">{stream.text}</div> : <Markdown text={stream.text} streaming />)}
         {stream.tool && <div class="tool-note">{stream.tool}</div>}
         {!stream.text && !stream.tool && <div class="tool-note">thinking…</div>}
       </div>

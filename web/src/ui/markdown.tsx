@@ -2,9 +2,10 @@
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../state/prefs";
-import { jumpTo } from "../state/room";
+import { follow } from "../state/view";
 import { bytes } from "../text/format";
 import { renderMarkdown } from "../text/markdown";
+import { toast } from "./bits";
 
 const LONG = 20_000;
 const FIRST = 6_000;
@@ -36,9 +37,9 @@ function dressCode(block: HTMLElement, settled: boolean): HTMLElement {
   return frame;
 }
 
-function mount(root: HTMLElement, text: string, settled: boolean): void {
+function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks"): void {
   const next: Node[] = [];
-  for (const node of [...renderMarkdown(text).childNodes]) {
+  for (const node of [...renderMarkdown(text, numbers).childNodes]) {
     if (node.nodeType === Node.TEXT_NODE && !node.textContent?.trim()) continue;
     const source = (settled ? "1" : "0") + (node instanceof Element ? node.outerHTML : (node.textContent ?? ""));
     sources.set(node, source);
@@ -84,19 +85,20 @@ function onClick(event: MouseEvent): void {
   const ref = target.closest<HTMLAnchorElement>("a.ref, a[href^='#']");
   if (ref && !event.metaKey && !event.ctrlKey) {
     event.preventDefault();
-    void jumpTo(ref.getAttribute("href")!.slice(1));
+    const target = ref.getAttribute("href")!.slice(1);
+    void follow(target).then((there) => there || toast(`There is no message #${target} here.`, { tone: "problem" }));
   }
 }
 
-export function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
+export function Markdown({ text, streaming = false, numbers = "messages" }: { text: string; streaming?: boolean; numbers?: "messages" | "tasks" }) {
   const root = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState(false);
   const long = text.length > LONG && !streaming;
   const shown = long && !open ? text.slice(0, FIRST) : streaming && text.length > LONG ? text.slice(-LONG) : text;
   const plain = shown.length > PLAIN;
   useLayoutEffect(() => {
-    if (!plain) mount(root.current!, shown, !streaming);
-  }, [shown, plain, streaming]);
+    if (!plain) mount(root.current!, shown, !streaming, numbers);
+  }, [shown, plain, streaming, numbers]);
   return (
     <>
       {plain ? <pre class="plain">{shown}</pre> : <div class={`md ${streaming ? "md-streaming" : ""}`} ref={root} onClick={onClick} />}

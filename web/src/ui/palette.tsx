@@ -32,7 +32,7 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
 
 /** The hit stands between U+0001 and U+0002; everything here is text. */
 export function Snippet({ text }: { text: string }) {
-  const parts = text.split(/(\u0001[^\u0002]*\u0002?)/);
+  const parts = text.replace(/```[\w-]*|`|\*\*|\|[|:\s-]*/g, " ").replace(/ +/g, " ").split(/(\u0001[^\u0002]*\u0002?)/);
   return <>{parts.map((p, i) => (p.startsWith("\u0001") ? <mark key={i}>{p.replace(/[\u0001\u0002]/g, "")}</mark> : p))}</>;
 }
 

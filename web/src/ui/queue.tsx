@@ -36,7 +36,8 @@ export function QueueView() {
   // The live ones win over what was read.
   const all = new Map(older.map((j) => [j.id, j]));
   for (const job of jobs.value.values()) all.set(job.id, job);
-  const list = [...all.values()].sort((a, b) => b.id - a.id);
+  // What the room answered itself (commands) is not waited for; listed, it would hide the rest.
+  const list = [...all.values()].filter((j) => j.agent !== "RELAY" || j.state !== "done").sort((a, b) => b.id - a.id);
   const rows = list.filter((j) => !filter || j.state === filter).slice(0, 300);
   const count = (state: JobState | ""): number => (state ? list.filter((j) => j.state === state).length : list.length);
   const at = now.value;
@@ -60,18 +61,18 @@ export function QueueView() {
             </thead>
             <tbody>
               {rows.map((job) => {
-                const read = receipt(job, at, numberOf);
+                const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""));
                 const message = entryOf(job.message_id);
                 return (
                   <tr key={job.id} data-testid="job" data-state={job.state}>
                     <td class="mono muted">{job.id}</td>
                     <td><b class="who" style={hued(job.agent)}>{job.agent}</b></td>
-                    <td><span class={`state state-${read.tone}`} data-tip={read.detail} tabIndex={0}>{read.label}</span></td>
+                    <td><span class={`state state-${read.tone}`} data-tip={read.detail} tabIndex={0}>{job.state === "skipped" ? "skipped" : read.label}</span></td>
                     <td class="about">
                       <button type="button" class="link" onClick={() => void showEntry(job.message_id)}>
                         {message ? <><span class="mono">#{message.number}</span> {plainLine(message.body, 80)}</> : "show the message"}
                       </button>
-                      {job.reason && job.state !== "skipped" && <small>{job.reason}</small>}
+                      {job.reason && <small>{plainLine(job.reason, 240)}</small>}
                     </td>
                     <td class="num">{job.attempts || ""}</td>
                     <td class="num">{took(job, at)}</td>

@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { api } from "../api";
-import { cycle, now, numberOf, receiptsOf, workers } from "../state/room";
+import { send } from "../state/outbox";
+import { cycle, jobs, now, numberOf, receiptsOf, workers } from "../state/room";
 import { showEntry } from "../state/view";
 import { receipt, span, type Tone } from "../text/format";
 import type { Cycle, Decision, Entry, Job } from "../types";
@@ -21,8 +22,8 @@ const GLYPH: Record<Tone, string> = {
 function ReceiptChip({ job }: { job: Job }) {
   // Only what counts time follows the clock; the rest is drawn once.
   const ticking = job.state === "active" || job.state === "failed" || job.state === "pending";
-  const read = receipt(job, ticking ? now.value : 0, numberOf);
-  const answer = job.state === "done" ? job.answer_id : (job.folded_into ?? null);
+  const read = receipt(job, ticking ? now.value : 0, folding);
+  const answer = job.state === "done" ? job.answer_id : null;
   const body = (
     <>
       <span class="glyph" aria-hidden="true">{GLYPH[read.tone]}</span>
@@ -61,32 +62,39 @@ function ReceiptChip({ job }: { job: Job }) {
   );
 }
 
-const VERBS: Record<string, string> = {
-  route: "routed to",
-  routed: "routed to",
-  absorb: "answered by the dispatcher",
-  absorbed: "answered by the dispatcher",
-  clarify: "asked back",
-  clarified: "asked back",
+/** What a decision says in words; `ask` = the agents that it named. */
+const VERBS: Record<string, (ask: string) => string> = {
+  route: (ask) => `routed to ${ask}`,
+  absorb: () => "answered by the dispatcher",
+  clarify: () => "asked back",
+  off: () => "every active agent is asked",
+  fallback: () => "every active agent is asked",
 };
 
-function words(decision: Partial<Decision> & { state?: string }): string {
-  const verb = VERBS[decision.action || decision.state || ""] ?? decision.action ?? "";
-  const whom = decision.agents?.length && verb.endsWith("to") ? ` ${decision.agents.join(", ")}` : "";
-  return verb + whom;
+function words(decision: Partial<Decision>): string {
+  const ask = decision.agents?.join(", ") ?? "";
+  if (decision.by) return `${decision.by} chose ${ask}`;
+  return VERBS[decision.action ?? ""]?.(ask) ?? decision.action ?? "";
+}
+
+/** The reason, without repeating what `words` says already. */
+function because(decision: Partial<Decision>): string {
+  if (decision.by) return "";
+  return (decision.reason ?? "").replace(/: every active agent is asked$/, "");
 }
 
 /** "routed to CLAUDE: why, 420 ms", and the way to say otherwise. */
-function DecisionChip({ entry, decision, state }: { entry: Entry; decision: Partial<Decision>; state?: Cycle["state"] }) {
+function DecisionChip({ entry, decision }: { entry: Entry; decision: Partial<Decision> }) {
   const [open, setOpen] = useState(false);
   const [chosen, setChosen] = useState<string[]>([]);
   const took = decision.took_ms === null || decision.took_ms === undefined ? "" : span(decision.took_ms);
+  const why = because(decision);
   return (
     <div class="decision" data-testid="decision">
       <Icon name="route" size={13} />
       <span class="decision-text">
-        <b>{words({ ...decision, state })}</b>
-        {decision.reason ? <span class="why">{decision.reason}</span> : null}
+        <b>{words(decision)}</b>
+        {why ? <span class="why">{why}</span> : null}
         {took ? <span class="took">{took}</span> : null}
       </span>
       <button type="button" class="receipt-act" aria-expanded={open} onClick={() => { setChosen(decision.agents ?? []); setOpen(!open); }}>
@@ -121,22 +129,47 @@ function DecisionChip({ entry, decision, state }: { entry: Entry; decision: Part
   );
 }
 
-/** Everything that stands below a person's message. */
+const DECIDED = new Set(["routed", "absorbed", "clarified"]);
+/** A command is answered by the room at once: no dispatcher, and no receipt unless it is not answered. */
+const COMMAND = /^\/[a-z]+(?=[\s?]|$)/i;
+/** Milliseconds in which a message that nobody took up yet counts as being decided about. */
+const DECIDING = 60_000;
+
+/** What has become of a message by live frames, or, for one that was read, by what stands in its meta. */
+function standing(entry: Entry, live: Cycle | null, asked: readonly Job[]): { decision: Partial<Decision> | null; folded: string | null; deciding: boolean; held: boolean } {
+  const decision = live && DECIDED.has(live.state) ? (live as Partial<Decision>) : (entry.meta.decision ?? null);
+  const folded = live?.folded_into ?? entry.meta.folded_into ?? null;
+  const open = entry.kind === "human" && !decision && !folded && !asked.length;
+  const held = open && entry.meta.held === true;
+  const asks = open && !held && !entry.meta.history && !entry.to.length && !COMMAND.test(entry.body) && live === null;
+  const deciding = live?.state === "routing" || (asks && now.value - Date.parse(entry.ts) < DECIDING);
+  return { decision: decision?.action === "steward" ? null : decision, folded: decision || asked.length ? null : folded, deciding, held };
+}
+
+const folding = (job: number): number | null => numberOf(jobs.value.get(job)?.message_id ?? "");
+
+/** Everything that stands below a message that asks. */
 export function Receipts({ entry }: { entry: Entry }) {
-  const list = receiptsOf(entry.id).value;
-  const state = cycle(entry.id).value;
-  const decided = entry.meta.decision ?? (state && ["routed", "absorbed", "clarified"].includes(state.state) && state.action !== "mention" ? state : null);
-  const routing = state?.state === "routing";
-  const folded = state?.state === "folded" && state.folded_into ? state.folded_into : null;
-  if (!list.length && !decided && !routing && !folded) return null;
+  const all = receiptsOf(entry.id).value;
+  const { decision, folded, deciding, held } = standing(entry, cycle(entry.id).value, all);
+  const list = COMMAND.test(entry.body) || entry.meta.decision?.action === "steward" ? all.filter((job) => job.state !== "done") : all;
+  if (!list.length && !decision && !deciding && !folded && !held) return null;
   return (
     <div class="outcome">
-      {routing && <span class="routing" data-testid="routing">deciding who answers…</span>}
-      {decided && <DecisionChip entry={entry} decision={decided as Partial<Decision>} state={state?.state} />}
-      {folded && !list.length && (
-        <button type="button" class="receipt receipt-folded folded-note" onClick={() => void showEntry(folded)}>
+      {deciding && <span class="routing" data-testid="routing">deciding who answers…</span>}
+      {decision && <DecisionChip entry={entry} decision={decision} />}
+      {folded && (
+        <button type="button" class="receipt receipt-folded folded-note" data-testid="folded" onClick={() => void showEntry(folded)}>
           ⤷ folded into {numberOf(folded) ? `#${numberOf(folded)}` : "a later message"}
         </button>
+      )}
+      {held && (
+        <span class="receipt receipt-held" data-testid="held">
+          <span class="receipt-main" tabIndex={0} data-tip="The hop limit: agents may set each other to work only so often without a person.">
+            <span class="glyph" aria-hidden="true">‖</span> held back
+          </span>
+          <button type="button" class="receipt-act" onClick={() => send("/continue")}>Let it go on</button>
+        </span>
       )}
       {list.length > 0 && (
         <ul class="receipts" aria-label="Receipts">

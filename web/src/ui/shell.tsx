@@ -8,7 +8,7 @@ import { goToEnd, jobs, now, people, room, tail, tasks, ready, workers, loaded, 
 import { unread } from "../state/unread";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, view, type View } from "../state/view";
 import { entryOf } from "../state/room";
-import { AgentList, AgentPanel, AgentsView } from "./agents";
+import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
 import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
 import { BoardView } from "./board";
 import { Composer } from "./composer";
@@ -98,6 +98,7 @@ function SideBar() {
       <div class="side-scroll">
         <h2>Agents</h2>
         <AgentList />
+        <DispatcherRow />
         <h2>People here</h2>
         <ul class="people">
           {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}</li>)}

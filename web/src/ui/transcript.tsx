@@ -19,6 +19,8 @@ import { EntryRow, OutgoingRow, StreamRow } from "./entry";
 
 const NEAR = 900;
 const AT_END = 48;
+/** The jump that was made last: coming back from another view does not make it again. */
+let jumped = 0;
 
 interface Anchor {
   id: string;
@@ -116,7 +118,8 @@ export function Transcript() {
 
   const target = focus.value;
   useLayoutEffect(() => {
-    if (!target) return;
+    if (!target || target.at === jumped) return;
+    jumped = target.at;
     const row = document.getElementById(`e-${target.id}`);
     if (!row) return;
     row.scrollIntoView({ block: "center" });

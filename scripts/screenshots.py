@@ -1,0 +1,241 @@
+"""Pictures of the page, taken from a real room: `python -m scripts.screenshots [--all FOLDER]`.
+
+Runs a daemon in a temporary folder with scripted agents and a fake Ollama that decides who answers, plays a
+short morning in it, and looks at it with Chromium (`RELAY_CHROMIUM`, else the system's). Writes
+docs/images/room.png and board.png; with `--all`, every view, light, dark and at phone width, into FOLDER.
+The page must have been built (`npm run build` in web/).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+REPO = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPO))
+
+from playwright.async_api import Browser, Page, async_playwright, expect  # noqa: E402
+
+from tests.fakes.ollama import FakeOllama, Request, asked, running  # noqa: E402
+from tests.outside import Outside, agent, room, settings  # noqa: E402
+
+IMAGES = REPO / "docs" / "images"
+DESK = {"width": 1280, "height": 800}
+PHONE = {"width": 360, "height": 740}
+
+CLAUDE = r"""
+- match: off by a cent
+  tool: [{name: Read, summary: Read src/checkout/money.py}, {name: Bash, summary: "pytest tests/money -q"}]
+  say:
+    - "Reproduced. `price_of()` rounds each line before it sums, so a cart of three 0.335 items is a cent off:\n\n"
+    - "```python\ndef price_of(lines: list[Line]) -> Money:\n"
+    - "    total = sum((line.unit * line.count for line in lines), Decimal(0))\n"
+    - "    return Money(total.quantize(CENT, ROUND_HALF_UP))\n```\n\n"
+    - "Now the tests for the currencies that have "
+    - "no cents"
+  pause_s: 3
+  usage: {input_tokens: 5210, output_tokens: 640, cost_usd: 0.041}
+- match: checkout
+  tool:
+    - {name: Bash, summary: "git log --since=yesterday -- src/checkout"}
+    - {name: Read, summary: Read src/checkout/cart.py}
+    - {name: Grep, summary: "Grep order_lines in migrations/"}
+  say: |
+    Found it: `load_cart()` runs **one query per line** since 3f9c2e1, and `order_lines.order_id` has no index.
+
+    | | before | now |
+    |---|---|---|
+    | queries per cart | 2 | 1 + lines |
+    | p95 | 180 ms | 1.9 s |
+
+    One query brings it back:
+
+    ```python
+    lines = await db.fetch(
+        "SELECT * FROM order_lines WHERE order_id = ANY($1)", order_ids
+    )
+    ```
+
+    [DECISION: one query per cart | OWNER: CODEX | BLOCKERS: none]
+  usage: {input_tokens: 18240, output_tokens: 912, cost_usd: 0.068}
+"""
+CODEX = r"""
+- match: review
+  tool: [{name: shell, summary: "pytest tests/checkout -q"}]
+  say: |
+    Looks right, and the tests pass. One thing before it merges: `ANY($1)` wants an array, so the call needs a list.
+
+    ```diff
+    -    order_ids = {line.order_id for line in cart}
+    +    order_ids = list({line.order_id for line in cart})
+    ```
+  usage: {input_tokens: 9120, output_tokens: 388}
+- say: Noted.
+"""
+GEMINI = r"""
+- match: review
+  fail: crash
+  detail: "the model service closed the connection"
+- say: Hello.
+"""
+
+
+def decide(request: Request) -> dict[str, Any]:
+    """The fake mind: performance is CLAUDE's, thanks are answered, all else is asked back."""
+    words = asked(request).lower()
+    if "thanks" in words:
+        return {
+            "reason": "thanks, no work in it",
+            "action": "absorb",
+            "agents": [],
+            "reply": "You are welcome.",
+        }
+    if "slow" in words or "cent" in words:
+        return {
+            "reason": "a question about the checkout code",
+            "action": "route",
+            "agents": ["CLAUDE"],
+            "reply": "",
+        }
+    return {"reason": "unclear", "action": "clarify", "agents": [], "reply": "Which part do you mean?"}
+
+
+def configuration(ollama: FakeOllama) -> dict[str, Any]:
+    return settings(
+        agent(
+            "CLAUDE",
+            "claude.yaml",
+            model="opus",
+            effort="high",
+            budget={"turns_per_hour": 20, "usd_per_day": 5},
+        ),
+        agent("CODEX", "codex.yaml", model="gpt-5-codex"),
+        agent("GEMINI", "gemini.yaml", budget={"turns_per_hour": 2}),
+        dispatcher={"enabled": True, "ollama_host": ollama.url, "model": "llama3.2:latest"},
+        queue={"max_attempts": 1},
+        locks={"circuit_breaker": {"failure_threshold": 2}},
+    )
+
+
+async def morning(one: Outside) -> None:
+    """What was said before the picture is taken."""
+    for title in (
+        "Add an index on order_lines.order_id",
+        "Round prices once per cart, not per line",
+        "Currencies without cents in price_of()",
+        "Alert when checkout p95 is over 400 ms",
+        "Write down how a release is rolled back",
+    ):
+        await one.post(f"/task {title}", "ann")
+    await one.until_said("Write down how a release")
+    for number, status in ((5, "done"), (1, "in_progress"), (2, "in_progress")):
+        await one.ask("PATCH", f"/api/tasks/{number}", json={"status": status, "name": "ben"})
+    for text in ("@GEMINI review the release notes", "@GEMINI please review them again"):
+        posted = await one.post(text, "ben")
+        await one.until_job(posted["id"], "GEMINI", "dead")
+    slow = await one.post("Checkout got slow: p95 went from 180 ms to 1.9 s since yesterday. Why?", "ann")
+    await one.until_job(slow["id"], "CLAUDE", "done")
+    review = await one.post("@CODEX @GEMINI review that before we merge, please", "ben")
+    await one.until_job(review["id"], "CODEX", "done")
+    await one.until_job(review["id"], "GEMINI", "skipped")
+    cent = await one.post("Also, carts are off by a cent sometimes, see task #2", "ann")
+    await one.until_job(cent["id"], "CLAUDE", "active")
+
+
+async def open_page(browser: Browser, one: Outside, *, size: dict[str, int], scheme: str) -> Page:
+    context = await browser.new_context(
+        viewport=size,
+        color_scheme=scheme,
+        reduced_motion="reduce",
+        device_scale_factor=1,
+        has_touch=size is PHONE,
+        locale="en-GB",
+    )
+    await context.add_init_script(
+        "localStorage.getItem('relay.name') || localStorage.setItem('relay.name', 'ann')"
+    )
+    page = await context.new_page()
+    _, link = await one.ask("POST", "/api/links")
+    await page.goto(link["url"])
+    await expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live", timeout=60_000)
+    await page.evaluate("document.fonts.ready")
+    return page
+
+
+async def show(page: Page, view: str) -> None:
+    await page.get_by_test_id(f"tab-{view}").click()
+
+
+async def every_view(browser: Browser, one: Outside, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for scheme in ("light", "dark"):
+        for name, size in (("desk", DESK), ("phone", PHONE)):
+            page = await open_page(browser, one, size=size, scheme=scheme)
+            for view in ("room", "board", "agents", "queue"):
+                await show(page, view)
+                await page.screenshot(path=folder / f"{name}-{view}-{scheme}.png")
+            await show(page, "room")
+            await page.get_by_test_id("open-search").click()
+            await page.get_by_test_id("search").fill("order")
+            await expect(page.get_by_test_id("hit").first).to_be_visible()
+            await page.screenshot(path=folder / f"{name}-search-{scheme}.png")
+            await page.keyboard.press("Escape")
+            await page.get_by_test_id("composer").fill("/mo")
+            await page.screenshot(path=folder / f"{name}-command-{scheme}.png")
+            await page.get_by_test_id("composer").fill("")
+            if size is DESK:
+                for agent_name in ("GEMINI", "CLAUDE"):
+                    await page.get_by_test_id(f"agent-{agent_name}").click()
+                    await page.screenshot(path=folder / f"{name}-panel-{agent_name}-{scheme}.png")
+                await page.keyboard.press("Escape")
+                await page.get_by_role("button", name="Overrule").last.click()
+                await page.screenshot(path=folder / f"{name}-overrule-{scheme}.png")
+            await page.context.close()
+
+
+async def take(out: Path, all_views: Path | None) -> None:
+    work = Path(tempfile.mkdtemp(prefix="relay-pictures-")) / "shop"
+    try:
+        async with running() as ollama, room(work, configuration(ollama)) as one:
+            ollama.decide = decide
+            for name, text in (("claude", CLAUDE), ("codex", CODEX), ("gemini", GEMINI)):
+                (work / f"{name}.yaml").write_text(text)
+            await one.start()
+            async with async_playwright() as playwright:
+                browser = await playwright.chromium.launch(
+                    executable_path=os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium"),
+                    args=["--no-sandbox"],
+                )
+                ben = await open_page(browser, one, size=DESK, scheme="light")
+                await ben.evaluate("localStorage.setItem('relay.name', 'ben')")
+                await ben.reload()
+                page = await open_page(browser, one, size=DESK, scheme="light")
+                await morning(one)
+                out.mkdir(parents=True, exist_ok=True)
+                await expect(page.get_by_test_id("stream")).to_contain_text("ROUND_HALF_UP", timeout=60_000)
+                await page.screenshot(path=out / "room.png")
+                await show(page, "board")
+                await page.screenshot(path=out / "board.png")
+                if all_views is not None:
+                    await every_view(browser, one, all_views)
+                await browser.close()
+    finally:
+        shutil.rmtree(work.parent, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=IMAGES, help="where room.png and board.png go")
+    parser.add_argument("--all", type=Path, metavar="FOLDER", help="also every view, into this folder")
+    chosen = parser.parse_args()
+    asyncio.run(take(chosen.out, chosen.all))
+
+
+if __name__ == "__main__":
+    main()
