@@ -46,6 +46,8 @@ ASK_EVERY = 10
 #: write-ahead log), or this many seconds.
 CHECKPOINT_EVERY_S = 1.0
 CHECKPOINT_ROWS = 500
+#: Bytes of the write-ahead log from which any row of ours is reason enough: rows can be large.
+CHECKPOINT_BYTES = 8 * 1024 * 1024
 CHECKPOINT_AT_LEAST_S = 60.0
 #: Pages in the log from which it begins anew (64 MiB), even if writers wait for that a few milliseconds.
 RESTART_FRAMES = 16384
@@ -191,9 +193,18 @@ class SqliteStore:
         last = time.monotonic()
         while True:
             await asyncio.sleep(CHECKPOINT_EVERY_S * random.uniform(0.5, 1.5))
-            if self._rows_written >= CHECKPOINT_ROWS or time.monotonic() - last >= CHECKPOINT_AT_LEAST_S:
+            if self._checkpoint_due() or time.monotonic() - last >= CHECKPOINT_AT_LEAST_S:
                 last, self._rows_written = time.monotonic(), 0
                 await asyncio.to_thread(_checkpoint_now, self.path)
+
+    def _checkpoint_due(self) -> bool:
+        if not self._rows_written:
+            return False
+        try:
+            size = self.path.with_name(self.path.name + "-wal").stat().st_size
+        except FileNotFoundError:
+            return False
+        return self._rows_written >= CHECKPOINT_ROWS or size >= CHECKPOINT_BYTES
 
     async def check(self) -> list[str]:
         """What `PRAGMA quick_check` finds wrong; empty when the file is sound."""

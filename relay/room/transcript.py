@@ -26,7 +26,7 @@ import structlog
 from relay.log.events import Lane, dumps
 from relay.log.store import Store, Tx
 from relay.model import Kind
-from relay.room import entry, ledger, place, swap, watch
+from relay.room import entry, ledger, place, swap
 from relay.room.entry import Entry, Junk, Parsed, Plain, Reason
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.mentions import is_reserved
@@ -36,6 +36,8 @@ from relay.room.swap import PlaceMoved
 log = structlog.get_logger(__name__)
 #: Seconds between two looks when nothing wakes us.
 POLL_S = 1.0
+#: Milliseconds in which watchfiles gathers changes before it wakes us; each is a wake-up of an idle room too.
+WATCH_STEP_MS = 10
 #: Seconds between two looks at a file that is not what it was, until it stands still, and how many looks an
 #: editor gets that has moved the file away or emptied it and has not written the new one yet.
 SETTLE_S = 0.2
@@ -137,11 +139,22 @@ class Transcript:
             await self.read_on()
 
     async def _watch(self) -> None:
+        from watchfiles import awatch  # 60 ms that a start need not wait for
+
         while True:
-            with contextlib.suppress(OSError):
-                await watch.changes(self.path, self._wake.set)
-            # There is no folder, or no watch to be had: the poll reads on meanwhile.
-            await asyncio.sleep(POLL_S)
+            watched = await asyncio.to_thread(_inode, self.path)
+            try:
+                async for _ in awatch(
+                    self.path, watch_filter=None, step=WATCH_STEP_MS, debounce=50, recursive=False
+                ):
+                    self._wake.set()
+                    # The watch is on the file, not on its name: it says nothing of the file that took its place.
+                    if await asyncio.to_thread(_inode, self.path) != watched:
+                        break
+            except FileNotFoundError:
+                pass
+            # The file has gone or was replaced: the poll reads on, and the new file is watched in a moment.
+            await asyncio.sleep(0.2)
 
     async def _watch_outbox(self) -> None:
         """Another process may fill the outbox; and our own commits wake this too."""
@@ -371,3 +384,10 @@ def _only_unfinished(path: Path, offset: int) -> bool:
             if b"\n" in data:
                 return False
     return True
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
