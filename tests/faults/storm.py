@@ -13,6 +13,7 @@ import random
 import re
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +65,7 @@ class Storm:
     def __init__(self, one: Outside, seed: int, *, kills: int = 4, posts: int = 10) -> None:
         self.room, self.seed, self.kills, self.posts = one, seed, kills, posts
         self.told = Told()
+        self._posting = asyncio.Event()
         self._random = random.Random(seed)
 
     async def blow(self) -> None:
@@ -100,6 +102,7 @@ class Storm:
     async def _posts(self, who: str, die: random.Random) -> None:
         for _ in range(self.posts):
             token, body = self._say(die)
+            self._posting.set()
             self.told.acknowledged[token] = await self.room.post_stubbornly(body, who)
             await asyncio.sleep(die.uniform(0, 0.5))
 
@@ -122,16 +125,33 @@ class Storm:
 
     async def _kills(self, die: random.Random) -> None:
         for _ in range(self.kills):
-            # Half of them while it starts and reads on, half while it works.
-            if die.random() < 0.5:
-                await self.room.until_open()
-            await asyncio.sleep(die.uniform(0.05, 1.2))
+            await self._moment(die)
             if die.random() < 0.2 and self.room.process is not None:
                 # Killed while it stops: what it had begun to put away is put away by the next one.
                 self.room.process.terminate()
                 await asyncio.sleep(die.uniform(0, 0.5))
             await asyncio.to_thread(self.room.kill)
             self.room.launch()
+
+    async def _moment(self, die: random.Random) -> None:
+        """Any time, while it starts too; or just when a message is on its way, or the file has grown."""
+        aim = die.choice(("time", "open", "post", "file"))
+        if aim != "time":
+            await self.room.until_open()
+        if aim in ("time", "open"):
+            await asyncio.sleep(die.uniform(0.05, 1.2))
+            return
+        self._posting.clear()
+        size = self._size()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                # A file has no event to wait for.
+                while not (self._posting.is_set() if aim == "post" else self._size() != size):  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+        await asyncio.sleep(die.uniform(0, 0.02))
+
+    def _size(self) -> int:
+        return self.room.transcript.stat().st_size if self.room.transcript.exists() else 0
 
     async def _settled(self) -> None:
         last: list[object] = []
