@@ -1,6 +1,7 @@
 /** The board. A card moves by dragging, by its buttons, or with Shift and an arrow key. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { now, tasks } from "../state/room";
 import { taskFocus } from "../state/view";
@@ -18,27 +19,48 @@ async function undo(): Promise<void> {
   if (await attempt(api.undoTasks())) toast("The last change of the board is undone.");
 }
 
-/** Shown at once, taken back when the room says no. */
-async function move(task: Task, status: TaskStatus): Promise<void> {
-  if (task.status === status) return;
-  const before = tasks.value;
-  tasks.value = before.map((t) => (t.number === task.number ? { ...t, status } : t));
-  const name = COLUMNS.find((c) => c.status === status)!.name.toLowerCase();
-  if (await attempt(api.setTask(task.number, { status }))) toast(`#${task.number} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
-  else tasks.value = tasks.value.map((t) => (t.number === task.number ? { ...t, status: task.status } : t));
+/** Where cards stand whose move the room has not answered yet: what it tells meanwhile is older than that. */
+const moving = signal<ReadonlyMap<number, { to: TaskStatus }>>(new Map());
+const statusOf = (task: Task): TaskStatus => moving.value.get(task.number)?.to ?? task.status;
+
+/** The card that the keyboard moves. It is drawn anew in another column, and takes the focus along. */
+let carried = { number: 0, until: 0 };
+
+/** Shown at once, taken back when the room says no. Moves of one card are asked for in their order. */
+async function move(task: Task, to: TaskStatus): Promise<void> {
+  if (statusOf(task) === to) return;
+  const mine = { to };
+  moving.value = new Map(moving.value).set(task.number, mine);
+  const before = asking.get(task.number) ?? Promise.resolve();
+  const work = before.catch(() => undefined).then(() => api.setTask(task.number, { status: to }));
+  asking.set(task.number, work);
+  const name = COLUMNS.find((c) => c.status === to)!.name.toLowerCase();
+  const done = await attempt(work);
+  if (moving.value.get(task.number) !== mine) return;
+  if (done) tasks.value = tasks.value.map((t) => (t.number === task.number ? { ...t, status: to } : t));
+  const rest = new Map(moving.value);
+  rest.delete(task.number);
+  asking.delete(task.number);
+  moving.value = rest;
+  if (done) toast(`#${task.number} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
 }
+
+const asking = new Map<number, Promise<unknown>>();
 
 function Card({ task }: { task: Task }) {
   const [editing, setEditing] = useState(false);
   const card = useRef<HTMLLIElement>(null);
-  const at = COLUMNS.findIndex((c) => c.status === task.status);
+  const status = statusOf(task);
+  const at = COLUMNS.findIndex((c) => c.status === status);
   const step = (by: number): void => {
     const next = COLUMNS[at + by];
     if (!next) return;
+    carried = { number: task.number, until: Date.now() + 3000 };
     void move(task, next.status);
-    // The card is drawn anew in the other column; the keyboard stays with it.
-    requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-task="${task.number}"]`)?.focus());
   };
+  useLayoutEffect(() => {
+    if (carried.number === task.number && Date.now() < carried.until) card.current?.focus();
+  }, []);
   useEffect(() => {
     if (taskFocus.value === task.number) {
       card.current?.focus();
@@ -53,7 +75,7 @@ function Card({ task }: { task: Task }) {
   return (
     <li
       ref={card}
-      class={`task task-${task.status}`}
+      class={`task task-${status}`}
       draggable={!editing}
       tabIndex={0}
       data-task={task.number}
@@ -114,7 +136,7 @@ function Card({ task }: { task: Task }) {
 
 function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
   const [over, setOver] = useState(false);
-  const list = tasks.value.filter((t) => t.status === status);
+  const list = tasks.value.filter((t) => statusOf(t) === status);
   return (
     <section
       class={`column ${over ? "over" : ""}`}

@@ -8,6 +8,7 @@ import { agentPanel, callComposer, overlay, show, showEntry, taskFocus } from ".
 import { clock, dayName } from "../text/format";
 import { plainLine } from "../text/markdown";
 import type { Hit } from "../types";
+import { signOut } from "./signin";
 import { hued, Icon, Layer, toast, type IconName } from "./bits";
 
 interface Item {
@@ -27,6 +28,7 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
   { title: "Write a message", note: "c", icon: "send", run: callComposer },
   { title: "Switch theme", note: "t", icon: "theme_dark", run: nextTheme },
   { title: "Change your name", note: "", icon: "person", run: () => (askName.value = true) },
+  { title: "Sign out", note: "", icon: "close", run: () => void signOut() },
   { title: "Keys", note: "?", icon: "help", run: () => (overlay.value = "help") },
 ];
 

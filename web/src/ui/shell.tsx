@@ -1,7 +1,6 @@
 /** The frame around the views: side bar (tabs at phone width), the line to the room, the layers over it. */
 
 import { useEffect } from "preact/hooks";
-import { api } from "../api";
 import { line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { goToEnd, jobs, now, people, room, tail, tasks, ready, workers, loaded, agents } from "../state/room";
@@ -221,11 +220,6 @@ function useKeys(): void {
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
   }, []);
-}
-
-export async function signOut(): Promise<void> {
-  await api.signOut().catch(() => undefined);
-  location.reload();
 }
 
 export function Shell() {

@@ -39,6 +39,11 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
   );
 }
 
+export async function signOut(): Promise<void> {
+  await api.signOut().catch(() => undefined);
+  location.reload();
+}
+
 export function NameDialog() {
   const [name, setLocal] = useState(personName.value);
   const first = personName.value === "";
@@ -60,6 +65,7 @@ export function NameDialog() {
         <input value={name} onInput={(e) => setLocal(e.currentTarget.value)} aria-label="Your name" placeholder="ann" maxLength={32} autocomplete="nickname" spellcheck={false} autofocus data-testid="name" />
         {name.trim() && !fine && <p class="problem">Letters, digits, and - _ . between them; no spaces.</p>}
         <div class="dialog-act">
+          {!first && <button type="button" class="button" onClick={() => void signOut()}>Sign out</button>}
           <button type="submit" class="button primary" disabled={!fine}><Icon name="check" size={14} /> {first ? "Come in" : "Save"}</button>
         </div>
       </form>

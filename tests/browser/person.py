@@ -1,0 +1,108 @@
+"""A person in front of the page: what they see and do, by role, label and test id."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+
+from tests.outside import Outside
+
+#: Milliseconds that anything may take on a loaded machine.
+PATIENCE = 30_000
+DESK = {"width": 1280, "height": 800}
+PHONE = {"width": 360, "height": 740}
+
+expect.set_options(timeout=PATIENCE)
+
+#: What Chromium says when a request fails; a test that stops the daemon provokes it.
+_NETWORK = re.compile(r"Failed to load resource|WebSocket connection to|ERR_")
+
+
+@dataclass
+class Person:
+    name: str
+    room: Outside
+    context: BrowserContext
+    page: Page
+    #: Exceptions of the page, and what its content security policy stopped.
+    troubles: list[str] = field(default_factory=list)
+
+    @classmethod
+    async def arrive(cls, browser: Browser, room: Outside, name: str, **how: Any) -> Person:
+        """With the name already given, signed in by a fresh link, and the line to the room live."""
+        person = await cls.before_the_door(browser, room, name, **how)
+        await person.sign_in()
+        return person
+
+    @classmethod
+    async def before_the_door(cls, browser: Browser, room: Outside, name: str, **how: Any) -> Person:
+        """A browser that has not opened anything yet."""
+        context = await browser.new_context(**{"viewport": DESK, "locale": "en-GB", **how})
+        context.set_default_timeout(PATIENCE)
+        if name:
+            script = f"localStorage.getItem('relay.name') || localStorage.setItem('relay.name', {name!r})"
+            await context.add_init_script(script)
+        person = cls(name, room, context, await context.new_page())
+        person.page.on("pageerror", lambda error: person.troubles.append(f"threw: {error}"))
+        person.page.on("console", lambda said: person._noted(said.type, said.text))
+        return person
+
+    def _noted(self, kind: str, text: str) -> None:
+        if kind == "error" and not _NETWORK.search(text):
+            self.troubles.append(text)
+
+    async def sign_in(self) -> str:
+        """By a new link, which is returned."""
+        status, told = await self.room.ask("POST", "/api/links")
+        assert status == 200, told
+        await self.page.goto(told["url"])
+        await self.is_live()
+        return str(told["url"])
+
+    async def leave(self) -> None:
+        troubles = list(self.troubles)
+        await self.context.close()
+        assert not troubles, troubles
+
+    async def is_live(self) -> None:
+        await expect(self.page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
+
+    async def reload(self) -> None:
+        await self.page.reload()
+        await self.is_live()
+
+    # -- the room
+
+    @property
+    def composer(self) -> Locator:
+        return self.page.get_by_test_id("composer")
+
+    async def say(self, text: str) -> Locator:
+        """Post; the entry as it stands in the transcript."""
+        await self.composer.fill(text)
+        await self.composer.press("Enter")
+        return await self.sees(text, self.name)
+
+    async def sees(self, text: str | re.Pattern[str], speaker: str = "") -> Locator:
+        """The newest entry with this text."""
+        entry = self.entries(text, speaker).last
+        await expect(entry).to_be_visible()
+        return entry
+
+    def entries(self, text: str | re.Pattern[str] = "", speaker: str = "") -> Locator:
+        found = self.page.get_by_test_id("entry")
+        if text:
+            body = self.page.locator(".md, .plain").filter(has_text=text)
+            found = found.filter(has=body)
+        if speaker:
+            found = found.and_(self.page.locator(f'[aria-label^="{speaker},"]'))
+        return found
+
+    def receipt(self, entry: Locator, agent: str) -> Locator:
+        return entry.get_by_test_id("receipt").and_(self.page.locator(f'[data-agent="{agent}"]'))
+
+    async def go(self, view: str) -> None:
+        await self.page.get_by_test_id(f"tab-{view}").click()
