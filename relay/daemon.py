@@ -137,7 +137,7 @@ class Daemon:
             rules=self._rules,
             max_entry_bytes=settings.workspace.max_entry_bytes,
         )
-        self._drain.before_end = self._transcript.read_on
+        self._drain.before_end = self._transcript.before_end
         acts = Acts(self._board, lambda: self._seats.roster)
         self._desk = Desk(
             store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings

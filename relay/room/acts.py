@@ -35,10 +35,12 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`text` is the room's answer. `cancel` names the agents whose turn is to be ended after the commit."""
+    """`text` is the room's answer. `cancel`: (agent, job) of the turns to be ended after the commit."""
 
     text: str
-    cancel: tuple[str, ...] = ()
+    cancel: tuple[tuple[str, int], ...] = ()
+    #: The room number of the task that the act is about.
+    task: int | None = None
 
 
 class Acts:
@@ -93,7 +95,8 @@ class Acts:
                 made = await self._board.undo(tx, by=act.by, lane=lane, cause=cause)
             case _:
                 raise Refusal(f"The room does not know how to do {command!r}.")
-        return Done(f"{act.by} {made.summary()}")
+        about = made.task.number if isinstance(command, commands.AddTask | commands.MoveTask) else None
+        return Done(f"{act.by} {made.summary()}", task=about)
 
     async def rename(self, tx: Tx, number: int, title: str, act: Act) -> Done:
         lane = ledger.cycle_lane(act.message.id)
@@ -125,12 +128,15 @@ class Acts:
 
     async def cancel(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """End running turns, and skip what waits behind them."""
-        self._known(agents)
-        running, waiting = [], []
+        active = await tx.all(Q.active_jobs)
+        # An agent that was taken out of the configuration may still be at work.
+        self._known([name for name in agents if all(row["agent"] != name for row in active)], none=True)
+        running: list[tuple[str, int]] = []
+        waiting: list[str] = []
         for name in agents:
-            held = [row for row in await tx.all(Q.active_jobs) if row["agent"] == name]
+            held = [row["id"] for row in active if row["agent"] == name]
             if held:
-                running.append(name)
+                running.append((name, held[-1]))
             for row in await tx.all(Q.open_jobs_of_agent, agent=name):
                 await ledger.change_job(
                     tx,
@@ -144,7 +150,7 @@ class Acts:
                 waiting.append(name)
         if not running and not waiting:
             raise Refusal(f"{' and '.join(agents)} had nothing to cancel.", "`/queue` shows who works.")
-        told = [f"ending {name}'s turn" for name in running]
+        told = [f"ending {name}'s turn" for name, _ in running]
         if waiting:
             told.append(f"{len(waiting)} waiting taken back")
         text = ", ".join(told)
@@ -186,13 +192,13 @@ class Acts:
             ),
         )
 
-    def _known(self, agents: Sequence[str]) -> list[str]:
+    def _known(self, agents: Sequence[str], *, none: bool = False) -> list[str]:
         names = self._roster().names
         for name in agents:
             if name not in names:
                 have = ", ".join(names) or "none"
                 raise Refusal(f"There is no agent {name}.", f"The room has: {have}.")
-        if not agents:
+        if not agents and not none:
             raise Refusal("The room has no agents.", "Add one to config.json.")
         return list(agents)
 

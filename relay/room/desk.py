@@ -76,7 +76,7 @@ class Desk:
     async def _answer(self, job: Job) -> None:
         asked_by = ""
 
-        async def work(tx: Tx) -> tuple[str, ...]:
+        async def work(tx: Tx) -> tuple[tuple[str, int], ...]:
             nonlocal asked_by
             row = await tx.one(Q.job, id=job.id)
             message = await ledger.message(tx, job.message_id)
@@ -101,18 +101,20 @@ class Desk:
             text = f"That went wrong inside the room ({type(error).__name__}); `relay log` has the details."
             await self._store.write(lambda tx: self._refuse(tx, job, text))
             return
-        for agent in cancel:
-            self._drain.cancel(agent, asked_by)
+        for agent, held in cancel:
+            self._drain.cancel(agent, asked_by, held)
 
     async def _refuse(self, tx: Tx, job: Job, text: str) -> None:
         message = await ledger.message(tx, job.message_id)
         if message is not None:
             await self._end(tx, job, message, text, {"error": True})
 
-    async def _carry_out(self, tx: Tx, message: Message) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    async def _carry_out(
+        self, tx: Tx, message: Message
+    ) -> tuple[str, tuple[tuple[str, int], ...], dict[str, Any]]:
         now = self._clock()
         view = await self.view(tx, message.speaker)
-        command = commands.parse(message.body, self._roster().names)
+        command = commands.parse(message.body, dict.fromkeys([*self._roster().names, *self._drain.running]))
         if isinstance(command, commands.Problem):
             return command.text, (), {"error": True}
         if command is None:
@@ -126,7 +128,10 @@ class Desk:
             now=now,
         )
         done = await self._acts.obey(tx, command, act, view)
-        return done.text, done.cancel, {"command": message.body.split(maxsplit=1)[0]}
+        meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
+        if done.task is not None:
+            meta["task"] = done.task
+        return done.text, done.cancel, meta
 
     async def view(self, tx: Tx, asker: str) -> Any:
         """The room as the steward sees it now."""

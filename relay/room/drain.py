@@ -25,7 +25,6 @@ import structlog
 from relay.log.events import now_iso
 from relay.log.store import Store, StoreBusy, StoreError, Tx
 from relay.model import (
-    STEWARD,
     Agent,
     EndPart,
     FailureClass,
@@ -42,7 +41,6 @@ from relay.room import queue
 from relay.room.ledger import Q
 from relay.room.live import Live
 from relay.room.queue import Idle, Outcome, Plan, Policy
-from relay.room.values import Job
 
 log = structlog.get_logger(__name__)
 #: The safety net when no wake-up comes, in seconds.
@@ -74,6 +72,10 @@ class Running:
     length: int = 0
     stopped_by: str | None = None
 
+    @property
+    def jobs(self) -> frozenset[int]:
+        return frozenset(job.id for job in self.plan.jobs)
+
 
 @dataclass(slots=True)
 class Heard:
@@ -100,11 +102,12 @@ class Drain:
         self._running: dict[str, Running] = {}
         self._logs: dict[str, deque[dict[str, str]]] = {}
         self._stopping = False
+        #: Jobs that were cancelled between their claim and the beginning of their turn, and by whom.
+        self._unwanted: dict[int, str] = {}
         #: Awaited when a turn's processes have ended and its jobs have not: what they wrote is still theirs.
         self.before_end: Callable[[], Awaitable[None]] = _nothing
         #: Told when an agent begins or ends a turn.
         self.changed: Callable[[str], None] = lambda agent: None
-        self._seated = False
         self.turn_seconds: Callable[[str, str, float], None] = lambda agent, result, seconds: None
 
     @property
@@ -120,7 +123,6 @@ class Drain:
     def set_seats(self, seats: dict[str, Seat]) -> None:
         """Take over a new set of agents. A running turn of an agent that has gone ends by itself."""
         self._seats = dict(seats)
-        self._seated = True
         for name in seats:
             self._logs.setdefault(name, deque(maxlen=LOG_LINES))
             if name not in self._workers or self._workers[name].done():
@@ -144,23 +146,10 @@ class Drain:
                     woken = await wakeup.wait(POLL_S)
                     for row in await self._store.read(lambda tx: tx.all(Q.open_counts)):
                         self.poke(row["agent"])
-                        if self._seated and row["agent"] not in self._seats and row["agent"] != STEWARD:
-                            await self._skip_gone(row["agent"])
                     if not woken:
                         self.poke()
         finally:
             wakeup.close()
-
-    async def _skip_gone(self, agent: str) -> None:
-        """An agent that was taken out of the configuration leaves no job that waits for ever."""
-
-        async def work(tx: Tx) -> None:
-            jobs = [Job.of_row(row) for row in await tx.all(Q.open_jobs_of_agent, agent=agent)]
-            if jobs:
-                reason = "it is not in the configuration any more"
-                await queue.skip_all(tx, jobs, reason, "not_configured", now=self._clock())
-
-        await self._store.write(work)
 
     async def stop(self, drain_s: float) -> None:
         """Let running turns end for `drain_s` seconds, then cut them off. No new turn begins."""
@@ -175,10 +164,17 @@ class Drain:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def cancel(self, agent: str, by: str) -> bool:
-        """End the running turn of an agent; False when it has none."""
+    def cancel(self, agent: str, by: str, job: int | None = None) -> bool:
+        """End the running turn of an agent (only if it is at `job`, when one is given); False when it has none.
+
+        A turn that is claimed and has not begun yet is ended as soon as it would begin.
+        """
         running = self._running.get(agent)
-        if running is None or running.stopped_by is not None:
+        if running is None:
+            if job is not None:
+                self._unwanted[job] = by
+            return False
+        if running.stopped_by is not None or (job is not None and job not in running.jobs):
             return False
         running.stopped_by = by
         running.task.cancel()
@@ -228,8 +224,15 @@ class Drain:
             task = asyncio.create_task(self._turn(seat, found), name=f"turn-{name}-{found.primary.id}")
             self._running[name] = Running(found, task)
             self.changed(name)
+            wish = next((self._unwanted[job.id] for job in found.jobs if job.id in self._unwanted), None)
+            self._unwanted.clear()
+            if wish is not None:
+                self.cancel(name, wish)
             try:
                 await asyncio.wait([task])
+                if task.cancelled():
+                    # Cancelled before its first step: nothing of it ran that could have recorded its end.
+                    await self._record(found, self._cancelled(found))
             finally:
                 if not task.done():
                     task.cancel()
@@ -262,17 +265,18 @@ class Drain:
             detail = f"no end after {seat.timeout_s:g} s"
             outcome = self._cut_short(heard, Outcome(failure=FailureClass.TIMEOUT, detail=detail))
         except asyncio.CancelledError:
-            by = self._running[plan.agent].stopped_by
-            if by is None:
-                outcome = Outcome(interrupted=True, detail="cut off by a stop of the daemon")
-            else:
-                outcome = Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}")
-            outcome = self._cut_short(heard, outcome)
+            outcome = self._cut_short(heard, self._cancelled(plan))
         except Exception as error:
             bound.exception("agent crashed inside the room")
             detail = f"{type(error).__name__}: {error}"
             outcome = self._cut_short(heard, Outcome(failure=FailureClass.CRASH, detail=detail))
         await self._record(plan, outcome)
+
+    def _cancelled(self, plan: Plan) -> Outcome:
+        by = self._running[plan.agent].stopped_by
+        if by is None:
+            return Outcome(interrupted=True, detail="cut off by a stop of the daemon")
+        return Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}")
 
     async def _record(self, plan: Plan, outcome: Outcome) -> None:
         """A turn that has an outcome records it, also when it is cancelled now."""

@@ -55,9 +55,14 @@ class Rules:
 
     def delay_s(self, entries_last_minute: int) -> float:
         """Seconds to wait before a cycle (002, section 2)."""
-        if entries_last_minute >= self.busy:
-            return self.busy_s
-        return self.medium_s if entries_last_minute >= self.medium else self.quiet_s
+        return jitter.delay_s(
+            entries_last_minute,
+            self.busy,
+            self.medium,
+            busy_s=self.busy_s,
+            medium_s=self.medium_s,
+            quiet_s=self.quiet_s,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,8 @@ def cycle_lane(message_id: str) -> Lane:
     return Lane(ROOM, f"cycle:{message_id}", short=True)
 
 
-async def put_message(tx: Tx, new: NewMessage) -> tuple[Message, Event]:
-    """Put a message into the room; it opens nothing yet."""
+async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tuple[Message, Event]:
+    """Put a message into the room; it opens nothing yet. `routing`: a cycle is about to be opened for it."""
     number = await events.next_number(tx, "message")
     message = Message(
         id=new.id or new_id(),
@@ -120,7 +125,7 @@ async def put_message(tx: Tx, new: NewMessage) -> tuple[Message, Event]:
             type=POSTED,
             lane=new.lane or person_lane(new.speaker),
             parents=new.parents,
-            outputs={"message": shown},
+            outputs={"message": shown, **(_routing(message.id) if routing else {})},
             role=str(new.kind),
             source_key=new.source_key,
             at=message.ts,
@@ -150,26 +155,36 @@ async def put_message(tx: Tx, new: NewMessage) -> tuple[Message, Event]:
     return replace(message, cursor=event.pos), event
 
 
-async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
-    """Put a person's message into the room and open what it asks for: a command, mentions, or a cycle."""
+def _routing(message_id: str) -> dict[str, Any]:
+    return {"cycles": [{"message_id": message_id, "state": str(CycleState.ROUTING)}]}
+
+
+async def admit(tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False) -> Message:
+    """Put a person's message into the room and open what it asks for: a command, mentions, or a cycle.
+
+    `by_an_agent`: an agent may have written it, for all that is known.
+    """
     command = commands.parse(new.body, rules.agents) is not None
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
     unverified = "unverified" in new.meta
-    counted = unverified and not command and named != (STEWARD,) and await _by_an_agent(tx, rules)
+    counted = (
+        unverified
+        and not command
+        and named != (STEWARD,)
+        and (by_an_agent or rules.agent_mentions or bool(await tx.all(Q.active_jobs)))
+    )
     if counted and not await hops.take_line(tx, rules.hop_limit):
         return await _held(tx, replace(new, to=named, meta={**new.meta, "held": True}), rules)
-    message, event = await put_message(tx, replace(new, to=named))
-    if command or named:
+    # An agent's processes all end with its turn. So a line that proves nobody is an agent's at most while one
+    # works, or when its bytes were there before the turn's end (`by_an_agent`); where agents may ask each other,
+    # it counts like their mentions.
+    opens = not (command or named)
+    message, event = await put_message(tx, replace(new, to=named), routing=opens)
+    if not opens:
         await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
         return message
     await open_cycle(tx, message, rules, now=new.at)
     return message
-
-
-async def _by_an_agent(tx: Tx, rules: Rules) -> bool:
-    """May an agent have written a line that proves nobody? Its processes all end with its turn, so only while
-    one works; where agents may ask each other, such lines count like their mentions, always."""
-    return rules.agent_mentions or bool(await tx.all(Q.active_jobs))
 
 
 async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:
@@ -231,7 +246,7 @@ async def queue_jobs(
             cause_event="",
             answer_id=None,
             folded_into=None,
-            interrupted=False,
+            interruptions=0,
             created_at=now,
             started_at=None,
             ended_at=None,
@@ -314,7 +329,7 @@ async def change_job(
     error_class: str | None = None,
     not_before: float = 0.0,
     attempts: int | None = None,
-    interrupted: bool = False,
+    interruptions: int = 0,
     parents: Sequence[str] = (),
 ) -> Job:
     """Bring a job that no turn holds into another state, with its event."""
@@ -327,7 +342,7 @@ async def change_job(
         attempts=job.attempts if attempts is None else attempts,
         not_before=not_before,
         now=None if state is JobState.PENDING else now,
-        interrupted=int(interrupted),
+        interrupted=interruptions,
     )
     assert row is not None
     changed = Job.of_row(row)

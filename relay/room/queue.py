@@ -34,6 +34,8 @@ MOST_JOBS = 20
 MOST_CONTEXT = 400
 #: Seconds after which a job is given back that its living holder has not in hand.
 LOST_AFTER_S = 30.0
+#: Interruptions after which a job is dead.
+MOST_INTERRUPTIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,11 @@ class Plan:
 
     @property
     def interrupted(self) -> bool:
-        return any(job.interrupted for job in self.jobs)
+        return any(job.interruptions for job in self.jobs)
 
     @property
     def prompt(self) -> str:
-        return "\n\n".join(f"[{message.speaker}] {message.body}" for message in self.messages)
+        return "\n\n".join(told(message, indent=False) for message in self.messages)
 
     @property
     def lane(self) -> Lane:
@@ -118,6 +120,14 @@ class Outcome:
     cost_usd: float = 0.0
     #: The daemon stops: the job waits for the next one, and its agent is told that it was cut off.
     interrupted: bool = False
+
+
+def told(message: Message, *, indent: bool = True) -> str:
+    """A message as an agent reads it. No line of it but the first can pass for the beginning of another one."""
+    tag = f"[{message.speaker}, unverified]" if "unverified" in message.meta else f"[{message.speaker}]"
+    first, *rest = message.body.split("\n")
+    lines = [f"  {line}" if indent or line.lstrip().startswith("[") else line for line in rest]
+    return "\n".join([f"{tag} {first}", *lines])
 
 
 def new_session(agent: str) -> str:
@@ -245,7 +255,7 @@ async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder:
         holder=holder,
         jobs=tuple(jobs),
         messages=messages,
-        context="\n".join(f"[{message.speaker}] {message.body}" for message in shown),
+        context="\n".join(told(message) for message in shown),
         shown_number=upto,
         session=session,
         resume=state["resume"],
@@ -454,7 +464,8 @@ async def _fail(
                 job=plan.primary.id,
                 meta={"notice": str(what), "agent": plan.agent, "error": str(failure)},
             )
-    if after.state is BreakerState.OPEN and before.state is not BreakerState.OPEN:
+    # A probe that proved nothing (cancelled, rate limited) leaves open what was open: nothing new to be said.
+    if after.state is BreakerState.OPEN and after.failures > before.failures:
         await _agent_state(tx, plan, "circuit_open", [ended.id], after)
         await ledger.say(
             tx,
@@ -584,11 +595,30 @@ async def recover_stale_active(
             continue
         old = now - (job.started_at or 0.0) > stale_after_s and (row["lease_until"] or 0.0) < now
         lost = job.holder is None or job.holder == holder or is_dead(job.holder)
-        if old or lost:
-            # The end of a daemon is not the job's fault: the attempt is given back.
+        if not (old or lost):
+            continue
+        times = job.interruptions + 1
+        if times >= MOST_INTERRUPTIONS:
+            # A turn that ends its daemon would do so at every start.
+            reason = f"its turn was cut off {times} times"
             recovered.append(
                 await ledger.change_job(
-                    tx, job, JobState.PENDING, now=now, interrupted=True, attempts=max(0, job.attempts - 1)
+                    tx, job, JobState.DEAD, now=now, reason=reason, error_class="interrupted"
                 )
             )
+            await ledger.say(
+                tx,
+                f"{job.agent} could not answer: {reason}. `/retry` tries again.",
+                now=now,
+                about=job.message_id,
+                meta={"notice": "dead", "agent": job.agent},
+            )
+            continue
+        # The end of a daemon is not the job's fault: the attempt is given back.
+        attempts = max(0, job.attempts - 1)
+        recovered.append(
+            await ledger.change_job(
+                tx, job, JobState.PENDING, now=now, interruptions=times, attempts=attempts
+            )
+        )
     return recovered

@@ -324,8 +324,9 @@ class Room:
                 while True:
                     answer = await self._store.read(lambda tx: tx.one(Q.steward_answer, message_id=posted.id))
                     if answer is not None:
-                        refused = '"error":true' in answer["meta"]
-                        return {"success": not refused, "reason": answer["body"]}
+                        told = events.loads(answer["meta"])
+                        done = {"success": not told.get("error"), "reason": answer["body"]}
+                        return {**done, "task": told["task"]} if "task" in told else done
                     await wakeup.wait(5.0)
         except TimeoutError:
             raise RoomError(
@@ -341,7 +342,8 @@ class Room:
         return await self._order(f"/resume {self._mention(agent)}".strip(), by)
 
     async def cancel(self, agent: str, by: str) -> dict[str, Any]:
-        return await self._order(f"/cancel {self._mention(agent)}", by)
+        working = agent in self._drain.running
+        return await self._order(f"/cancel {f'@{agent}' if working else self._mention(agent)}", by)
 
     async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> dict[str, Any]:
         found = await self._store.read(lambda tx: ledger.message(tx, message_id))
@@ -375,12 +377,13 @@ class Room:
         """A new task, as `/task` makes it."""
         if not " ".join(title.split()):
             raise RoomError("bad_request", "The title is empty.", "Give the task a title.")
-        before = {task["number"] for task in await self.tasks()}
         done = await self._order(f"/task {' '.join(title.split())}", by)
         if not done["success"]:
             raise RoomError("bad_request", done["reason"])
-        fresh = [task for task in await self.tasks() if task["number"] not in before]
-        return fresh[-1] if fresh else {}
+        made = {task["number"]: task for task in await self.tasks()}.get(done["task"])
+        if made is None:
+            raise RoomError("not_found", f"Task #{done['task']} was taken off the board meanwhile.")
+        return made
 
     async def change_task(self, number: int, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
         """Move or rename a task. A refusal is a RoomError `refused`."""

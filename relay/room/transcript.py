@@ -25,7 +25,7 @@ import structlog
 
 from relay.log.events import Lane, dumps
 from relay.log.store import Store, Tx
-from relay.model import Kind
+from relay.model import Kind, TurnLimits
 from relay.room import entry, ledger, place, swap
 from relay.room.entry import Entry, Junk, Parsed, Plain, Reason
 from relay.room.ledger import NewMessage, Q, Rules
@@ -38,6 +38,8 @@ log = structlog.get_logger(__name__)
 POLL_S = 1.0
 #: Milliseconds in which watchfiles gathers changes before it wakes us; each is a wake-up of an idle room too.
 WATCH_STEP_MS = 10
+#: Seconds until a watch that could not be had is tried again.
+WATCH_AGAIN_S = 30.0
 #: Seconds between two looks at a file that is not what it was, until it stands still, and how many looks an
 #: editor gets that has moved the file away or emptied it and has not written the new one yet.
 SETTLE_S = 0.2
@@ -97,10 +99,15 @@ class Transcript:
         self._lock = lock
         self._rules = rules
         self._max_entry_bytes = max_entry_bytes
+        # A body may grow sixfold as JSON, and an agent's answer has a limit of its own: what is longer than this
+        # cannot be a line of ours.
+        self._largest_line = 6 * max(max_entry_bytes, TurnLimits().max_output_bytes) + (64 << 10)
         self._clock = clock
         self._place: Place | None = None
         self._wake = asyncio.Event()
         self._reading = asyncio.Lock()
+        #: Bytes up to here may be an agent's: they were there when its turn ended.
+        self._agents_until = 0
         self._size = 0
         self.ingested = 0
         #: Why the file cannot be read or appended to now; empty when it can.
@@ -155,6 +162,10 @@ class Transcript:
                         break
             except FileNotFoundError:
                 pass
+            except (OSError, RuntimeError) as error:
+                # No watch to be had (the system's limit, say): the poll reads on.
+                log.warning("transcript not watched", path=str(self.path), error=str(error))
+                await asyncio.sleep(WATCH_AGAIN_S)
             # The file has gone or was replaced: the poll reads on, and the new file is watched in a moment.
             await asyncio.sleep(0.2)
 
@@ -174,6 +185,14 @@ class Transcript:
         async with self._reading:
             await self._read_on()
 
+    async def before_end(self) -> None:
+        """A turn's processes have ended and its jobs have not: what is in the file now may be theirs, a line too
+        that has no end yet."""
+        with contextlib.suppress(FileNotFoundError):
+            told = await asyncio.to_thread(self.path.stat)
+            self._agents_until = max(self._agents_until, told.st_size)
+        await self.read_on()
+
     async def _read_on(self) -> None:
         while True:
             here = self._place or await self._first_place()
@@ -190,7 +209,7 @@ class Transcript:
     async def _stand_anew(self) -> None:
         """The file, or the place in it, was exchanged beside us (`relay archive`): go on from what is kept."""
         await swap.settle(self._store, self.path, self._lock)
-        self._place = None
+        self._place, self._agents_until = None, 0
 
     async def _look(self, here: Place) -> Chunk:
         """Read on; a file that is not what it was is judged only once it stands still.
@@ -198,13 +217,13 @@ class Transcript:
         Editors empty the file and write it anew, or move it away first: half-way through, what stood there
         would look like new lines.
         """
-        chunk = await asyncio.to_thread(place.read, self.path, here, self._max_entry_bytes)
+        chunk = await asyncio.to_thread(place.read, self.path, here, self._largest_line)
         for _ in range(SETTLE_LOOKS):
             if not chunk.replaced:
                 break
             await asyncio.sleep(SETTLE_S)
             size = chunk.size
-            chunk = await asyncio.to_thread(place.read, self.path, here, self._max_entry_bytes)
+            chunk = await asyncio.to_thread(place.read, self.path, here, self._largest_line)
             if size and chunk.size == size:
                 break
         return chunk
@@ -219,6 +238,7 @@ class Transcript:
 
     async def _replaced(self, before: Place, chunk: Chunk) -> Place:
         """The file is another one now: all that is in it is history."""
+        self._agents_until = 0
         fresh = await self._store.write(lambda tx: begin_anew(tx, before, chunk.size, now=self._clock()))
         log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
         return fresh
@@ -260,10 +280,13 @@ class Transcript:
                     seen.append(said.id)
                 else:
                     forged += known[said.id] != (said.speaker, said.body) and not history
+            elif self._is_too_large(said):
+                notices.append(self._too_large(line))
             else:
                 if isinstance(said, Entry):
                     known[said.id] = (said.speaker, said.body)
-                admitted += await self._admit_one(tx, said, history)
+                by_an_agent = line.start < self._agents_until
+                admitted += await self._admit_one(tx, said, history, by_an_agent)
         if seen:
             await tx.execute(Q.seen_in_file, ids=dumps(seen))
         if forged:
@@ -294,7 +317,14 @@ class Transcript:
             "entry_too_large",
         )
 
-    async def _admit_one(self, tx: Tx, said: Entry | Plain, history: bool) -> int:
+    def _is_too_large(self, said: Entry | Plain) -> bool:
+        text = said.body if isinstance(said, Entry) else said.text
+        return len(text) > self._max_entry_bytes or (
+            4 * len(text) > self._max_entry_bytes
+            and len(text.encode("utf-8", "replace")) > self._max_entry_bytes
+        )
+
+    async def _admit_one(self, tx: Tx, said: Entry | Plain, history: bool, by_an_agent: bool) -> int:
         now = self._clock()
         rules = self._rules()
         meta: dict[str, Any] = {"unverified": True}
@@ -330,7 +360,7 @@ class Transcript:
         if history:
             await ledger.put_message(tx, new)
         else:
-            await ledger.admit(tx, new, rules)
+            await ledger.admit(tx, new, rules, by_an_agent=by_an_agent)
         return 1
 
     async def _append_outbox(self) -> bool:

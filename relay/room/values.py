@@ -54,7 +54,8 @@ class Job:
     cause_event: str
     answer_id: str | None
     folded_into: int | None
-    interrupted: bool
+    #: How often its turn was cut off since it was queued.
+    interruptions: int
     created_at: float
     started_at: float | None
     ended_at: float | None
@@ -74,7 +75,7 @@ class Job:
             cause_event=row["cause_event"],
             answer_id=row["answer_id"],
             folded_into=row["folded_into"],
-            interrupted=bool(row["interrupted"]),
+            interruptions=row["interrupted"],
             created_at=row["created_at"],
             started_at=row["started_at"],
             ended_at=row["ended_at"],

@@ -183,7 +183,7 @@ async def test_a_stop_waits_and_then_cuts_off(floor: Floor, drain_s: float) -> N
     if drain_s:
         assert (job.state, await floor.answers()) == ("done", ["after the gate: [ann] @ALPHA one"])
     else:
-        assert (job.state, job.interrupted, job.attempts) == ("pending", True, 0)
+        assert (job.state, job.interruptions, job.attempts) == ("pending", 1, 0)
         assert await floor.answers() == []
     assert agent.ended == 1
     await floor.ask("@ALPHA two")
@@ -410,19 +410,31 @@ async def _noted(floor: Floor) -> bool:
     return bool(floor.drain.log_of("ALPHA", 10))
 
 
-async def test_jobs_of_an_agent_that_has_gone_are_skipped(floor: Floor) -> None:
-    gate, begun = asyncio.Event(), asyncio.Event()
-    floor.seat("ALPHA", held(gate, begun))
+async def test_a_turn_cancelled_before_its_first_step_ends(floor: Floor) -> None:
+    """Between the claim and the turn's first step nothing of the turn runs that could record its end."""
+    agent = floor.seat("ALPHA")
+    asked = []
+
+    def wish(name: str) -> None:
+        if not asked and name in floor.drain.running:
+            asked.append(floor.drain.cancel(name, "ann"))
+
+    floor.drain.changed = wish
     await floor.ask("@ALPHA one")
-    await begun.wait()
+    await floor.reach("skipped")
+    assert asked == [True]
+    assert agent.turns == []
     await floor.ask("@ALPHA two")
-    floor.agents.clear()
-    floor.seat("BETA")
-    gate.set()
-    jobs = await floor.reach("done", "skipped")
-    assert "not in the configuration" in (jobs[1].error or "")
-    (notice,) = await notices(floor.store, "skipped")
-    assert notice.in_reply_to == jobs[1].message_id
+    await floor.reach("skipped", "done")
+
+
+async def test_a_job_cancelled_while_it_is_claimed_does_not_begin(floor: Floor) -> None:
+    agent = floor.seat("ALPHA")
+    assert floor.drain.cancel("ALPHA", "ann", job=1) is False
+    await floor.ask("@ALPHA one")
+    jobs = await floor.reach("skipped")
+    assert "cancelled by ann" in (jobs[0].error or "")
+    assert agent.turns == []
 
 
 async def test_the_lease_of_a_running_turn_is_kept(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:

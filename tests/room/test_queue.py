@@ -372,7 +372,7 @@ async def test_recovery_takes_from_the_dead_and_the_stale_only(store: SqliteStor
     # Its lease has run out, and 600 s have passed.
     assert [job.agent for job in await recover(store, clock.move(100), set())] == ["BETA"]
     jobs = await all_jobs(store)
-    assert [(job.state, job.interrupted, job.attempts) for job in jobs] == [("pending", True, 0)] * 2
+    assert [(job.state, job.interruptions, job.attempts) for job in jobs] == [("pending", 1, 0)] * 2
 
 
 async def test_an_expired_lease_alone_is_not_enough(store: SqliteStore, clock: Clock) -> None:

@@ -128,7 +128,8 @@ UPDATE dispatch_queue SET lease_until = :lease_until WHERE holder = :holder AND 
 -- name: end_jobs
 UPDATE dispatch_queue SET state = :state, error = :error, error_class = :error_class, answer_id = :answer_id,
   not_before = :not_before, ended_at = :now, holder = NULL, lease_until = NULL,
-  folded_into = CASE WHEN id = :primary_job THEN NULL ELSE :primary_job END, interrupted = :interrupted
+  folded_into = CASE WHEN id = :primary_job THEN NULL ELSE :primary_job END,
+  interrupted = CASE WHEN :interrupted THEN MAX(1, interrupted) ELSE 0 END
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'active' AND holder = :holder
 RETURNING *
 
