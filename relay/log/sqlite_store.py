@@ -124,7 +124,10 @@ class SqliteStore:
         self._rows_written = 0
 
     async def write(self, work: Work[T], *, durable: bool = False) -> T:
-        result: T = await _hop(self._writer, self._run_write, work, durable)
+        # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
+        # one after the other.
+        give_up = time.monotonic() + self._busy_timeout_s
+        result: T = await _hop(self._writer, self._run_write, work, durable, give_up)
         self._notify()
         return result
 
@@ -139,11 +142,11 @@ class SqliteStore:
         for subscriber in self._subscribers:
             subscriber.notify()
 
-    def _run_write(self, connection: sqlite3.Connection, work: Work[T], durable: bool) -> T:
+    def _run_write(self, connection: sqlite3.Connection, work: Work[T], durable: bool, give_up: float) -> T:
         if durable:
             connection.execute("PRAGMA synchronous=FULL")
         try:
-            _begin(connection, self._busy_timeout_s)
+            _begin(connection, self._busy_timeout_s, give_up)
             before = connection.total_changes
             try:
                 result = _drive(work, _SqliteTx(connection))
@@ -240,8 +243,9 @@ def _drive(work: Work[T], tx: _SqliteTx) -> T:
     )
 
 
-def _begin(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
-    give_up = time.monotonic() + busy_timeout_s
+def _begin(connection: sqlite3.Connection, busy_timeout_s: float, give_up: float | None = None) -> None:
+    """Take the write lock, trying once at least. `give_up`: on the monotonic clock, in seconds."""
+    give_up = time.monotonic() + busy_timeout_s if give_up is None else give_up
     while True:
         try:
             connection.execute("BEGIN IMMEDIATE")

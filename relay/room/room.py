@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
@@ -30,6 +32,7 @@ from relay.room.roster import Roster
 from relay.room.transcript import Transcript
 from relay.room.values import Frame, Job, JobState, Page, Posted, message_of_row
 
+log = structlog.get_logger(__name__)
 #: What the log holds that a connected client is told.
 SHOWN = (
     ledger.POSTED,
@@ -41,6 +44,8 @@ SHOWN = (
     "task.created",
     "task.changed",
 )
+#: Seconds for which the room is not well after a message had to be refused, unless one is taken before.
+REFUSED_S = 15.0
 #: Longest client_id, in characters.
 MAX_CLIENT_ID = 128
 #: Seconds that an act in the page waits for the steward.
@@ -106,10 +111,13 @@ class Room:
         self._trouble = trouble
         self._clock = clock
         self.catching_up = True
+        self._refused: tuple[float, str] | None = None
 
     def healthy(self) -> tuple[bool, str]:
         """Can the room be used, and if not: why."""
         trouble = self._trouble()
+        if not trouble and self._refused and time.monotonic() - self._refused[0] < REFUSED_S:
+            trouble = self._refused[1]
         return not trouble, trouble
 
     # -- people write
@@ -183,11 +191,18 @@ class Room:
 
     async def _write(self, work: Any, *, durable: bool = False) -> Any:
         try:
-            return await self._store.write(work, durable=durable)
+            done = await self._store.write(work, durable=durable)
         except (StoreBusy, self._store.transient) as error:
-            raise RoomError(
-                "busy", f"The database cannot take it now: {error}", "Nothing was posted; send it again."
-            ) from error
+            text = f"The database cannot take it now: {error}"
+            if self._refused is None:
+                log.warning("messages are refused", error=str(error))
+            self._refused = time.monotonic(), text
+            raise RoomError("busy", text, "Nothing was posted; send it again.") from error
+        if self._refused is not None:
+            # Said now too: on a full disk the first line had no room.
+            log.warning("messages are taken again", refused_with=self._refused[1])
+            self._refused = None
+        return done
 
     # -- reading
 

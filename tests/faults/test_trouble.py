@@ -342,6 +342,35 @@ async def test_a_database_locked_for_ten_seconds_costs_time_only(tmp_path: Path)
         assert len(answers) == 1
 
 
+async def test_a_database_that_stays_locked_refuses_and_the_health_says_it(tmp_path: Path) -> None:
+    async with room(tmp_path / "room", settings(agent("ECHO"))) as one:
+        await one.start()
+        holder = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", HOLDER, str(one.runtime / "events.db"), "36", stdout=asyncio.subprocess.PIPE
+        )
+        assert holder.stdout is not None
+        assert await holder.stdout.readline() == b"held\n"
+        asked = [
+            one.ask(
+                "POST", "/api/messages", json={"body": f"@ECHO {n}", "name": "ann", "client_id": f"c-{n}"}
+            )
+            for n in range(5)
+        ]
+        for status, told in await asyncio.gather(*asked):
+            assert status == 503
+            assert "locked" in told["error"]["message"]
+        async with one.session.get(f"{one.url}/health") as answer:
+            assert answer.status == 503
+        assert await holder.wait() == 0
+        posted = [await one.post(f"@ECHO {n}", client_id=f"c-{n}") for n in range(5)]
+        for one_posted in posted:
+            await one.until_job(one_posted["id"], "ECHO", "done")
+        async with one.session.get(f"{one.url}/health") as answer:
+            assert answer.status == 200
+        bodies = Counter(entry["body"] for entry in await one.entries())
+        assert [bodies[f"@ECHO {n}"] for n in range(5)] == [1] * 5
+
+
 # -- the clock
 
 

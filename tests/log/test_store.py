@@ -278,6 +278,22 @@ async def test_a_lock_that_is_held_on_is_busy_and_a_short_one_is_waited_for(tmp_
         await patient.close()
 
 
+async def test_writers_behind_a_lock_that_is_held_on_give_up_together(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "events.db", [LOG], busy_timeout_s=1.0)
+    blocker = sqlite3.connect(store.path, isolation_level=None)
+    try:
+        blocker.execute("BEGIN IMMEDIATE")
+        writes = [store.write(lambda tx: events.append(tx, NewEvent("note", ANN))) for _ in range(60)]
+        async with asyncio.timeout(30):  # one after the other they would take a minute
+            ended = await asyncio.gather(*writes, return_exceptions=True)
+        assert all(isinstance(one, StoreBusy) for one in ended)
+        blocker.execute("ROLLBACK")
+        assert await store.read(events.last_pos) == 0
+    finally:
+        blocker.close()
+        await store.close()
+
+
 async def test_a_cancelled_write_harms_nobody(tmp_path: Path) -> None:
     store = await open_store(tmp_path / "events.db", [LOG])
     blocker = sqlite3.connect(store.path, isolation_level=None)
