@@ -43,10 +43,10 @@ class Queries:
     """The named statements of one wing: `Q = Queries(Path(__file__).parent)`, then `Q.append_event`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def __getattr__(self, name: str) -> Query:
-        query = Query(self._folder, name)
+        query = Query(self.folder, name)
         setattr(self, name, query)  # the next look does not come here
         return query
 
