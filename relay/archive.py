@@ -25,8 +25,8 @@ from typing import Any
 
 from relay.config import Settings
 from relay.log import events
-from relay.log.sqlite_store import open_store
-from relay.log.store import Store, StoreError
+from relay.log.open import open_store
+from relay.log.store import Store, StoreError, StoreMissing
 from relay.room import entry, ledger, place, swap
 from relay.room.entry import Junk
 from relay.room.place import Place
@@ -82,11 +82,11 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
 
     A running daemon goes on meanwhile. Raises ArchiveError, and then the transcript is as it was.
     """
-    if not settings.db_path.exists():
-        raise ArchiveError(f"there is no database at {settings.db_path}; the room has not run yet")
     lock = entry.lock_path(settings.runtime_dir, settings.transcript_path)
     try:
-        store = await open_store(settings.db_path, (events.FOLDER, ledger.FOLDER))
+        store = await open_store(settings, (events.FOLDER, ledger.FOLDER), create=False)
+    except StoreMissing:
+        raise ArchiveError(f"there is no database at {settings.db_path}; the room has not run yet") from None
     except StoreError as error:
         raise ArchiveError(str(error)) from error
     try:

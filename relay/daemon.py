@@ -32,8 +32,8 @@ from relay.faces.http import HUB, create_app
 from relay.instance import InstanceLost, InstanceRecord
 from relay.log import events
 from relay.log.follow import tail
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
+from relay.log.open import open_store
+from relay.log.store import Store, Tx
 from relay.metrics import Metrics
 from relay.model import RESERVED_NAMES
 from relay.room import entry, ledger, queue
@@ -64,9 +64,9 @@ class CannotStart(Exception):
     """The daemon cannot run; the message says why and what to do."""
 
 
-async def open_room_store(settings: Settings) -> SqliteStore:
+async def open_room_store(settings: Settings) -> Store:
     """The room's database, created and migrated when needed. Raises StoreError."""
-    return await open_store(settings.db_path, WINGS)
+    return await open_store(settings, WINGS)
 
 
 class Daemon:
@@ -114,7 +114,7 @@ class Daemon:
             watchdog.stop()
             await store.close()
 
-    def _build(self, store: SqliteStore) -> None:
+    def _build(self, store: Store) -> None:
         settings = self.settings
         self._store = store
         self._live = Live()
@@ -186,7 +186,7 @@ class Daemon:
     def _surroundings(self) -> Surroundings:
         return Surroundings(self._live.people, self._router.state_json(), self._url, str(self.settings.path))
 
-    async def _run_room(self, store: SqliteStore, watchdog: Watchdog) -> None:
+    async def _run_room(self, store: Store, watchdog: Watchdog) -> None:
         self._build(store)
         settings = self.settings
         await self._recover()

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import os
-import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -84,6 +83,7 @@ async def _of_database(name: str, check: Looking, scene: Scene) -> Check:
 
 async def _guarded(name: str, check: Looking, scene: Scene) -> Check:
     """A table that is missing or unreadable, or a file that goes away meanwhile, is a finding."""
+    of_the_engine = scene.store.errors if scene.store else StoreError
     try:
         seen = await check(scene)
         # A daemon at work needs a moment for what was just written: its lag is no finding.
@@ -94,7 +94,7 @@ async def _guarded(name: str, check: Looking, scene: Scene) -> Check:
             await asyncio.sleep(0.25)
             seen = await check(scene)
         return seen
-    except (StoreError, sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
+    except (StoreError, of_the_engine, OSError, ValueError, KeyError, TypeError) as error:
         return Check(name, Status.FAILED, f"it could not be looked at: {type(error).__name__}: {error}")
 
 

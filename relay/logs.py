@@ -8,12 +8,22 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 
 import structlog
 
 ROTATE_BYTES = 10 * 1024 * 1024
 KEEP = 5
+
+
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """Each file that it begins is its owner's alone; the folder is that, too."""
+
+    def _open(self) -> TextIOWrapper:
+        stream = super()._open()
+        Path(self.baseFilename).chmod(0o600)
+        return stream
 
 
 def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
@@ -31,10 +41,7 @@ def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    to_file = logging.handlers.RotatingFileHandler(
-        path, maxBytes=ROTATE_BYTES, backupCount=KEEP, encoding="utf-8"
-    )
-    path.chmod(0o600)
+    to_file = _PrivateFile(path, maxBytes=ROTATE_BYTES, backupCount=KEEP, encoding="utf-8")
     to_file.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
@@ -25,8 +24,8 @@ import structlog
 from relay import instance
 from relay.config import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
-from relay.log.sqlite_store import open_store
-from relay.log.store import Store, StoreError, Tx
+from relay.log.open import open_store
+from relay.log.store import Store, StoreError, StoreMissing, Tx
 from relay.room import place, queue
 from relay.room.swap import PlaceMoved, kept_place
 from relay.room.transcript import begin_anew
@@ -66,24 +65,26 @@ async def repair_live(
         )
 
     return await _each(
+        store.errors,
         ("folder", lambda: asyncio.to_thread(_folder, settings)),
         ("lock", lambda: asyncio.to_thread(_own_pid, settings)),
         ("queue", jobs),
         ("projections", lambda: _projections(store, settings)),
-        ("database", lambda: asyncio.to_thread(_checkpoint, settings.db_path, "PASSIVE")),
+        ("database", lambda: _checkpoint(store, whole=False)),
     )
 
 
 async def repair_stopped(settings: Settings, now: float) -> list[Repaired]:
     """Mend a room whose daemon is gone."""
     mended = await _each(
+        StoreError,
         ("folder", lambda: asyncio.to_thread(_folder, settings)),
         ("lock", lambda: asyncio.to_thread(_stale, settings)),
     )
-    if not settings.db_path.exists():
-        return mended
     try:
-        store = await open_store(settings.db_path, [])
+        store = await open_store(settings, create=False)
+    except StoreMissing:
+        return mended
     except (StoreError, OSError) as error:
         return [*mended, Repaired("database", str(error), done=False)]
 
@@ -95,23 +96,23 @@ async def repair_stopped(settings: Settings, now: float) -> list[Repaired]:
 
     try:
         mended += await _each(
+            store.errors,
             ("queue", jobs),
             ("transcript", lambda: _tail(store, settings, now)),
             ("projections", lambda: _projections(store, settings)),
+            ("database", lambda: _checkpoint(store, whole=True)),
         )
     finally:
         await store.close()
-    return mended + await _each(
-        ("database", lambda: asyncio.to_thread(_checkpoint, settings.db_path, "TRUNCATE"))
-    )
+    return mended
 
 
-async def _each(*steps: tuple[str, Step]) -> list[Repaired]:
+async def _each(of_the_engine: type[Exception], *steps: tuple[str, Step]) -> list[Repaired]:
     mended: list[Repaired] = []
     for name, step in steps:
         try:
             mended += await step()
-        except (StoreError, sqlite3.Error, OSError, instance.InstanceError) as error:
+        except (StoreError, of_the_engine, OSError, instance.InstanceError) as error:
             log.warning("repair failed", name=name, error=str(error))
             mended.append(Repaired(name, f"{type(error).__name__}: {error}", done=False))
     return mended
@@ -209,17 +210,12 @@ async def _projections(store: Store, settings: Settings) -> list[Repaired]:
     return mended
 
 
-def _checkpoint(path: Path, how: str) -> list[Repaired]:
-    """Carry the write-ahead log over into the database."""
-    wal = path.with_name(path.name + "-wal")
-    before = wal.stat().st_size if wal.exists() else 0
+async def _checkpoint(store: Store, *, whole: bool) -> list[Repaired]:
+    """Carry the journal over into the database."""
+    before = (await store.size()).journal
     if not before:
         return []
-    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None)
-    try:
-        busy, pages, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
-    finally:
-        connection.close()
-    if busy or moved < pages:
-        return [Repaired("database", f"somebody is reading: {moved} of {pages} pages were moved", done=False)]
+    if not await store.checkpoint(whole=whole):
+        told = "somebody is at work in the database: not all of its write-ahead log could be carried over"
+        return [Repaired("database", told, done=False)]
     return [Repaired("database", f"checkpointed the write-ahead log ({before >> 10:,} KiB)")]

@@ -15,41 +15,41 @@ from relay.health.files import MEND
 from relay.health.scene import WINGS, Check, Q, Scene, Status, worst
 from relay.log import events
 from relay.log.events import Fault, VerifyState, dumps, verify_batch
-from relay.log.sqlite_store import DIALECT, SqliteStore
-from relay.log.store import Row, Tx, load_migrations
+from relay.log.store import Row, Store, Tx, load_migrations
 from relay.room import ledger
 from relay.room.breaker import BreakerState
 
 #: Events that are verified; of a longer log, the newest so many.
 VERIFIED = 20_000
 _BATCH = 2000
-#: Bytes of the write-ahead log from which a checkpoint is overdue.
-WAL_BYTES = 64 << 20
+#: Bytes of the store's journal from which a checkpoint is overdue.
+JOURNAL_BYTES = 64 << 20
 
 
 async def database(scene: Scene) -> Check:
-    """It opens, it is sound, its tables are those of this relay, its write-ahead log is small."""
+    """It opens, it is sound, its tables are those of this relay, its journal is small."""
     store = scene.store
     if store is None:
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
         fix = "It is made at the first start." if scene.store_is_missing else ""
         return Check("database", status, scene.no_store, fix)
     seen = [
-        Check("database", Status.FAILED, wrong, "Stop relay and bring back a copy of events.db.")
+        Check("database", Status.FAILED, wrong, "Stop relay and bring back a copy of the database.")
         for wrong in (await store.check())[:3]
     ]
-    seen += _schema(await store.read(lambda tx: tx.all(Q.applied_migrations)), live=scene.live)
-    wal = store.path.with_name(store.path.name + "-wal")
-    size = wal.stat().st_size if wal.exists() else 0
-    if size > WAL_BYTES:
-        seen.append(Check("database", Status.WARNING, f"its write-ahead log has {size >> 20} MiB", MEND))
-    return worst("database", seen, f"{store.path.name} is sound ({store.path.stat().st_size >> 10:,} KiB)")
+    applied = await store.read(lambda tx: tx.all(Q.applied_migrations))
+    seen += _schema(applied, store.engine, live=scene.live)
+    size = await store.size()
+    if size.journal > JOURNAL_BYTES:
+        told = f"its write-ahead log has {size.journal >> 20} MiB"
+        seen.append(Check("database", Status.WARNING, told, MEND))
+    return worst("database", seen, f"{store.place} is sound ({size.data >> 10:,} KiB)")
 
 
-def _schema(applied: Sequence[Row], *, live: bool) -> list[Check]:
+def _schema(applied: Sequence[Row], engine: str, *, live: bool) -> list[Check]:
     seen = []
     for folder in WINGS:
-        wing, known = folder.name, load_migrations(folder, DIALECT)
+        wing, known = folder.name, load_migrations(folder, engine)
         have = {row["version"]: row["sha256"] for row in applied if row["wing"] == wing}
         edited = [
             step.version for step in known if have.get(step.version, _digest(step.sql)) != _digest(step.sql)
@@ -82,10 +82,10 @@ async def log(scene: Scene) -> Check:
     first, more = faults[0], len(faults) - 1
     told = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
     told += f" (and {more} more)" if more else ""
-    return Check("log", Status.FAILED, told, "Nothing can mend it; bring back a copy of events.db.")
+    return Check("log", Status.FAILED, told, "Nothing can mend it; bring back a copy of the database.")
 
 
-async def verify_newest(store: SqliteStore, count: int, *, batch: int = _BATCH) -> list[Fault]:
+async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[Fault]:
     """`relay.log.follow.verify` over the newest `count` events only; what lies before is taken as found."""
     after = max(0, await store.read(events.last_pos) - count)
     state, faults = VerifyState(), []

@@ -17,8 +17,8 @@ from relay.config import ConfigError, Settings, find, load, parse
 from relay.coordination import board
 from relay.instance import DamagedRecord, InstanceRecord, Standing
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Queries, StoreError
+from relay.log.open import open_store
+from relay.log.store import Queries, Store, StoreError, StoreMissing
 from relay.room import ledger
 
 Q = Queries(Path(__file__).parent)
@@ -77,7 +77,7 @@ class Scene:
     record: InstanceRecord | None = None
     record_error: str = ""
     standing: Standing | None = None
-    store: SqliteStore | None = None
+    store: Store | None = None
     no_store: str = ""
     store_is_missing: bool = False
 
@@ -109,12 +109,11 @@ def survey(config: str | None, now: float) -> Scene:
 @asynccontextmanager
 async def with_store(scene: Scene) -> AsyncIterator[Scene]:
     """The scene with its database open: never made, never migrated (the daemon may be an older relay)."""
-    path = scene.settings.db_path
-    if not path.exists():
-        yield replace(scene, no_store="there is no database yet", store_is_missing=True)
-        return
     try:
-        store = await open_store(path, [])
+        store = await open_store(scene.settings, create=False)
+    except StoreMissing as missing:
+        yield replace(scene, no_store=str(missing), store_is_missing=True)
+        return
     except (StoreError, OSError) as error:
         yield replace(scene, no_store=str(error))
         return

@@ -180,7 +180,7 @@ async def verify(store: Store, *, batch: int = 2000) -> list[events.Fault]:
             rows = await tx.all(Q.events_after, after=cursor, limit=batch)
             return (rows[-1]["pos"] if rows else cursor), events.verify_batch(rows, state)
 
-        after, found = await store.read(work)
+        after, found = await store.read(work, long=True)
         faults += found
         if after == cursor:
             return faults

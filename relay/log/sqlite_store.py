@@ -1,11 +1,13 @@
-"""The embedded store: SQLite in WAL mode, one writer thread and one reader thread a process.
+"""The embedded store: SQLite in WAL mode; a process has a thread that writes, one that reads, and one for long
+reads (a search, a check), which hold up no short one.
 
 Invariants:
 - a write transaction begins IMMEDIATE and is driven to its end on the writer's thread, so it never holds the
   write lock across an await of the event loop; awaiting anything but its `Tx` raises and rolls back;
 - waiting for another process's lock is ours, not SQLite's: its busy handler backs off to 100 ms, which starves
   a writer among twenty; short random waits keep everyone's turn near;
-- checkpoints run on a connection and a thread of their own, never inside a commit.
+- checkpoints run on a connection and a thread of their own, never inside a commit;
+- a side task (the look-out, the checkpoints) that fails says so and goes on.
 
 `synchronous` is NORMAL (a commit survives a killed process, not a power cut) and FULL where the caller asks for
 `durable`.
@@ -19,16 +21,18 @@ import hashlib
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
+import structlog
 
 from relay.log.store import (
     AwaitedOutside,
     Query,
     Row,
+    Size,
     StoreBusy,
     StoreError,
     Work,
@@ -37,6 +41,7 @@ from relay.log.store import (
 )
 
 T = TypeVar("T")
+log = structlog.get_logger(__name__)
 DIALECT = "sqlite"
 #: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
 POLL_S = 0.1
@@ -51,6 +56,8 @@ CHECKPOINT_BYTES = 8 * 1024 * 1024
 CHECKPOINT_AT_LEAST_S = 60.0
 #: Pages in the log from which it begins anew (64 MiB), even if writers wait for that a few milliseconds.
 RESTART_FRAMES = 16384
+#: Seconds after which a side task that failed begins anew: at first, and at most (twice as long each time).
+SIDE_RETRY_S = (0.5, 60.0)
 #: Waits, in seconds, between two tries for the write lock: random, so that no process is always late.
 _WAIT_S = (0.0002, 0.002)
 
@@ -110,14 +117,19 @@ class SqliteStore:
     """A `Store` over one database file. Make it with `open_store`."""
 
     engine = DIALECT
+    errors: type[Exception] = sqlite3.Error
     transient: type[Exception] = sqlite3.OperationalError
 
     def __init__(
-        self, path: Path, writer: aiosqlite.Connection, reader: aiosqlite.Connection, busy_timeout_s: float
+        self,
+        path: Path,
+        writer: aiosqlite.Connection,
+        readers: tuple[aiosqlite.Connection, aiosqlite.Connection],
+        busy_timeout_s: float,
     ) -> None:
         self.path = path
         self._writer = writer
-        self._reader = reader
+        self._reader, self._long_reader = readers
         self._busy_timeout_s = busy_timeout_s
         self._subscribers: set[SqliteWakeup] = set()
         self._side: list[asyncio.Task[None]] = []
@@ -131,9 +143,13 @@ class SqliteStore:
         self._notify()
         return result
 
-    async def read(self, work: Work[T]) -> T:
-        result: T = await _hop(self._reader, _run_read, work)
+    async def read(self, work: Work[T], *, long: bool = False) -> T:
+        result: T = await _hop(self._long_reader if long else self._reader, _run_read, work)
         return result
+
+    @property
+    def place(self) -> str:
+        return self.path.name
 
     def wakeup(self) -> SqliteWakeup:
         return SqliteWakeup(self._subscribers)
@@ -164,17 +180,16 @@ class SqliteStore:
     async def start(self) -> None:
         """Start the side tasks: the look-out for other processes' commits, and the checkpoints."""
         self._side = [
-            asyncio.create_task(self._watch_commits(), name="store-watch"),
-            asyncio.create_task(self._checkpoint(), name="store-checkpoint"),
+            asyncio.create_task(_kept_up("store-watch", self._watch_commits), name="store-watch"),
+            asyncio.create_task(_kept_up("store-checkpoint", self._checkpoints), name="store-checkpoint"),
         ]
 
     async def _watch_commits(self) -> None:
-        wal = self.path.with_name(self.path.name + "-wal")
         last, looks, stood = -1, 0, (0, 0)
         while True:
             # A commit changes the file, and to ask for that wakes no thread. A file's time is coarse: two
             # commits may look like one, so SQLite itself is asked now and then all the same.
-            stands = _stamp(wal)
+            stands = _stamp(self._wal)
             if stands != stood or looks % ASK_EVERY == 0:
                 stood = stands
                 try:
@@ -187,7 +202,11 @@ class SqliteStore:
             looks += 1
             await asyncio.sleep(POLL_S)
 
-    async def _checkpoint(self) -> None:
+    @property
+    def _wal(self) -> Path:
+        return self.path.with_name(self.path.name + "-wal")
+
+    async def _checkpoints(self) -> None:
         """Bring the write-ahead log home after our own writing, and now and then after everybody's.
 
         How full the log is stands in the file beside it, which only SQLite may open: to close it here would
@@ -203,23 +222,41 @@ class SqliteStore:
     def _checkpoint_due(self) -> bool:
         if not self._rows_written:
             return False
-        try:
-            size = self.path.with_name(self.path.name + "-wal").stat().st_size
-        except FileNotFoundError:
-            return False
-        return self._rows_written >= CHECKPOINT_ROWS or size >= CHECKPOINT_BYTES
+        size = _stamp(self._wal)[1]
+        return size > 0 and (self._rows_written >= CHECKPOINT_ROWS or size >= CHECKPOINT_BYTES)
+
+    async def checkpoint(self, *, whole: bool = False) -> bool:
+        return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
+
+    async def size(self) -> Size:
+        """The journal is the write-ahead log. SQLite uses it again from its beginning: its size is its most."""
+        return Size(_stamp(self.path)[1], _stamp(self._wal)[1])
 
     async def check(self) -> list[str]:
         """What `PRAGMA quick_check` finds wrong; empty when the file is sound."""
-        rows = await self._reader.execute_fetchall("PRAGMA quick_check(20)")
+        rows = await self._long_reader.execute_fetchall("PRAGMA quick_check(20)")
         return [row[0] for row in rows if row[0] != "ok"]
 
     async def close(self) -> None:
         for task in self._side:
             task.cancel()
         await asyncio.gather(*self._side, return_exceptions=True)
-        await self._reader.close()
-        await self._writer.close()
+        for connection in (self._long_reader, self._reader, self._writer):
+            await connection.close()
+
+
+async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a side task for as long as the store is open: what it did not expect is told, and it begins anew."""
+    wait_s, most_s = SIDE_RETRY_S
+    while True:
+        began = time.monotonic()
+        try:
+            await run()
+        except Exception:
+            log.exception("a side task of the store failed", task=name, again_in_s=wait_s)
+        await asyncio.sleep(wait_s)
+        held = time.monotonic() - began > 2 * most_s
+        wait_s = SIDE_RETRY_S[0] if held else min(2 * wait_s, most_s)
 
 
 async def _hop(connection: aiosqlite.Connection, function: Callable[..., T], *args: Any) -> T:
@@ -281,6 +318,12 @@ def _checkpoint_now(path: Path) -> None:
         return  # someone else is at it, or the disk is full: the next one is soon
 
 
+def _checkpoint_all(path: Path, how: str) -> bool:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
+        busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+    return not busy and moved >= frames
+
+
 def _stamp(path: Path) -> tuple[int, int]:
     try:
         told = path.stat()
@@ -322,6 +365,7 @@ async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float
     was written by a newer relay, or when an applied migration was edited since.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_private(path)
     try:
         writer = await _connect(path, query_only=False)
         try:
@@ -329,6 +373,11 @@ async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float
             await writer.execute("PRAGMA busy_timeout=0")
             await _hop(writer, _migrate, list(wings), busy_timeout_s)
             reader = await _connect(path, query_only=True)
+            try:
+                long_reader = await _connect(path, query_only=True)
+            except BaseException:
+                await reader.close()
+                raise
         except BaseException:
             await writer.close()
             raise
@@ -336,10 +385,18 @@ async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float
         raise StoreError(
             f"{path} cannot be used: {error}. Run `bash healthcheck.sh`; to start over, move the file away"
         ) from error
-    path.chmod(0o600)
-    store = SqliteStore(path, writer, reader, busy_timeout_s)
+    store = SqliteStore(path, writer, (reader, long_reader), busy_timeout_s)
     await store.start()
     return store
+
+
+def _make_private(path: Path) -> None:
+    """Make the file its owner's alone before SQLite opens it: what SQLite puts beside it gets the same mode."""
+    with contextlib.suppress(OSError):  # SQLite says better what is wrong with the place
+        path.touch(mode=0o600)
+        for one in path.parent.glob(path.name + "*"):
+            if one.name.removeprefix(path.name) in ("", "-wal", "-shm"):
+                one.chmod(0o600)
 
 
 def _migrate(connection: sqlite3.Connection, wings: list[Path], busy_timeout_s: float) -> None:

@@ -23,6 +23,10 @@ class StoreError(Exception):
     """The store could not do it; the message says what a person can do."""
 
 
+class StoreMissing(StoreError):
+    """There is no such store, and it was not to be made."""
+
+
 class StoreBusy(StoreError):
     """Another process held the database for longer than we wait. Nothing was changed; try again."""
 
@@ -43,10 +47,10 @@ class Queries:
     """The named statements of one wing: `Q = Queries(Path(__file__).parent)`, then `Q.append_event`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def __getattr__(self, name: str) -> Query:
-        query = Query(self._folder, name)
+        query = Query(self.folder, name)
         setattr(self, name, query)  # the next look does not come here
         return query
 
@@ -79,11 +83,32 @@ class Wakeup(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a store takes, in bytes: `data`, and of the `journal` what is not brought home into it yet (0 where
+    the engine keeps none that we look after)."""
+
+    data: int
+    journal: int
+
+
 class Store(Protocol):
     """A database with the log in it."""
 
     @property
-    def engine(self) -> str: ...
+    def engine(self) -> str:
+        """Its name, which is also the folder of its SQL."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where it is, short, as a person would name it; no secret in it."""
+        ...
+
+    @property
+    def errors(self) -> type[Exception]:
+        """What the engine raises when something is wrong with it or with a statement, beside StoreError."""
+        ...
 
     @property
     def transient(self) -> type[Exception]:
@@ -97,11 +122,24 @@ class Store(Protocol):
         """
         ...
 
-    async def read(self, work: Work[T]) -> T:
-        """Run `work` on one consistent snapshot; it cannot write."""
+    async def read(self, work: Work[T], *, long: bool = False) -> T:
+        """Run `work` on one consistent snapshot; it cannot write. `long` reads wait for each other only."""
         ...
 
     def wakeup(self) -> Wakeup: ...
+
+    async def check(self) -> list[str]:
+        """What is wrong with the stored data itself; empty when it is sound."""
+        ...
+
+    async def size(self) -> Size: ...
+
+    async def checkpoint(self, *, whole: bool = False) -> bool:
+        """Bring the journal home, without waiting for anybody; `whole`: and empty it, waiting a few seconds.
+
+        False when somebody's reading or writing kept some of it back.
+        """
+        ...
 
     async def close(self) -> None: ...
 

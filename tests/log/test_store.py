@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from relay.log import events
+from relay.log import events, sqlite_store
 from relay.log.events import Lane, NewEvent
 from relay.log.follow import tail, verify
 from relay.log.sqlite_store import SqliteStore, open_store
@@ -157,7 +158,7 @@ async def test_processes_that_open_at_once_all_succeed(tmp_path: Path) -> None:
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from relay.log import events
+from relay.log import events, sqlite_store
 from relay.log.events import Lane, NewEvent
 from relay.log.sqlite_store import open_store
 
@@ -388,3 +389,89 @@ def test_the_folder_of_a_new_database_is_private(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+async def test_what_lies_beside_a_database_is_private_too(tmp_path: Path) -> None:
+    (tmp_path / "events.db-wal").touch(mode=0o644)
+    old = os.umask(0o022)
+    try:
+        store = await open_store(tmp_path / "events.db", [LOG])
+    finally:
+        os.umask(old)
+    await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    await store.close()
+    assert modes == {"events.db": 0o600, "events.db-wal": 0o600, "events.db-shm": 0o600}
+
+
+# -- long reads, side tasks
+
+
+async def test_a_long_read_holds_up_no_short_one(store: SqliteStore) -> None:
+    let_go = threading.Event()
+
+    async def long(tx: Tx) -> bool:
+        return let_go.wait(PATIENT_S)
+
+    reading = asyncio.create_task(store.read(long, long=True))
+    try:
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENT_S / 2):
+            assert await store.read(events.last_pos) == 0
+        assert not reading.done()
+    finally:
+        let_go.set()
+    assert await reading
+
+
+async def test_a_side_task_that_fails_is_told_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_store, "SIDE_RETRY_S", (0.01, 0.02))
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_EVERY_S", 0.01)
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_ROWS", 1)
+    looks, checkpoints, checkpointed = iter(range(3)), iter(range(3)), asyncio.Event()
+    loop, honest = asyncio.get_running_loop(), sqlite_store._data_version
+
+    def look(connection: sqlite3.Connection) -> int:
+        if next(looks, None) is not None:
+            raise sqlite3.DatabaseError("a bad look")
+        return honest(connection)
+
+    def checkpoint(path: Path) -> None:
+        if next(checkpoints, None) is not None:
+            raise sqlite3.DatabaseError("a bad checkpoint")
+        loop.call_soon_threadsafe(checkpointed.set)
+
+    monkeypatch.setattr(sqlite_store, "_data_version", look)
+    monkeypatch.setattr(sqlite_store, "_checkpoint_now", checkpoint)
+    with capture_logs() as told:
+        one, other = [await open_store(tmp_path / "events.db", [LOG]) for _ in range(2)]
+        wakeup = one.wakeup()
+        try:
+            async with asyncio.timeout(PATIENT_S):
+                assert await wakeup.wait()
+                while not checkpointed.is_set():
+                    await other.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+                    await asyncio.sleep(0.02)
+        finally:
+            await one.close()
+            await other.close()
+    failed = {line["task"] for line in told if line["event"] == "a side task of the store failed"}
+    assert failed == {"store-watch", "store-checkpoint"}
+
+
+async def test_a_checkpoint_empties_the_journal_unless_somebody_reads(store: SqliteStore) -> None:
+    await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+    reader = sqlite3.connect(store.path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM events").fetchall()
+    await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
+    assert not await store.checkpoint()
+    reader.execute("ROLLBACK")
+    reader.close()
+    assert (await store.size()).journal > 0
+    assert await store.checkpoint(whole=True)
+    size = await store.size()
+    assert size.journal == 0
+    assert size.data > 0

@@ -40,7 +40,7 @@ SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT
 -- name: search
 SELECT m.*, snippet(messages_fts, 0, char(1), char(2), '…', 24) AS snippet
 FROM messages_fts JOIN messages m ON m.number = messages_fts.rowid
-WHERE messages_fts MATCH :match ORDER BY m.number DESC LIMIT :limit
+WHERE messages_fts MATCH :match ORDER BY messages_fts.rowid DESC LIMIT :limit
 
 -- name: put_outbox
 INSERT INTO outbox (message_id, number, line) VALUES (:message_id, :number, :line)
@@ -104,9 +104,6 @@ SELECT * FROM dispatch_queue ORDER BY id DESC LIMIT :limit
 
 -- name: jobs_in_state
 SELECT * FROM dispatch_queue WHERE state = :state ORDER BY id DESC LIMIT :limit
-
--- name: jobs_by_ids
-SELECT * FROM dispatch_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 
 -- name: claim
 UPDATE dispatch_queue SET state = 'active', attempts = attempts + 1, holder = :holder, lease_until = :lease_until,
@@ -195,7 +192,7 @@ SELECT COUNT(*) FILTER (WHERE started_at > :hour_ago) AS turns_hour,
 FROM turns WHERE agent = :agent AND started_at > :day_ago
 
 -- name: last_skips
-SELECT * FROM dispatch_queue WHERE state IN ('skipped', 'dead') ORDER BY ended_at DESC LIMIT :limit
+SELECT * FROM dispatch_queue INDEXED BY dispatch_given_up WHERE state IN ('skipped', 'dead') ORDER BY ended_at DESC LIMIT :limit
 
 -- name: event_of_message
 SELECT event_id FROM messages WHERE id = :id
@@ -229,7 +226,7 @@ WHERE q.message_id = :message_id AND q.agent = 'RELAY'
 SELECT 1 AS held FROM held LIMIT 1
 
 -- name: held
-SELECT h.message_id, h.agents FROM held h JOIN messages m ON m.id = h.message_id ORDER BY m.number
+SELECT h.message_id, h.agents FROM held h CROSS JOIN messages m ON m.id = h.message_id ORDER BY m.number
 
 -- name: hold
 INSERT INTO held (message_id, agents) VALUES (:message_id, :agents)

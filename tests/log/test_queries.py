@@ -1,0 +1,143 @@
+"""Every named query of every wing: it is used, it exists, and it reads no more than it gives."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import relay
+from relay import daemon
+from relay.health import scene
+from relay.log.sqlite_store import open_store
+from relay.log.store import Queries, load_queries
+
+CODE = Path(relay.__file__).parent
+WINGS = {folder.name: folder for folder in (*daemon.WINGS, scene.Q.folder)}
+#: Tables that grow with the room's age; what walks one of them whole, or sorts it, is named here with the reason.
+WALKS = {
+    ("room", "jobs"): "backwards by its key, as far as its limit",
+    ("room", "state_counts"): "an index alone",
+    ("room", "last_skips"): "backwards by an index of its own, as far as its limit",
+    ("room", "entries_since"): "what its inner query found, at most as much as it asked for",
+    ("room", "routing"): "an index of what is being routed",
+    ("room", "search"): "the full-text index gives the hits alone",
+    ("room", "outbox"): "an index, as far as its limit",
+    ("room", "outbox_first"): "its first entry",
+    ("room", "outbox_size"): "what waits for the file, by an index",
+    ("room", "held"): "what waits for /continue",
+    ("room", "any_held"): "its first entry",
+    ("room", "breakers"): "a row an agent",
+    ("room", "agents"): "a row an agent",
+    ("log", "parked"): "what followers passed over",
+    ("health", "outbox_age"): "what waits for the file, by an index",
+    ("health", "applied_migrations"): "a row a migration",
+    ("coordination", "shown_tasks"): "an index of what is shown",
+    ("coordination", "all_tasks"): "a rebuild wants all",
+    ("coordination", "all_changes"): "a rebuild wants all",
+    ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
+    ("faces", "forget_links"): "good for minutes, so few",
+    ("faces", "forget_sessions"): "a row a browser",
+}
+#: Walks in which SQLite must name an index: the table itself would be read whole.
+BY_INDEX = (
+    {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
+    | {"outbox_age", "shown_tasks", "last_undoable"}
+)  # fmt: skip
+
+
+def used() -> Iterator[tuple[str, str, str]]:
+    """(file, wing, query) of every `Q.x` in the code."""
+    for file in sorted(CODE.rglob("*.py")):
+        name = ".".join(file.relative_to(CODE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.Attribute):
+                continue
+            owner = ast.unparse(node.value)
+            if owner != "Q" and not owner.endswith(".Q"):
+                continue
+            found: object = importlib.import_module(name)
+            for part in owner.split("."):
+                found = getattr(found, part)
+            assert isinstance(found, Queries)
+            if node.attr != "folder":
+                yield str(file.relative_to(CODE)), found.folder.name, node.attr
+
+
+def test_every_query_that_is_asked_for_exists() -> None:
+    known = {wing: load_queries(folder, "sqlite") for wing, folder in WINGS.items()}
+    asked = list(used())
+    assert len(asked) > 100
+    assert [(file, wing, name) for file, wing, name in asked if name not in known[wing]] == []
+
+
+def test_every_query_is_used() -> None:
+    asked = {(wing, name) for _, wing, name in used()}
+    every = {(wing, name) for wing, folder in WINGS.items() for name in load_queries(folder, "sqlite")}
+    assert sorted(every - asked) == []
+
+
+@pytest.fixture
+async def whole(tmp_path: Path) -> sqlite3.Connection:
+    """A database with the tables of all wings."""
+    store = await open_store(tmp_path / "events.db", daemon.WINGS)
+    await store.close()
+    return sqlite3.connect(tmp_path / "events.db")
+
+
+def plan(connection: sqlite3.Connection, sql: str) -> list[str]:
+    parameters = dict.fromkeys(re.findall(r":(\w+)", sql), 1)
+    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + sql, parameters)]
+
+
+async def test_no_query_reads_a_table_whole(whole: sqlite3.Connection) -> None:
+    seen, wrong = set(), []
+    for wing, folder in WINGS.items():
+        for name, sql in load_queries(folder, "sqlite").items():
+            steps = plan(whole, sql)
+            scans = [step for step in steps if step.startswith("SCAN ") and "json_each" not in step]
+            scans = [step for step in scans if not re.search(r"SCAN \w+ VIRTUAL TABLE INDEX 1:", step)]
+            if scans:
+                seen.add((wing, name))
+            if scans and (wing, name) not in WALKS:
+                wrong.append((wing, name, scans))
+            wrong += [(wing, name, scans) for step in scans if name in BY_INDEX and " INDEX " not in step]
+    whole.close()
+    assert wrong == []
+    assert set(WALKS) - seen == set(), "walks that are none any more"
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("claim", "dispatch_waiting (agent=?"),
+        ("next_due", "dispatch_waiting (agent=?)"),
+        ("open_jobs_of_agent", "dispatch_waiting (agent=?)"),
+        ("last_skips", "dispatch_given_up"),
+        ("active_jobs", "dispatch_by_state (state=?)"),
+        ("renew", "dispatch_by_state (state=?)"),
+        ("open_counts", "dispatch_by_state (state=?)"),
+        ("open_jobs", "dispatch_by_state (state=?)"),
+        ("jobs_in_state", "dispatch_by_state (state=?)"),
+        ("state_counts", "COVERING INDEX dispatch_by_state"),
+        ("spent", "turns_by_agent (agent=? AND started_at>?)"),
+        ("entries_since", "COVERING INDEX messages_by_at (at>?)"),
+        ("routing", "cycles_routing"),
+    ],
+)
+async def test_the_queue_is_asked_by_its_indexes(whole: sqlite3.Connection, name: str, index: str) -> None:
+    steps = plan(whole, load_queries(WINGS["room"], "sqlite")[name])
+    whole.close()
+    assert any(index in step for step in steps), steps
+
+
+async def test_what_has_a_limit_is_not_sorted_first(whole: sqlite3.Connection) -> None:
+    for name in ("search", "last_skips", "jobs", "jobs_in_state", "messages_between", "next_due", "outbox"):
+        steps = plan(whole, load_queries(WINGS["room"], "sqlite")[name])
+        assert not any("TEMP B-TREE" in step for step in steps), (name, steps)
+    whole.close()
