@@ -9,11 +9,10 @@ these types (`python -m relay.config --table`). Keys keep their places (INTERFAC
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, Literal
 
 from relay import config_file
 from relay.config_check import Problem, Reading, read_section, setting, table
+from relay.files import alone_in, write_atomically
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini"]
@@ -348,6 +348,11 @@ def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: in
         elif name in seen:
             refuse("name", f'found "{name}", the name of agents[{seen[name]}] too', "a name of its own")
         seen.setdefault(name, index)
+    for key in ("model", "effort"):
+        value = agent.get(key)
+        # They become words of a command line and lines of a log.
+        if isinstance(value, str) and not value.isprintable():
+            refuse(key, f"found {json.dumps(value[:40])}", "a text without line ends and control characters")
     if kind == "acp":
         refuse("kind", 'found "acp", which comes with a later version', '"command", "ollama", "scripted"')
     if kind == "command" and not agent.get("preset") and not agent.get("cmd"):
@@ -420,35 +425,22 @@ def update_agent(path: str | os.PathLike[str], name: str, changes: Mapping[str, 
     """Change keys of one agent in the file, and give the new settings; None takes a key out.
 
     Every other byte stays; the file is replaced in one step. Raises ConfigError, and writes nothing, when
-    the file or the result is not a good configuration, and KeyError when it has no agent of that name.
+    the file or the result is not a good configuration, KeyError when it has no agent of that name, OSError.
     Blocks: call it in a thread.
     """
     at = Path(path).absolute()
-    text = _text_of(at)
-    settings = parse(text, at)
-    names = [agent.name for agent in settings.agents]
-    if name not in names:
-        raise KeyError(name)
-    changed = config_file.change_object(text, ("agents", names.index(name)), changes)
-    settings = parse(changed, at)
-    _replace(at, changed)
+    real = at.resolve()  # a link to a configuration stays a link
+    # Read and written under one lock: of two that change it at once, the second builds on the first.
+    with alone_in(real.parent):
+        text = _text_of(at)
+        settings = parse(text, at)
+        names = [agent.name for agent in settings.agents]
+        if name not in names:
+            raise KeyError(name)
+        changed = config_file.change_object(text, ("agents", names.index(name)), changes)
+        settings = parse(changed, at)
+        write_atomically(real, changed, real.stat().st_mode & 0o777)
     return settings
-
-
-def _replace(path: Path, text: str) -> None:
-    real = path.resolve()  # a link to a configuration stays a link
-    handle, temporary = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(real.stat().st_mode & 0o777)
-        Path(temporary).replace(real)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(temporary).unlink()
-        raise
 
 
 def markdown_table() -> str:

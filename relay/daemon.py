@@ -12,9 +12,7 @@ import json
 import os
 import signal
 import socket
-import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +21,13 @@ import structlog
 from aiohttp import web
 
 import relay
-from relay import config, coordination, faces, instance
-from relay.config import ConfigError, Settings
+from relay import coordination, faces, instance
+from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import HUB, create_app
+from relay.files import write_atomically
 from relay.instance import InstanceLost, InstanceRecord
 from relay.log import events
 from relay.log.follow import tail
@@ -36,6 +35,7 @@ from relay.log.open import open_store
 from relay.log.store import Store, Tx
 from relay.metrics import Metrics
 from relay.model import RESERVED_NAMES
+from relay.reload import Reload
 from relay.room import entry, ledger, queue
 from relay.room.acts import Acts
 from relay.room.cycle import Router
@@ -44,7 +44,7 @@ from relay.room.dispatcher import Dispatcher
 from relay.room.drain import Drain
 from relay.room.ledger import Rules
 from relay.room.live import Live
-from relay.room.room import SHOWN, About, Room, RoomError
+from relay.room.room import SHOWN, About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
 from relay.supervisor import Supervisor
@@ -52,9 +52,8 @@ from relay.watchdog import Watchdog
 
 log = structlog.get_logger(__name__)
 STATIC = Path(faces.__file__).parent / "static"
-#: Seconds between two looks whether agents can run, and whether the configuration was changed.
+#: Seconds between two looks whether agents can run.
 PROBE_EVERY_S = 60.0
-CONFIG_EVERY_S = 1.5
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
 WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER, Path(faces.__file__).parent)
@@ -121,6 +120,7 @@ class Daemon:
         self._metrics = Metrics()
         self._supervisor = Supervisor(store)
         self._seats = Seats(settings)
+        self._reload = Reload(settings, self._take_over, self._notice)
         self._board = Board()
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)
@@ -162,7 +162,7 @@ class Daemon:
             transcript=self._transcript,
             roster=lambda: self._seats.roster,
             rules=self._rules,
-            set_agent=self._set_agent,
+            set_agent=self._reload.set_agent,
             trouble=self._trouble,
         )
 
@@ -239,7 +239,7 @@ class Daemon:
             "version": relay.__version__,
             "started_at": events.now_iso(),
         }
-        await asyncio.to_thread(_write_atomically, self.settings.state_path, json.dumps(state) + "\n")
+        await asyncio.to_thread(write_atomically, self.settings.state_path, json.dumps(state) + "\n")
 
     def _start_tasks(self, app: web.Application, watchdog: Watchdog) -> None:
         start = self._supervisor.start
@@ -253,7 +253,7 @@ class Daemon:
         start("recover", self._recover_for_ever)
         start("agent-states", self._publish_agents)
         start("tasks-file", TasksFile(self._store, self.settings.tasks_path).run)
-        start("config", self._watch_config)
+        start("config", self._reload.watch)
         start(
             "metrics",
             lambda: self._metrics.run(
@@ -335,72 +335,23 @@ class Daemon:
                 if "agent" in told:
                     self._agent_changed(told["agent"])
 
-    async def _set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Write an agent's settings into the configuration file and take them over."""
-        try:
-            settings = await asyncio.to_thread(config.update_agent, self.settings.path, agent, dict(changes))
-        except ConfigError as error:
-            said = "; ".join(str(problem) for problem in error.problems)
-            raise RoomError("bad_request", said, "See docs/configuration.md.") from error
-        except KeyError:
-            raise RoomError("not_found", f"There is no agent {agent} in the configuration.") from None
-        except OSError as error:
-            raise RoomError("busy", f"{self.settings.path} cannot be written: {error.strerror}.") from error
-        await self._apply(settings)
-        return {"success": True}
-
     # -- configuration
 
-    async def _watch_config(self) -> None:
-        path = self.settings.path
-        # Unlike any: what was saved while the daemon was starting is read once more, too.
-        last: tuple[int, int, int] | None = None
-        while True:
-            await asyncio.sleep(CONFIG_EVERY_S)
-            stamp = await asyncio.to_thread(_stamp, path)
-            if stamp == last or stamp is None:
-                continue
-            last = stamp
-            try:
-                settings = await asyncio.to_thread(config.load, path)
-            except ConfigError as error:
-                log.warning("configuration not taken over", problems=[str(p) for p in error.problems])
-                await self._notice(
-                    "The configuration was changed and cannot be used; the room goes on as before.\n\n```\n"
-                    f"{error}\n```",
-                    "config",
-                )
-                continue
-            await self._apply(settings)
-
-    async def _apply(self, settings: Settings) -> None:
-        """Take over what can be taken over while running, and say what cannot."""
-        changes = config.diff(self.settings, settings)
-        if not changes:
-            return
-        log.info(
-            "configuration changed",
-            live=[change.key for change in changes.live],
-            restart=[change.key for change in changes.restart],
-        )
-        live = {name: getattr(settings, name) for name in config.LIVE}
-        dispatcher_changed = self.settings.dispatcher != settings.dispatcher
-        self.settings = replace(self.settings, **live)
-        self._seats.apply(self.settings)
+    async def _take_over(self, settings: Settings) -> None:
+        """Make this room one with these settings."""
+        before, self.settings = self.settings, settings
+        self._seats.apply(settings)
         self._drain.set_seats(dict(self._seats.seats()))
-        if dispatcher_changed:
-            old, self._router.dispatcher = self._router.dispatcher, _dispatcher(self.settings)
-            await old.close()
+        if before.dispatcher != settings.dispatcher:
+            await self._router.use(_dispatcher(settings)).retire()
             self._live.publish("dispatcher", self._router.state_json())
         await self._seats.probe()
         await self._recover()
         await self._publish(None)
-        if changes.restart:
-            keys = ", ".join(f"`{change.key}`" for change in changes.restart)
-            await self._notice(f"The configuration changed {keys}: that takes a restart.", "config")
 
-    async def _notice(self, text: str, what: str) -> None:
-        await self._store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta={"notice": what}))
+    async def _notice(self, text: str) -> None:
+        meta = {"notice": "config"}
+        await self._store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta=meta))
 
     # -- recovery
 
@@ -412,7 +363,7 @@ class Daemon:
                 stale_after_s=self.settings.queue.stale_after_s,
                 holder=self._holder,
                 is_dead=_holder_is_dead,
-                running={job.id for turn in self._drain.running.values() for job in turn.plan.jobs},
+                running=self._in_hand(),
             )
             return len(jobs)
 
@@ -423,6 +374,10 @@ class Daemon:
             log.info("jobs of a dead daemon are pending again", jobs=recovered)
         return recovered
 
+    def _in_hand(self) -> set[int]:
+        """The jobs whose turns run here."""
+        return {job.id for turn in self._drain.running.values() for job in turn.plan.jobs}
+
     async def _recover_for_ever(self) -> None:
         while True:
             await asyncio.sleep(RECOVER_EVERY_S)
@@ -432,7 +387,14 @@ class Daemon:
         """`healthcheck.sh --repair` with a live daemon comes here, so that one process mends."""
         from relay.repair import repair_live
 
-        repaired = await repair_live(self._store, self.settings, time.time(), is_dead=_holder_is_dead)
+        repaired = await repair_live(
+            self._store,
+            self.settings,
+            time.time(),
+            holder=self._holder,
+            running=self._in_hand,
+            is_dead=_holder_is_dead,
+        )
         return web.json_response({"repaired": [one.as_json() for one in repaired]})
 
 
@@ -444,23 +406,6 @@ def _dispatcher(settings: Settings) -> Dispatcher:
 def _make_runtime(settings: Settings) -> None:
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.runtime_dir.chmod(0o700)
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        told = path.stat()
-    except FileNotFoundError:
-        return None
-    return told.st_mtime_ns, told.st_size, told.st_ino
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(name).replace(path)
 
 
 def _holder_of(record: InstanceRecord) -> str:

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import json
 import os
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -28,8 +26,7 @@ from pathlib import Path
 import psutil
 
 from relay.config import ConfigError, load
-
-_GUARD_TIMEOUT_S = 10.0
+from relay.files import alone_in, write_atomically
 
 
 class InstanceError(Exception):
@@ -222,39 +219,22 @@ def _same(one: InstanceRecord, other: InstanceRecord) -> bool:
 
 
 def _write(path: Path, record: InstanceRecord) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(asdict(record), file)
-            file.write("\n")
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(temporary).unlink()
-        raise
+    # Not worth a wait for the disk: a record is of no use to another boot.
+    write_atomically(path, json.dumps(asdict(record)) + "\n", durable=False)
 
 
 @contextlib.contextmanager
 def _guard(path: Path) -> Iterator[None]:
-    """Alone with `path`: a lock on its folder, which the kernel takes back when its holder dies."""
-    try:
-        folder = os.open(path.parent, os.O_RDONLY)
-    except FileNotFoundError:
+    """Alone with `path`."""
+    if not path.parent.exists():
         yield  # no folder, so nothing to be alone with
         return
-    try:
-        deadline = time.monotonic() + _GUARD_TIMEOUT_S
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise InstanceError(f"{path.parent} is locked by another program") from None
-                time.sleep(0.005)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(alone_in(path.parent))
+        except TimeoutError as error:
+            raise InstanceError(str(error.strerror)) from None
         yield
-    finally:
-        os.close(folder)
 
 
 def main(arguments: list[str] | None = None) -> int:

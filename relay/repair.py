@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,17 +51,26 @@ Step = Callable[[], Awaitable[list[Repaired]]]
 
 
 async def repair_live(
-    store: Store, settings: Settings, now: float, *, is_dead: Callable[[str], bool] = lambda _holder: False
+    store: Store,
+    settings: Settings,
+    now: float,
+    *,
+    holder: str,
+    running: Callable[[], Container[int]],
+    is_dead: Callable[[str], bool] = lambda _holder: False,
 ) -> list[Repaired]:
     """Mend a running room, in its daemon. `now`: Unix seconds; `is_dead` says of a job's holder that it is.
 
-    Given back are jobs of dead holders, and those past both their lease and `queue.stale_after_s`. The tail
-    looks after itself while it runs.
+    Given back are jobs of dead holders, and those past both their lease and `queue.stale_after_s`; never a job
+    whose turn is running in this daemon: `holder` is how it signs, `running()` the numbers of those jobs. The
+    tail looks after itself while it runs.
     """
 
     async def jobs() -> list[Repaired]:
+        stale_after_s = settings.queue.stale_after_s
         return await store.write(
-            lambda tx: _give_back(tx, now, settings.queue.stale_after_s, is_dead), durable=True
+            lambda tx: _give_back(tx, now, stale_after_s, is_dead, holder=holder, running=running()),
+            durable=True,
         )
 
     return await _each(
@@ -166,10 +175,16 @@ def _stale(settings: Settings) -> list[Repaired]:
 
 
 async def _give_back(
-    tx: Tx, now: float, stale_after_s: float, is_dead: Callable[[str], bool]
+    tx: Tx,
+    now: float,
+    stale_after_s: float,
+    is_dead: Callable[[str], bool],
+    *,
+    holder: str = _NOBODY,
+    running: Container[int] = (),
 ) -> list[Repaired]:
     jobs = await queue.recover_stale_active(
-        tx, now=now, stale_after_s=stale_after_s, holder=_NOBODY, is_dead=is_dead
+        tx, now=now, stale_after_s=stale_after_s, holder=holder, is_dead=is_dead, running=running
     )
     told = "is pending again; its agent will be told that it was cut off"
     return [Repaired("queue", f"job {job.id} of {job.agent} {told}") for job in jobs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,8 @@ def test_writing_back_touches_nothing_else(
     [
         ("A", {"timeout_s": "soon"}, ConfigError),
         ("A", {"modle": "m"}, ConfigError),
+        ("A", {"model": "m\n"}, ConfigError),
+        ("A", {"effort": "\x1b[2J"}, ConfigError),
         ("B", {"model": "m"}, KeyError),
     ],
 )
@@ -296,6 +299,15 @@ def test_a_bad_change_writes_nothing(
     with pytest.raises(error):
         update_agent(path, name, changes)
     assert path.read_text() == '{"agents": [{"name": "A", "cmd": "x"}]}'
+
+
+def test_of_many_changes_at_once_none_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    names = [f"A{number}" for number in range(8)]
+    path.write_text(json.dumps({"agents": [{"name": name, "cmd": "x"} for name in names]}))
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: update_agent(path, name, {"model": f"of {name}"}), names))
+    assert [agent.model for agent in load(path).agents] == [f"of {name}" for name in names]
 
 
 def test_the_shipped_configuration_is_good() -> None:

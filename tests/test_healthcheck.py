@@ -42,6 +42,7 @@ from tests.fakes.ollama import FakeOllama
 ANN = Lane("room", "human:ann")
 ROOM = Path(__file__).parent.parent
 DEAD = "daemon-that-is-gone"
+OWN = "this-daemon"
 
 
 class Room:
@@ -52,6 +53,7 @@ class Room:
         usual = {"agents": [], "dispatcher": {"enabled": False}}
         self.config.write_text(json.dumps({**usual, **config}))
         self.settings: Settings = load(self.config)
+        self.running: set[int] = set()  # the jobs whose turns run in `daemon`
 
     @asynccontextmanager
     async def store(self) -> AsyncIterator[SqliteStore]:
@@ -114,7 +116,14 @@ class Room:
         async def repair(request: web.Request) -> web.Response:
             keys.append(request.headers.get("X-API-Key", ""))
             async with self.store() as store:
-                done = await repair_live(store, self.settings, time.time(), is_dead=lambda h: h == DEAD)
+                done = await repair_live(
+                    store,
+                    self.settings,
+                    time.time(),
+                    holder=OWN,
+                    running=lambda: self.running,
+                    is_dead=lambda h: h == DEAD,
+                )
             return web.json_response({"repaired": [one.as_json() for one in done]})
 
         app = web.Application()
@@ -298,6 +307,18 @@ async def test_with_a_live_daemon_repair_goes_through_it(room: Room) -> None:
     assert failed(after) == []
     assert after["queue"].mended
     assert after["projections"].mended
+    assert await room.jobs() == [("pending", True)]
+
+
+async def test_a_live_daemon_keeps_its_own_running_turns_whatever_their_age(room: Room) -> None:
+    await room.fill()
+    old = time.time() - 10 * 86400
+    room.running = {await room.claim(at=old, holder=OWN)}
+    async with room.daemon():
+        await room.look(repair=True)
+        assert await room.jobs() == [("active", False)]
+        room.running = set()
+        await room.look(repair=True)
     assert await room.jobs() == [("pending", True)]
 
 

@@ -11,10 +11,8 @@ The file's effect is outside the database and idempotent: writing it twice is wr
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +23,7 @@ import structlog
 
 from relay.coordination.board import CHANGED, TASK_EVENTS, Board, Change, Q, pairs_of
 from relay.coordination.work import Task
+from relay.files import write_atomically
 from relay.log import events
 from relay.log.store import Store, Tx, Wakeup
 
@@ -191,21 +190,4 @@ def _make(path: Path, wanted: bytes) -> tuple[bool, _Stamp | None]:
     stamp: _Stamp | None = _stamp(path)
     if _holds(path, wanted):
         return False, stamp
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(wanted)
-            file.flush()
-            os.fsync(file.fileno())
-            stamp = _stamp_of(os.fstat(file.fileno()))
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(temporary).unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return True, stamp
+    return True, _stamp_of(write_atomically(path, wanted))

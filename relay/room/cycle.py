@@ -81,6 +81,16 @@ class Router:
             "detail": self._detail if state == "fallback" else "",
         }
 
+    def use(self, dispatcher: Dispatcher) -> Dispatcher:
+        """Decide with this one from now on; gives the one before, which may be in the middle of a decision.
+
+        What is known of a server or a model that is not asked any more says nothing about the new one.
+        """
+        before, self.dispatcher = self.dispatcher, dispatcher
+        if (before.host, before.model) != (dispatcher.host, dispatcher.model):
+            self._fallback, self._known, self._detail = Fallback(), False, ""
+        return before
+
     async def run(self) -> None:
         """Decide cycles for ever."""
         wakeup = self._store.wakeup()
@@ -121,10 +131,13 @@ class Router:
             )
             return
         names = [member.name for member in active]
+        dispatcher = self.dispatcher
         try:
             briefs = [AgentBrief(member.name, member.about) for member in active]
-            decision = await self.dispatcher.decide(message, recent, briefs)
+            decision = await dispatcher.decide(message, recent, briefs)
         except DispatcherUnavailable as error:
+            if dispatcher is not self.dispatcher:
+                return  # its failure is no news of the one that has replaced it: the cycle is decided anew
             self._detail = str(error)
             log.info("dispatcher falls back", cause=str(error.cause), message=message.id)
             self.decided("fallback")
@@ -191,7 +204,10 @@ class Router:
         """Look whether the dispatcher is there: at the start, and while the room has fallen back."""
         while True:
             if self.dispatcher.enabled and (self._fallback.out or not self._known):
-                trouble = await self.dispatcher.trouble()
+                dispatcher = self.dispatcher
+                trouble = await dispatcher.trouble()
+                if dispatcher is not self.dispatcher:
+                    continue
                 before, self._detail = self._detail, "" if trouble is None else str(trouble)
                 if (not self._known and trouble is None) or before != self._detail:
                     self._known = self._known or trouble is None

@@ -73,6 +73,8 @@ class Dispatcher:
         self._client: AsyncClient | None = None
         self._opening = asyncio.Lock()
         self._think: bool | None = False
+        self._asking = 0
+        self._retired = False
 
     async def decide(
         self, message: Message, recent: Sequence[RoomLine], agents: Sequence[AgentBrief]
@@ -88,6 +90,17 @@ class Dispatcher:
             raise DispatcherUnavailable(
                 Cause.DISABLED, "The dispatcher is switched off in the configuration."
             )
+        self._asking += 1
+        try:
+            return await self._decided(message, recent, agents)
+        finally:
+            self._asking -= 1
+            if self._retired and not self._asking:
+                await self.close()
+
+    async def _decided(
+        self, message: Message, recent: Sequence[RoomLine], agents: Sequence[AgentBrief]
+    ) -> Decision:
         started = time.perf_counter()
         asked = messages(message.speaker, message.body, recent, agents, secrets.token_hex(8))
         try:
@@ -124,6 +137,12 @@ class Dispatcher:
         except Exception as error:
             return self._unavailable(explain(error, self.host, self.model, PROBE_TIMEOUT_S))
         return self._unavailable(no_model(self.host, self.model)) if missing else None
+
+    async def retire(self) -> None:
+        """Close the connections, but only after the decision that is under way."""
+        self._retired = True
+        if not self._asking:
+            await self.close()
 
     async def close(self) -> None:
         """Close the connections; a decision under way fails. The dispatcher can be used again."""

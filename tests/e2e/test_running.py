@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -88,6 +89,20 @@ async def test_a_change_of_the_model_applies_to_the_next_turn(open_room: Open) -
     assert json.loads(one.path.read_text())["agents"][0]["model"] == "huge"
     posted = await one.post("@MODEL which?")
     assert (await one.reply_to(posted["id"], "MODEL"))["body"] == "my model is huge"
+
+
+async def test_changes_from_several_pages_at_once_all_hold(open_room: Open) -> None:
+    names = ["ONE", "TWO", "THREE"]
+    one = await open_room(*(agent(name) for name in names))
+    told = await asyncio.gather(
+        *(one.ask("PATCH", f"/api/agents/{name}", json={"model": f"of-{name}"}) for name in names)
+    )
+    assert [status for status, _ in told] == [200, 200, 200]
+    kept = {each["name"]: each.get("model") for each in json.loads(one.path.read_text())["agents"]}
+    assert kept == {name: f"of-{name}" for name in names}
+    assert {name: (await one.agent(name))["model"] for name in names} == kept
+    status, told_off = await one.ask("PATCH", "/api/agents/ONE", json={"model": "m\x1b[2J"})
+    assert (status, told_off["error"]["code"]) == (400, "bad_request")
 
 
 async def test_a_broken_configuration_is_announced_and_changes_nothing(open_room: Open) -> None:

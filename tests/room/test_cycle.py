@@ -356,3 +356,26 @@ async def test_a_clock_that_was_stepped_back_holds_no_cycle(
     clock.move(-3600)
     async with routing(store, fake_ollama, clock):
         await decided(store, asked)
+
+
+async def test_a_dispatcher_that_is_replaced_in_the_middle_of_a_decision_is_no_outage(
+    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+) -> None:
+    other = FakeOllama(("better:latest",))
+    await other.start()
+    better = Dispatcher("better", host=other.url, timeout_s=PATIENT_S)
+    fake_ollama.mode = Mode.HANG
+    try:
+        async with routing(store, fake_ollama, clock) as router:
+            message = await post(store, "fix the parser", clock())
+            clock.move(2)
+            async with asyncio.timeout(PATIENT_S):
+                await fake_ollama.answering.wait()
+            await router.use(better).retire()
+            assert router.state_json()["state"] == "unknown"
+            await fake_ollama.stop()  # the decision under way breaks off
+            assert (await decided(store, message))["model"] == "better"
+            assert await notices(store, "dispatcher") == []
+    finally:
+        await better.close()
+        await other.stop()

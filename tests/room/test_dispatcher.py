@@ -234,3 +234,15 @@ async def test_the_fake_runs_as_a_program() -> None:
 def _control(url: str, change: dict[str, object]) -> None:
     with urlopen(Request(f"{url}/fake", json.dumps(change).encode())) as answer:
         assert json.load(answer)["mode"] == change["mode"]
+
+
+async def test_one_that_is_retired_ends_its_decision_first(fake_ollama: FakeOllama) -> None:
+    fake_ollama.mode = Mode.LATE
+    fake_ollama.delay_s = 0.3
+    asking = dispatcher(fake_ollama)
+    under_way = asyncio.create_task(asking.decide(said("look at the parser"), [], AGENTS))
+    async with asyncio.timeout(PATIENT_S):
+        await fake_ollama.answering.wait()
+    await asking.retire()
+    assert (await under_way).action is Action.ROUTE
+    assert asking._client is None

@@ -1,0 +1,117 @@
+"""config.json while the daemon runs: what was changed in it is taken over, and what cannot be is said.
+
+Invariants: at any moment one change is read, written or taken over, so that of several at once none undoes
+another; a change that takes a restart is announced once for each value it gets, not at every later change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from relay import config
+from relay.config import ConfigError, Settings
+from relay.room.room import RoomError
+
+log = structlog.get_logger(__name__)
+#: Seconds between two looks whether the file was changed.
+LOOK_EVERY_S = 1.5
+
+
+class Reload:
+    """`take_over(settings)` makes the running room one with these settings; `notice(text)` tells the room.
+
+    `settings` are those in use: the sections of `config.LIVE` as in the file, the others as at the start.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        take_over: Callable[[Settings], Awaitable[None]],
+        notice: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.settings = settings
+        self._take_over = take_over
+        self._notice = notice
+        self._alone = asyncio.Lock()
+        self._announced: dict[str, Any] = {}
+
+    async def watch(self) -> None:
+        """Look at the file for ever."""
+        path = self.settings.path
+        # Unlike any: what was saved while the daemon was starting is read once more, too.
+        last: tuple[int, int, int] | None = None
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            stamp = await asyncio.to_thread(_stamp, path)
+            if stamp == last or stamp is None:
+                continue
+            last = stamp
+            async with self._alone:
+                await self._load(path)
+
+    async def _load(self, path: Path) -> None:
+        try:
+            settings = await asyncio.to_thread(config.load, path)
+        except ConfigError as error:
+            log.warning("configuration not taken over", problems=[str(p) for p in error.problems])
+            await self._notice(
+                "The configuration was changed and cannot be used; the room goes on as before.\n\n```\n"
+                f"{error}\n```"
+            )
+            return
+        await self._apply(settings)
+
+    async def set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Write an agent's settings into the file and take them over. Raises RoomError."""
+        path = self.settings.path
+        async with self._alone:
+            try:
+                settings = await asyncio.to_thread(config.update_agent, path, agent, changes)
+            except ConfigError as error:
+                said = "; ".join(str(problem) for problem in error.problems)
+                raise RoomError("bad_request", said, "See docs/configuration.md.") from error
+            except KeyError:
+                raise RoomError(
+                    "not_found", f"There is no agent {agent} in the configuration.", f"Add it to {path}."
+                ) from None
+            except OSError as error:
+                raise RoomError(
+                    "busy",
+                    f"{path} cannot be written: {error.strerror}.",
+                    "Make it writable for the user that runs relay, and try again.",
+                ) from error
+            await self._apply(settings)
+        return {"success": True}
+
+    async def _apply(self, settings: Settings) -> None:
+        changes = config.diff(self.settings, settings)
+        if changes.live:
+            log.info("configuration changed", live=[change.key for change in changes.live])
+            live = {name: getattr(settings, name) for name in config.LIVE}
+            self.settings = replace(self.settings, **live)
+            await self._take_over(self.settings)
+        waiting = {change.key: change.new for change in changes.restart}
+        news = [
+            key
+            for key, value in waiting.items()
+            if key not in self._announced or self._announced[key] != value
+        ]
+        self._announced = waiting
+        if news:
+            log.info("configuration changed", restart=news)
+            keys = ", ".join(f"`{key}`" for key in news)
+            await self._notice(f"The configuration changed {keys}: that takes a restart.")
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        told = path.stat()
+    except FileNotFoundError:
+        return None
+    return told.st_mtime_ns, told.st_size, told.st_ino
