@@ -133,7 +133,8 @@ function Settings({ agent }: { agent: Agent }) {
       class="settings"
       onSubmit={(event) => {
         event.preventDefault();
-        const patch = { ...(model !== (agent.model ?? "") && { model }), ...(effort !== (agent.effort ?? "") && { effort }) };
+        // An emptied field takes the key out of the configuration.
+        const patch = { ...(model !== (agent.model ?? "") && { model: model.trim() || null }), ...(effort !== (agent.effort ?? "") && { effort: effort.trim() || null }) };
         void attempt(api.agentSet(agent.name, patch)).then((ok) => ok && toast(`${agent.name}: written to config.json.`));
       }}
     >
