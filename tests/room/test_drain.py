@@ -30,7 +30,7 @@ from relay.room.ledger import Q
 from relay.room.live import Live, LiveFeed
 from relay.room.queue import Policy, load_spent
 from relay.room.values import Frame, Job
-from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, notices, open_room, post, until
+from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, open_room, post, until
 
 Play = Callable[[Turn], AsyncIterator[Part]]
 
