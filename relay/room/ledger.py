@@ -158,7 +158,7 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules) -> Message:
     counted = unverified and not command and named != (STEWARD,) and await _by_an_agent(tx, rules)
     if counted and not await hops.take_line(tx, rules.hop_limit):
         return await _held(tx, replace(new, to=named, meta={**new.meta, "held": True}), rules)
-    message, event = await put_message(tx, replace(new, to=named))
+    message, event = await put_message(tx, replace(new, to=named) if named else new)
     if command or named:
         await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
         return message
