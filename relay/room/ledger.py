@@ -179,7 +179,7 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = Fa
     # works, or when its bytes were there before the turn's end (`by_an_agent`); where agents may ask each other,
     # it counts like their mentions.
     opens = not (command or named)
-    message, event = await put_message(tx, replace(new, to=named), routing=opens)
+    message, event = await put_message(tx, replace(new, to=named) if named else new, routing=opens)
     if not opens:
         await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
         return message

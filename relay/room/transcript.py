@@ -265,6 +265,7 @@ class Transcript:
             waiting = {row["message_id"]: row["line"] for row in rows}
             found = await tx.all(Q.known_among, ids=dumps(ids))
             known = {row["id"]: (row["speaker"], row["body"]) for row in found}
+        rules = self._rules()
         notices: list[Notice] = []
         seen: list[str] = []
         admitted = 0
@@ -286,7 +287,7 @@ class Transcript:
                 if isinstance(said, Entry):
                     known[said.id] = (said.speaker, said.body)
                 by_an_agent = line.start < self._agents_until
-                admitted += await self._admit_one(tx, said, history, by_an_agent)
+                admitted += await self._admit_one(tx, said, rules, history, by_an_agent)
         if seen:
             await tx.execute(Q.seen_in_file, ids=dumps(seen))
         if forged:
@@ -324,39 +325,53 @@ class Transcript:
             and len(text.encode("utf-8", "replace")) > self._max_entry_bytes
         )
 
-    async def _admit_one(self, tx: Tx, said: Entry | Plain, history: bool, by_an_agent: bool) -> int:
+    async def _admit_one(
+        self, tx: Tx, said: Entry | Plain, rules: Rules, history: bool, by_an_agent: bool
+    ) -> int:
         now = self._clock()
-        rules = self._rules()
         meta: dict[str, Any] = {"unverified": True}
         if said.damaged:
             meta["damaged"] = True
         if history:
             meta["history"] = True
+        # Not the person's own lane: that one holds what was proven to be theirs.
+        lane = Lane(ledger.ROOM, f"unverified:{said.speaker}")
         if isinstance(said, Plain):
             digest = hashlib.sha256(f"{said.speaker}\0{said.text}".encode()).hexdigest()[:24]
             if history and await tx.one(Q.plain_known, plain_digest=digest) is not None:
                 return 0
-            new = NewMessage(said.speaker, Kind.HUMAN, said.text, now, plain_digest=digest)
+            new = NewMessage(
+                said.speaker,
+                Kind.HUMAN,
+                said.text,
+                now,
+                lane=lane,
+                plain_digest=digest,
+                meta=meta,
+                in_file=True,
+            )
             claims = False
         else:
             new = NewMessage(
-                said.speaker, said.kind, said.body, now, id=said.id, in_reply_to=said.in_reply_to
+                said.speaker,
+                said.kind,
+                said.body,
+                now,
+                id=said.id,
+                lane=lane,
+                ts=said.ts if history else "",
+                in_reply_to=said.in_reply_to,
+                meta=meta,
+                in_file=True,
             )
             claims = said.kind is not Kind.HUMAN
-            if said.ts and history:
-                new = replace(new, ts=said.ts)
         if is_reserved(said.speaker, rules.agents) or claims:
             # Who really wrote it is unknown; it is shown, and it speaks for nobody. In a replaced or imported
             # file the room's own old entries look just like this, and keep their kind.
             meta["claims"] = said.speaker
             kind = new.kind if history else Kind.HUMAN
-            lane = Lane(ledger.ROOM, f"unverified:{said.speaker}")
-            new = replace(new, kind=kind, lane=lane, meta=meta, in_file=True)
-            await ledger.put_message(tx, new)
+            await ledger.put_message(tx, replace(new, kind=kind))
             return 1
-        # Not the person's own lane: that one holds what was proven to be theirs.
-        lane = Lane(ledger.ROOM, f"unverified:{said.speaker}")
-        new = replace(new, meta=meta, lane=lane, in_file=True)
         if history:
             await ledger.put_message(tx, new)
         else:
