@@ -39,6 +39,8 @@ _WHO = ("name", "agent_id")
 #: The word in the place of an agent's name that stands for all of them.
 _ALL = "ALL"
 _STATUSES = ("pending", "in_progress", "done")
+#: Messages whose jobs may be asked for at once: what a line of HTTP holds of ids.
+_MOST_MESSAGES = 150
 
 
 def create_app(
@@ -230,11 +232,18 @@ class _Doors:
         return answer({"entries": [entry_json(message, snippet=snippet) for message, snippet in found]})
 
     async def queue(self, request: web.Request) -> web.Response:
-        query = Query(request, "state", "limit")
+        query = Query(request, "state", "messages", "limit")
         state = query.text("state") or None
         if state is not None and state not in list(JobState):
             raise bad(f"state is {state[:40]!r}.", f"It is one of: {', '.join(JobState)}.")
-        jobs = await self._room.jobs(state=state, limit=query.whole("limit", 200, high=1000))
+        named = query.text("messages")
+        messages = None if named is None else [one for one in named.split(",") if one]
+        if messages is not None and not 0 < len(messages) <= _MOST_MESSAGES:
+            raise bad(
+                f"messages names {len(messages)}.", f"Send 1 to {_MOST_MESSAGES} ids, with commas between."
+            )
+        limit = query.whole("limit", 200, high=1000)
+        jobs = await self._room.jobs(state=state, messages=messages, limit=limit)
         return answer({"jobs": [job.as_json() for job in jobs]})
 
     async def tasks(self, request: web.Request) -> web.Response:

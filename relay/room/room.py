@@ -233,16 +233,22 @@ class Room:
         rows = await self._store.read(lambda tx: tx.all(Q.search, match=match, limit=limit), long=True)
         return [(message_of_row(row), row["snippet"]) for row in rows]
 
-    async def jobs(self, *, state: str | None = None, limit: int = 200) -> list[Job]:
+    async def jobs(
+        self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200
+    ) -> list[Job]:
+        """Jobs, newest first: of one state, or of these messages, or all."""
         if state is not None and state not in list(JobState):
             allowed = ", ".join(JobState)
             raise RoomError("bad_request", f"There is no state {state!r}.", f"One of: {allowed}.")
 
         async def work(tx: Tx) -> list[Job]:
-            if state is None:
-                rows = await tx.all(Q.jobs, limit=limit)
+            if messages is not None:
+                found = await tx.all(Q.jobs_of_messages, ids=dumps(list(messages)), limit=limit)
+                rows = [row for row in found if state in (None, row["state"])]
+            elif state is None:
+                rows = list(await tx.all(Q.jobs, limit=limit))
             else:
-                rows = await tx.all(Q.jobs_in_state, state=state, limit=limit)
+                rows = list(await tx.all(Q.jobs_in_state, state=state, limit=limit))
             return [Job.of_row(row) for row in rows]
 
         return await self._store.read(work)

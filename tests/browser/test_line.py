@@ -45,7 +45,6 @@ async def test_a_dropped_socket_resumes_where_it_was(house: Outside, chromium: B
     for at in (2, 3, 4):
         await house.post(f"/who drop {at}", "ben")
     held["closed"] = False
-    await ann.page.get_by_test_id("connection").get_by_role("button", name="now").click()
     await ann.is_live()
     await house.post("/who drop 5", "ben")
     await ann.sees("/who drop 5", "ben")

@@ -38,6 +38,7 @@ async def test_code_is_coloured_and_the_footer_is_shown(ann: Person) -> None:
         [re.compile("Decision.*ship it"), re.compile("Owner.*CODEX"), re.compile("Blockers.*none")]
     )
     await expect(answer).to_contain_text("1.2k tokens · $0.012")
+    await expect(answer.locator(".md")).not_to_contain_text("DECISION")
     await answer.get_by_text("1 tool use").click()
     await expect(answer.get_by_text("src/clock.py")).to_be_visible()
 
@@ -161,7 +162,7 @@ async def test_a_dispatcher_that_is_away_is_said(ann: Person, ollama: FakeOllama
 
 
 async def test_search_finds_and_jumps_far_back(ann: Person, house: Outside) -> None:
-    early = await house.post("/help the quokka is **under** the `bridge`", "ben")
+    early = await house.post("@CODEX the quokka is **under** the `bridge`", "ben")
     for at in range(60):
         await house.post(f"/who is number {at}", "ben")
     await ann.reload()

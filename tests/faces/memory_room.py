@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -116,7 +116,9 @@ class MemoryRoom:
         found = [one for one in reversed(self.messages) if text in one.body]
         return [(one, one.body.replace(text, f"\x01{text}\x02")) for one in found[:limit]]
 
-    async def jobs(self, *, state: str | None = None, limit: int = 200) -> list[Job]:
+    async def jobs(
+        self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200
+    ) -> list[Job]:
         job = Job(
             7,
             "m1",
@@ -135,7 +137,8 @@ class MemoryRoom:
             None,
             None,
         )
-        return [job] if state in (None, "pending") else []
+        asked = messages is None or "m1" in messages
+        return [job] if asked and state in (None, "pending") else []
 
     async def tasks(self) -> list[dict[str, Any]]:
         return self.tasks_kept

@@ -80,6 +80,12 @@ async def test_a_page_around_a_message(
     assert page["next"] == page["entries"][-1]["cursor"]
 
 
+@pytest.mark.parametrize(("messages", "jobs"), [("m1", [7]), ("m3,m1", [7]), ("m3", [])])
+async def test_the_jobs_of_some_messages(home: House, messages: str, jobs: list[int]) -> None:
+    status, data, _ = await home.ask("GET", f"/api/queue?messages={messages}")
+    assert status == 200 and [one["id"] for one in data["jobs"]] == jobs
+
+
 @pytest.mark.parametrize("place", ["m9", "%239", "nothing"])
 async def test_there_is_nothing_around_what_is_not_there(home: House, place: str) -> None:
     await home.room.post("0", name="ann")
@@ -165,6 +171,8 @@ async def test_a_body_that_grows_when_it_is_unpacked_is_refused(home: House) -> 
         "/api/search",
         "/api/search?q=+",
         "/api/queue?state=lost",
+        "/api/queue?messages=",
+        "/api/queue?messages=" + ",".join(["m1"] * 151),
         "/api/agents/CLAUDE/log?limit=x",
     ],
 )

@@ -108,6 +108,9 @@ export const api = {
     (await call<{ entries: Hit[] }>("GET", `/api/search${query({ q, limit })}`)).entries.map(entry),
   queue: async (limit: number, state = "") =>
     (await call<{ jobs: Job[] }>("GET", `/api/queue${query({ state, limit })}`)).jobs,
+  /** The jobs of these messages. */
+  jobsOf: async (messages: string[]) =>
+    (await call<{ jobs: Job[] }>("GET", `/api/queue${query({ messages: messages.join(","), limit: 1000 })}`)).jobs,
   log: async (agent: string, limit: number) =>
     (await call<{ lines: { ts: string; text: string }[] }>("GET", `/api/agents/${quote(agent)}/log${query({ limit })}`)).lines,
   why: async (event: string) =>

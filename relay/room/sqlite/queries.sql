@@ -102,6 +102,9 @@ SELECT * FROM dispatch_queue WHERE id = :id
 -- name: jobs
 SELECT * FROM dispatch_queue ORDER BY id DESC LIMIT :limit
 
+-- name: jobs_of_messages
+SELECT * FROM dispatch_queue WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC LIMIT :limit
+
 -- name: jobs_in_state
 SELECT * FROM dispatch_queue WHERE state = :state ORDER BY id DESC LIMIT :limit
 

@@ -91,6 +91,15 @@ function putStream(streams: Map<number, Stream>, piece: StreamPiece): void {
   streams.set(piece.job, { ...held, text, from: joins ? held.from : piece.offset, tool: piece.tool ?? held.tool });
 }
 
+/** Entries that were read, not told: their receipts may be older than those that `loadRoom` read. */
+function recall(entries: readonly Entry[]): void {
+  remember(entries);
+  const unknown = entries.filter((e) => !jobsOf.get(e.id)?.value.length && (e.kind === "human" || e.kind === "agent")).map((e) => e.id);
+  if (!unknown.length) return;
+  // What was told meanwhile is newer. Without an answer the entries stand without receipts, as before.
+  api.jobsOf(unknown.slice(-tl.PAGE)).then((found) => putJobs(found.filter((job) => !jobs.value.has(job.id))), () => undefined);
+}
+
 type Listener = (entries: readonly Entry[]) => void;
 const listeners: Listener[] = [];
 /** Called with live entries, after they are in the timeline. */
@@ -200,7 +209,7 @@ export async function pageUp(): Promise<void> {
   paging = true;
   try {
     const page = await api.before(first.cursor, tl.PAGE);
-    remember(page.entries);
+    recall(page.entries);
     // The run may have been replaced meanwhile; a page that does not join it is dropped.
     if (timeline.value.entries[0]?.id === first.id) timeline.value = tl.prepend(timeline.value, page.entries, page.more);
   } finally {
@@ -219,7 +228,7 @@ export async function pageDown(): Promise<void> {
   paging = true;
   try {
     const page = await api.after(last.cursor, tl.PAGE);
-    remember(page.entries);
+    recall(page.entries);
     if (timeline.value.entries.at(-1)?.id === last.id)
       timeline.value = tl.extend(timeline.value, page.entries, page.entries.length < tl.PAGE);
   } finally {
@@ -233,7 +242,7 @@ export async function goToEnd(): Promise<void> {
     return;
   }
   const page = await api.newest(tl.PAGE);
-  remember(page.entries);
+  recall(page.entries);
   const stash = timeline.value.stash;
   timeline.value = tl.arrive(tl.load(page.entries, page.more), stash);
 }
@@ -263,7 +272,7 @@ export async function jumpTo(target: string): Promise<boolean> {
     const page = await api.around(/^\d+$/.test(target) ? `#${target}` : target, tl.PAGE);
     const found = page.entries.find(matches);
     if (!found) return false;
-    remember(page.entries);
+    recall(page.entries);
     // What came while the page was read is in the run that is left behind.
     const since = page.entries[page.entries.length - 1]!.number;
     const before = timeline.value;

@@ -88,6 +88,12 @@ async function copyLink(entry: Entry): Promise<void> {
   toast(done ? `Link to #${entry.number} copied.` : `The link is in the address bar now.`);
 }
 
+/** The line `[DECISION: .. | ..]` at the end is shown as chips, so it is not repeated. */
+function withoutFooter(entry: Entry): string {
+  if (!entry.meta.footer) return entry.body;
+  return entry.body.replace(/\n\s*\[\s*DECISION\s*:[^\n]*\]\s*$/i, "") || entry.body;
+}
+
 const BOARD_COMMAND = /^\/(?:task|tasks|move|moveall|clearall|undo)\b/i;
 
 /** In a command for the board, and in the room's answer to one, `#3` is a task. */
@@ -142,7 +148,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        <Markdown text={entry.body} numbers={aboutTasks(entry) ? "tasks" : "messages"} />
+        <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry) ? "tasks" : "messages"} />
         <Footer entry={entry} />
         <Receipts entry={entry} />
       </div>
