@@ -20,9 +20,6 @@ from tests.fakes.ollama import FakeOllama, by_words, running
 from tests.outside import REPO, Json, Outside, agent, program, room, settings
 
 CLAUDE = r"""
-- match: slowly
-  say: ["First comes this, ", "then **that**, ", "and at last all of it."]
-  pause_s: 0.7
 - match: hang
   say: ["I have begun", "never"]
   pause_s: 600
@@ -49,6 +46,15 @@ if not pathlib.Path("mended").exists():
     sys.exit("the disk of the model is full")
 print("It works again.")
 """
+#: Says the rest when it may.
+SLOW = """
+import pathlib, sys, time
+sys.stdin.read()
+print("First comes this, ", end="", flush=True)
+while not pathlib.Path("go").exists():
+    time.sleep(0.02)
+print("then **that**.")
+"""
 
 
 def configuration(ollama: FakeOllama, **more: object) -> Json:
@@ -56,6 +62,7 @@ def configuration(ollama: FakeOllama, **more: object) -> Json:
         agent("CLAUDE", "claude.yaml", model="opus", budget={"turns_per_hour": 500}),
         agent("CODEX"),
         program("FLAKY", "flaky.py"),
+        program("SLOW", "slow.py"),
         {"name": "GHOST", "kind": "command", "cmd": ["no-such-program-here"]},
         dispatcher={"enabled": True, "ollama_host": ollama.url, "model": "llama3.2:latest"},
         queue={"max_attempts": 1},
@@ -69,6 +76,7 @@ async def furnish(one: Outside) -> None:
     """The agents' files."""
     (one.folder / "claude.yaml").write_text(CLAUDE)
     (one.folder / "flaky.py").write_text(FLAKY)
+    (one.folder / "slow.py").write_text(SLOW)
 
 
 @pytest.fixture(scope="session")
