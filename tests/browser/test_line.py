@@ -86,8 +86,8 @@ async def test_a_restarted_daemon_is_found_again(
         await ann.leave()
 
 
-async def test_a_client_that_was_too_slow_comes_again(chromium: Browser) -> None:
-    """`lagging` takes a client that does not read for minutes: here the mock says it."""
+async def test_what_is_hard_to_provoke_is_shown(chromium: Browser) -> None:
+    """Lagging takes a client that does not read for minutes, a hold four rounds of agents: the mock says it."""
     mock = MockRoom()
     await mock.start()
     context = await chromium.new_context()
@@ -110,6 +110,13 @@ async def test_a_client_that_was_too_slow_comes_again(chromium: Browser) -> None
         await expect(page.get_by_test_id("agent-CODEX")).to_contain_text("circuit open")
         await page.get_by_test_id("agent-CODEX").click()
         await expect(page.get_by_test_id("breaker")).to_contain_text("3 failures in a row (limit 3)")
+        # What the hop limit holds back, and the way to let it go on.
+        mock.say("ben", "@CODEX go on", meta={"unverified": True, "held": True}, to=["CODEX"])
+        held = page.get_by_test_id("held")
+        await expect(held).to_contain_text("held back")
+        await held.get_by_role("button", name="Let it go on").click()
+        await expect(page.get_by_test_id("entry").last).to_contain_text("/continue")
+        assert mock.posts[-1]["body"] == "/continue"
     finally:
         await context.close()
         await mock.stop()
