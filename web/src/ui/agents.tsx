@@ -87,8 +87,8 @@ export function AgentList() {
           <li key={agent.name}>
             <button type="button" class={`agent-row agent-${state}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
               <Dot state={state} />
-              <span class="agent-name" style={hued(agent.name)}>{agent.name}</span>
-              <span class="agent-line">{state === "ready" ? (agent.model ?? "") : healthLine(agent, now.value, true)}</span>
+              <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
+              <span class="agent-line">{state === "ready" ? (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
               {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
             </button>
           </li>
@@ -120,20 +120,20 @@ export function DispatcherRow() {
 }
 
 function Settings({ agent }: { agent: Agent }) {
-  const [model, setModel] = useState(agent.model ?? "");
+  const [model, setModel] = useState(agent.model ?? (agent.kind === "steward" ? "steward" : ""));
   const [effort, setEffort] = useState(agent.effort ?? "");
   useEffect(() => {
-    setModel(agent.model ?? "");
+    setModel(agent.model ?? (agent.kind === "steward" ? "steward" : ""));
     setEffort(agent.effort ?? "");
   }, [agent.model, agent.effort]);
-  const changed = model !== (agent.model ?? "") || effort !== (agent.effort ?? "");
+  const changed = model !== (agent.model ?? (agent.kind === "steward" ? "steward" : "")) || effort !== (agent.effort ?? "");
   if (agent.name === "RELAY" || agent.kind === "steward") return null;
   return (
     <form
       class="settings"
       onSubmit={(event) => {
         event.preventDefault();
-        const patch = { ...(model !== (agent.model ?? "") && { model }), ...(effort !== (agent.effort ?? "") && { effort }) };
+        const patch = { ...(model !== (agent.model ?? (agent.kind === "steward" ? "steward" : "")) && { model }), ...(effort !== (agent.effort ?? "") && { effort }) };
         void attempt(api.agentSet(agent.name, patch)).then((ok) => ok && toast(`${agent.name}: written to config.json.`));
       }}
     >
@@ -149,7 +149,7 @@ function Settings({ agent }: { agent: Agent }) {
       {changed && (
         <div class="settings-act">
           <button type="submit" class="button small primary">Save</button>
-          <button type="button" class="button small" onClick={() => { setModel(agent.model ?? ""); setEffort(agent.effort ?? ""); }}>Reset</button>
+          <button type="button" class="button small" onClick={() => { setModel(agent.model ?? (agent.kind === "steward" ? "steward" : "")); setEffort(agent.effort ?? ""); }}>Reset</button>
         </div>
       )}
     </form>
