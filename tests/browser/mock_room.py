@@ -348,7 +348,9 @@ class MockRoom:
             )
         if "around" in query:
             wanted = query["around"]
-            at = [i for i, e in enumerate(self.entries) if wanted in {e["id"], f"#{e['number']}", e["cursor"]}]
+            at = [
+                i for i, e in enumerate(self.entries) if wanted in {e["id"], f"#{e['number']}", e["cursor"]}
+            ]
             if not at:
                 return refuse(404, "not_found", f"There is no entry {wanted}.", "")
             start = max(0, at[0] - limit // 2)
