@@ -49,7 +49,9 @@ function needsQuote(entry: Entry, previous: Entry | undefined): boolean {
 }
 
 function Footer({ entry }: { entry: Entry }) {
-  const { footer, usage, tools, truncated, error } = entry.meta;
+  const { footer, usage, tools, truncated, notice } = entry.meta;
+  // A notice says in its text what went wrong.
+  const error = notice ? null : entry.meta.error;
   const chips = footer
     ? ([["Decision", footer.decision], ["Owner", footer.owner], ["Blockers", footer.blockers]] as const).filter(([, v]) => v)
     : [];
@@ -68,7 +70,7 @@ function Footer({ entry }: { entry: Entry }) {
         </span>
       ))}
       {truncated && <span class="chip chip-warn">cut off: output was over the limit</span>}
-      {error ? <span class="chip chip-warn">{typeof error === "string" ? error : "ended with an error"}</span> : null}
+      {error ? <span class="chip chip-warn">{typeof error === "string" ? error : "not done"}</span> : null}
       {tools && tools.length > 0 && (
         <details class="tools">
           <summary>{tools.length === 1 ? "1 tool use" : `${tools.length} tool uses`}</summary>

@@ -54,7 +54,7 @@ function ReceiptChip({ job }: { job: Job }) {
         </button>
       )}
       {job.state === "active" && (
-        <button type="button" class="receipt-act" aria-label={`Cancel ${job.agent}'s turn`} data-tip="End this turn" onClick={() => void attempt(api.agentDo(job.agent, "cancel"))}>
+        <button type="button" class="receipt-act" aria-label={`Cancel ${job.agent}'s turn`} data-tip={`End this turn, and drop what waits for ${job.agent}`} onClick={() => void attempt(api.agentDo(job.agent, "cancel"))}>
           Cancel
         </button>
       )}
@@ -94,8 +94,8 @@ function DecisionChip({ entry, decision }: { entry: Entry; decision: Partial<Dec
       <Icon name="route" size={13} />
       <span class="decision-text">
         <b>{words(decision)}</b>
-        {why ? <span class="why">{why}</span> : null}
-        {took ? <span class="took">{took}</span> : null}
+        {why ? <span>: {why}</span> : null}
+        {took ? <span>, {took}</span> : null}
       </span>
       <button type="button" class="receipt-act" aria-expanded={open} onClick={() => { setChosen(decision.agents ?? []); setOpen(!open); }}>
         Overrule
