@@ -137,6 +137,7 @@ class Daemon:
             rules=self._rules,
             max_entry_bytes=settings.workspace.max_entry_bytes,
         )
+        self._drain.before_end = self._transcript.read_on
         acts = Acts(self._board, lambda: self._seats.roster)
         self._desk = Desk(
             store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings
@@ -411,6 +412,7 @@ class Daemon:
                 stale_after_s=self.settings.queue.stale_after_s,
                 holder=self._holder,
                 is_dead=_holder_is_dead,
+                running={job.id for turn in self._drain.running.values() for job in turn.plan.jobs},
             )
             return len(jobs)
 

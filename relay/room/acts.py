@@ -60,8 +60,10 @@ class Acts:
             case commands.ShowTasks():
                 return Done(steward.render_tasks(view))
             case commands.Route(number, agents):
+                self._guard(act, "/route")
                 return await self.route(tx, await _message(tx, number), list(agents), act)
             case commands.Retry(number, of):
+                self._guard(act, "/retry")
                 return await self.retry(tx, await _jobs_of(tx, number, of), act)
             case commands.Cancel(agents):
                 return await self.cancel(tx, agents, act)

@@ -14,7 +14,7 @@ import contextlib
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,6 +100,8 @@ class Drain:
         self._running: dict[str, Running] = {}
         self._logs: dict[str, deque[dict[str, str]]] = {}
         self._stopping = False
+        #: Awaited when a turn's processes have ended and its jobs have not: what they wrote is still theirs.
+        self.before_end: Callable[[], Awaitable[None]] = _nothing
         #: Told when an agent begins or ends a turn.
         self.changed: Callable[[str], None] = lambda agent: None
         self._seated = False
@@ -274,7 +276,7 @@ class Drain:
 
     async def _record(self, plan: Plan, outcome: Outcome) -> None:
         """A turn that has an outcome records it, also when it is cancelled now."""
-        finishing = asyncio.create_task(self._finish(plan, outcome), name=f"finish-{plan.primary.id}")
+        finishing = asyncio.create_task(self._end(plan, outcome), name=f"finish-{plan.primary.id}")
         while not finishing.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([finishing])
@@ -328,7 +330,7 @@ class Drain:
         if tool:
             data["tool"] = tool
         running.text.append(text)
-        running.length += len(text)
+        running.length += len(text.encode("utf-16-le", "surrogatepass")) // 2
         self._live.publish("stream", data)
 
     def _note(self, agent: str, text: str) -> None:
@@ -375,6 +377,14 @@ class Drain:
             output_tokens=heard.usage.output_tokens,
             cost_usd=heard.usage.cost_usd,
         )
+
+    async def _end(self, plan: Plan, outcome: Outcome) -> None:
+        try:
+            await self.before_end()
+        except Exception as error:
+            # The file is out of reach: its tail says so, and the answer must not wait for it.
+            log.warning("transcript not read before the end of a turn", agent=plan.agent, error=str(error))
+        await self._finish(plan, outcome)
 
     async def _finish(self, plan: Plan, outcome: Outcome) -> None:
         """Record the end; a locked or full database is waited for, since the answer exists only here."""
@@ -423,3 +433,7 @@ def _whole(text: str) -> str:
     """Without halves of characters, which an agent's JSON may hold and no database or socket takes; two
     halves that belong together become one."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+async def _nothing() -> None:
+    """Nothing to be done before the end of a turn."""

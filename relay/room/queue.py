@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -32,6 +32,8 @@ from relay.room.values import Job, JobState, message_of_row
 #: Messages that become one turn, and room entries that are looked at for its context.
 MOST_JOBS = 20
 MOST_CONTEXT = 400
+#: Seconds after which a job is given back that its living holder has not in hand.
+LOST_AFTER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,17 +563,28 @@ async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]
 
 
 async def recover_stale_active(
-    tx: Tx, *, now: float, stale_after_s: float, holder: str, is_dead: Callable[[str], bool]
+    tx: Tx,
+    *,
+    now: float,
+    stale_after_s: float,
+    holder: str,
+    is_dead: Callable[[str], bool],
+    running: Container[int] = (),
 ) -> list[Job]:
     """Give back the jobs of holders that are dead, or that hold them for longer than `stale_after_s` with an
-    expired lease (002, section 1). The agent's next turn is told that it was cut off."""
+    expired lease (002, section 1). The agent's next turn is told that it was cut off.
+
+    `running` are the jobs that `holder`, who asks, really has in hand: one that it only seems to hold (its end
+    could not be recorded) is given back like those of the dead.
+    """
     recovered = []
     for row in await tx.all(Q.active_jobs):
         job = Job.of_row(row)
-        if job.holder == holder:
+        if job.holder == holder and (job.id in running or now - (job.started_at or 0.0) < LOST_AFTER_S):
             continue
         old = now - (job.started_at or 0.0) > stale_after_s and (row["lease_until"] or 0.0) < now
-        if old or job.holder is None or is_dead(job.holder):
+        lost = job.holder is None or job.holder == holder or is_dead(job.holder)
+        if old or lost:
             # The end of a daemon is not the job's fault: the attempt is given back.
             recovered.append(
                 await ledger.change_job(

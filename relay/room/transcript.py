@@ -100,6 +100,7 @@ class Transcript:
         self._clock = clock
         self._place: Place | None = None
         self._wake = asyncio.Event()
+        self._reading = asyncio.Lock()
         self._size = 0
         self.ingested = 0
         #: Why the file cannot be read or appended to now; empty when it can.
@@ -134,9 +135,10 @@ class Transcript:
 
     async def sync(self) -> None:
         """Read to the end of the file, then append what the outbox holds. Raises OSError (disk, permission)."""
-        await self.read_on()
-        while await self._append_outbox():
-            await self.read_on()
+        async with self._reading:
+            await self._read_on()
+            while await self._append_outbox():
+                await self._read_on()
 
     async def _watch(self) -> None:
         from watchfiles import awatch  # 60 ms that a start need not wait for
@@ -169,6 +171,10 @@ class Transcript:
 
     async def read_on(self) -> None:
         """Admit every whole line behind the place where the tail stands."""
+        async with self._reading:
+            await self._read_on()
+
+    async def _read_on(self) -> None:
         while True:
             here = self._place or await self._first_place()
             chunk = await self._look(here)
@@ -318,7 +324,9 @@ class Transcript:
             new = replace(new, kind=kind, lane=lane, meta=meta, in_file=True)
             await ledger.put_message(tx, new)
             return 1
-        new = replace(new, meta=meta, in_file=True)
+        # Not the person's own lane: that one holds what was proven to be theirs.
+        lane = Lane(ledger.ROOM, f"unverified:{said.speaker}")
+        new = replace(new, meta=meta, lane=lane, in_file=True)
         if history:
             await ledger.put_message(tx, new)
         else:

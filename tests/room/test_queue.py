@@ -351,10 +351,12 @@ async def test_a_holder_that_was_given_up_cannot_end_the_turn(store: SqliteStore
     assert [m.body for m in await all_messages(store) if m.kind is Kind.AGENT] == ["in time"]
 
 
-async def recover(store: SqliteStore, now: float, dead: set[str], holder: str = "new") -> list[Job]:
+async def recover(
+    store: SqliteStore, now: float, dead: set[str], holder: str = "new", running: tuple[int, ...] = ()
+) -> list[Job]:
     return await store.write(
         lambda tx: queue.recover_stale_active(
-            tx, now=now, stale_after_s=600.0, holder=holder, is_dead=lambda one: one in dead
+            tx, now=now, stale_after_s=600.0, holder=holder, is_dead=lambda one: one in dead, running=running
         )
     )
 
@@ -377,7 +379,10 @@ async def test_an_expired_lease_alone_is_not_enough(store: SqliteStore, clock: C
     await post(store, "@ALPHA hello", clock())
     await plan_of(store, ALPHA, clock(), "alive")
     assert await recover(store, clock.move(599), set()) == []
-    assert await recover(store, clock.move(10_000), set(), holder="alive") == []
+    (job,) = await all_jobs(store)
+    assert await recover(store, clock.move(10_000), set(), holder="alive", running=(job.id,)) == []
+    # Its own holder does not have it in hand any more: nobody else would ever give it back.
+    assert len(await recover(store, clock(), set(), holder="alive")) == 1
 
 
 async def test_a_turn_that_was_cut_off_is_told_and_resumed_in_its_own_session(

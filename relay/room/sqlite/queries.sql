@@ -183,9 +183,6 @@ ON CONFLICT (name) DO UPDATE SET session = excluded.session, resume = excluded.r
 -- name: set_shown
 UPDATE agents SET shown_number = MAX(shown_number, :shown_number) WHERE name = :name
 
--- name: set_budget_said
-UPDATE agents SET budget_said = :said WHERE name = :name
-
 -- name: put_turn
 INSERT INTO turns (agent, job, started_at, ended_at, failure, input_tokens, output_tokens, cost_usd)
 VALUES (:agent, :job, :started_at, :ended_at, :failure, :input_tokens, :output_tokens, :cost_usd)

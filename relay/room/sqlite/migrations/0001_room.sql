@@ -97,8 +97,7 @@ CREATE TABLE agents (
   paused INTEGER NOT NULL DEFAULT 0,
   session TEXT,
   resume TEXT,
-  shown_number INTEGER NOT NULL DEFAULT 0,
-  budget_said TEXT
+  shown_number INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- One row a turn that ended, for budgets and the agents' log.
