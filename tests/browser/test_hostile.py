@@ -17,7 +17,7 @@ HOSTILE = (
 )
 #: What must never come of a text: elements that load or run something, handlers, links that run.
 LIVE = """() => [...document.querySelectorAll('.transcript *, .task *, .palette-list *, .jobs *')].filter((e) =>
-  ['SCRIPT', 'IMG', 'IFRAME', 'STYLE', 'OBJECT', 'LINK', 'FORM', 'VIDEO'].includes(e.tagName) && !e.closest('.outcome') ||
+  ['SCRIPT', 'IMG', 'IFRAME', 'STYLE', 'OBJECT', 'LINK', 'FORM', 'VIDEO'].includes(e.tagName) ||
   [...e.attributes].some((a) => a.name.startsWith('on')) ||
   (e.tagName === 'A' && !/^(https?:|mailto:|#)/.test(e.getAttribute('href')))).map((e) => e.outerHTML)"""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, WebSocketRoute, expect
 
-from tests.browser.conftest import Come, configuration, furnish
+from tests.browser.conftest import configuration, furnish
 from tests.browser.mock_room import TOKEN, MockRoom
 from tests.browser.person import Person
 from tests.fakes.ollama import FakeOllama
@@ -23,7 +23,7 @@ async def bodies(person: Person, pattern: str) -> list[str]:
     return [found[0] for text in texts if (found := re.search(pattern, text))]
 
 
-async def test_a_dropped_socket_resumes_where_it_was(come: Come, house: Outside, chromium: Browser) -> None:
+async def test_a_dropped_socket_resumes_where_it_was(house: Outside, chromium: Browser) -> None:
     ann = await Person.before_the_door(chromium, house, "ann")
     lines: list[WebSocketRoute] = []
     held = {"closed": False}

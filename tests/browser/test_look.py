@@ -18,9 +18,11 @@ UNNAMED = """() => {
   const name = (e) => (e.getAttribute('aria-label') || e.innerText || e.textContent || e.title ||
     [...(e.labels || [])].map((l) => l.textContent).join('') || '').trim();
   const found = [];
-  for (const e of document.querySelectorAll('button, a[href], input, textarea, select, [role=button], [role=log], summary'))
-    if (e.checkVisibility() && !name(e) && e.getAttribute('role') !== 'log') found.push(e.outerHTML.slice(0, 120));
-  for (const e of document.querySelectorAll('img:not([alt]), svg:not([aria-hidden])')) found.push(e.outerHTML.slice(0, 120));
+  const controls = 'button, a[href], input, textarea, select, summary, [role=button], [tabindex="0"]';
+  for (const e of document.querySelectorAll(controls))
+    if (e.checkVisibility() && !name(e)) found.push(e.outerHTML.slice(0, 120));
+  for (const e of document.querySelectorAll('img:not([alt]), svg:not([aria-hidden])'))
+    found.push(e.outerHTML.slice(0, 120));
   const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
   found.push(...ids.filter((id, at) => ids.indexOf(id) !== at).map((id) => 'twice: ' + id));
   for (const what of ['main', 'nav', 'h1'])
@@ -30,11 +32,18 @@ UNNAMED = """() => {
 
 #: Texts whose contrast with what is behind them is less than 4.5:1 (3:1 for large ones).
 PALE = """() => {
-  const canvas = document.createElement('canvas'), pen = canvas.getContext('2d', { willReadFrequently: true });
+  const canvas = document.createElement('canvas');
+  const pen = canvas.getContext('2d', { willReadFrequently: true });
   canvas.width = canvas.height = 1;
-  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
-  const paint = (colours) => { for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); } return pen.getImageData(0, 0, 1, 1).data; };
+  const linear = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const paint = (colours) => {
+    for (const colour of colours) {
+      pen.fillStyle = colour;
+      pen.fillRect(0, 0, 1, 1);
+    }
+    return pen.getImageData(0, 0, 1, 1).data;
+  };
   const found = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let text = walker.nextNode(); text; text = walker.nextNode()) {
@@ -48,8 +57,9 @@ PALE = """() => {
     const style = getComputedStyle(e);
     const below = light(paint(grounds)), above = light(paint([...grounds, style.color]));
     const ratio = (Math.max(below, above) + 0.05) / (Math.min(below, above) + 0.05);
-    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);
-    if (ratio < (large ? 3 : 4.5)) found.push(`${ratio.toFixed(2)} ${e.className}: ${text.textContent.trim().slice(0, 40)}`);
+    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.6 && Number(style.fontWeight) >= 700);
+    if (ratio < (large ? 3 : 4.5))
+      found.push(`${ratio.toFixed(2)} ${e.className}: ${text.textContent.trim().slice(0, 40)}`);
   }
   return found;
 }"""
@@ -58,7 +68,10 @@ PALE = """() => {
 FOCUS_SEEN = """() => {
   const e = document.activeElement;
   if (!e || e === document.body) return 'nothing has the focus';
-  const seen = (x) => { const s = getComputedStyle(x); return s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0 || s.boxShadow !== 'none'; };
+  const seen = (x) => {
+    const style = getComputedStyle(x);
+    return (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none';
+  };
   return seen(e) || (e.parentElement && seen(e.parentElement)) ? '' : e.outerHTML.slice(0, 160);
 }"""
 

@@ -120,20 +120,21 @@ export function DispatcherRow() {
 }
 
 function Settings({ agent }: { agent: Agent }) {
-  const [model, setModel] = useState(agent.model ?? (agent.kind === "steward" ? "steward" : ""));
+  const [model, setModel] = useState(agent.model ?? "");
   const [effort, setEffort] = useState(agent.effort ?? "");
   useEffect(() => {
-    setModel(agent.model ?? (agent.kind === "steward" ? "steward" : ""));
+    setModel(agent.model ?? "");
     setEffort(agent.effort ?? "");
   }, [agent.model, agent.effort]);
-  const changed = model !== (agent.model ?? (agent.kind === "steward" ? "steward" : "")) || effort !== (agent.effort ?? "");
+  const changed = model !== (agent.model ?? "") || effort !== (agent.effort ?? "");
   if (agent.name === "RELAY" || agent.kind === "steward") return null;
   return (
     <form
       class="settings"
       onSubmit={(event) => {
         event.preventDefault();
-        const patch = { ...(model !== (agent.model ?? (agent.kind === "steward" ? "steward" : "")) && { model }), ...(effort !== (agent.effort ?? "") && { effort }) };
+        // An emptied field takes the key out of the configuration.
+        const patch = { ...(model !== (agent.model ?? "") && { model: model.trim() || null }), ...(effort !== (agent.effort ?? "") && { effort: effort.trim() || null }) };
         void attempt(api.agentSet(agent.name, patch)).then((ok) => ok && toast(`${agent.name}: written to config.json.`));
       }}
     >
@@ -149,7 +150,7 @@ function Settings({ agent }: { agent: Agent }) {
       {changed && (
         <div class="settings-act">
           <button type="submit" class="button small primary">Save</button>
-          <button type="button" class="button small" onClick={() => { setModel(agent.model ?? (agent.kind === "steward" ? "steward" : "")); setEffort(agent.effort ?? ""); }}>Reset</button>
+          <button type="button" class="button small" onClick={() => { setModel(agent.model ?? ""); setEffort(agent.effort ?? ""); }}>Reset</button>
         </div>
       )}
     </form>

@@ -15,8 +15,16 @@ const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = 
   { status: "done", name: "Done", empty: "Finished tasks rest here." },
 ];
 
+/** The board's changes are asked for one after another: the next may be about what the last one makes. */
+let last: Promise<unknown> = Promise.resolve();
+function inTurn<T>(ask: () => Promise<T>): Promise<T> {
+  const mine = last.catch(() => undefined).then(ask);
+  last = mine;
+  return mine;
+}
+
 async function undo(): Promise<void> {
-  if (await attempt(api.undoTasks())) toast("The last change of the board is undone.");
+  if (await attempt(inTurn(api.undoTasks))) toast("The last change of the board is undone.");
 }
 
 /** Where cards stand whose move the room has not answered yet: what it tells meanwhile is older than that. */
@@ -26,26 +34,20 @@ const statusOf = (task: Task): TaskStatus => moving.value.get(task.number)?.to ?
 /** The card that the keyboard moves. It is drawn anew in another column, and takes the focus along. */
 let carried = { number: 0, until: 0 };
 
-/** Shown at once, taken back when the room says no. Moves of one card are asked for in their order. */
+/** Shown at once, taken back when the room says no. */
 async function move(task: Task, to: TaskStatus): Promise<void> {
   if (statusOf(task) === to) return;
   const mine = { to };
   moving.value = new Map(moving.value).set(task.number, mine);
-  const before = asking.get(task.number) ?? Promise.resolve();
-  const work = before.catch(() => undefined).then(() => api.setTask(task.number, { status: to }));
-  asking.set(task.number, work);
   const name = COLUMNS.find((c) => c.status === to)!.name.toLowerCase();
-  const done = await attempt(work);
+  const done = await attempt(inTurn(() => api.setTask(task.number, { status: to })));
   if (moving.value.get(task.number) !== mine) return;
   if (done) tasks.value = tasks.value.map((t) => (t.number === task.number ? { ...t, status: to } : t));
   const rest = new Map(moving.value);
   rest.delete(task.number);
-  asking.delete(task.number);
   moving.value = rest;
   if (done) toast(`#${task.number} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
 }
-
-const asking = new Map<number, Promise<unknown>>();
 
 function Card({ task }: { task: Task }) {
   const [editing, setEditing] = useState(false);
@@ -70,7 +72,7 @@ function Card({ task }: { task: Task }) {
   }, [taskFocus.value]);
   const rename = (title: string): void => {
     setEditing(false);
-    if (title.trim() && title.trim() !== task.title) void attempt(api.setTask(task.number, { title: title.trim() }));
+    if (title.trim() && title.trim() !== task.title) void attempt(inTurn(() => api.setTask(task.number, { title: title.trim() })));
   };
   return (
     <li
@@ -172,7 +174,7 @@ export function BoardView() {
             const wanted = title.trim();
             if (!wanted) return;
             setTitle("");
-            void attempt(api.addTask(wanted)).then((ok) => { if (!ok) setTitle(wanted); });
+            void attempt(inTurn(() => api.addTask(wanted))).then((ok) => { if (!ok) setTitle(wanted); });
           }}
         >
           <Icon name="plus" />

@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { complete, usage, type Words } from "../src/text/completion";
+import { ago, amount, bytes, instant, receipt, span } from "../src/text/format";
+import type { Job, Task } from "../src/types";
+
+const task = (number: number, status: Task["status"]): Task => ({
+  id: String(number), number, title: `t${number}`, status, badge: null, assignee: null, created_by: "ann",
+  created_at: null, updated_at: null, priority: null,
+});
+const words: Words = {
+  agents: [{ name: "CLAUDE", help: "" }, { name: "CODEX", help: "" }],
+  commands: [
+    { name: "/move", usage: "/move #<id> <pending|in_progress|done>", help: "" },
+    { name: "/moveall", usage: "/moveall <pending|in_progress|done>", help: "" },
+    { name: "/tasks", usage: "/tasks", help: "" },
+  ],
+  tasks: [task(1, "pending"), task(2, "done"), task(12, "in_progress")],
+};
+
+describe("completion", () => {
+  it.each([
+    ["@c", ["@CLAUDE ", "@CODEX "]],
+    ["ask @co", ["@CODEX "]],
+    ["(@a", ["@all "]],
+    ["/mo", ["/move ", "/moveall "]],
+    ["/tasks", ["/tasks"]],
+    ["/move ", ["#1 ", "#12 "]],
+    ["/move #12 d", ["done"]],
+    ["/moveall ", ["pending", "in_progress", "done"]],
+  ])("%j offers %j", (text, inserts) => {
+    expect(complete(text, text.length, words)?.choices.map((c) => c.insert)).toEqual(inserts);
+  });
+
+  it.each(["ann@co", "`@co", "```\n@co", "hello /mo", "@nobody", "plain"])("%j offers nothing", (text) => {
+    expect(complete(text, text.length, words)).toBeNull();
+  });
+
+  it("looks at the caret, not at the end", () => {
+    expect(complete("@co and more", 3, words)).toMatchObject({ from: 0, to: 3 });
+  });
+
+  it("knows the usage of a whole command", () => {
+    expect(usage("/move #1", words.commands)?.name).toBe("/move");
+    expect(usage("/mov", words.commands)).toBeNull();
+  });
+});
+
+describe("words for figures", () => {
+  it.each([[420, "420 ms"], [5300, "5 s"], [83_000, "1:23"], [3_960_000, "1 h 06"], [-5, "0 ms"]])("%d ms is %s", (ms, text) =>
+    expect(span(ms)).toBe(text));
+  it.each([[999, "999 B"], [1500, "1.5 kB"], [2_500_000, "2.5 MB"]])("%d bytes are %s", (count, text) => expect(bytes(count)).toBe(text));
+  it.each([[1.5, "1.50"], [1234, "1.2k"], [45_000, "45k"], [2_000_000, "2.0M"]])("%d is %s", (count, text) => expect(amount(count)).toBe(text));
+  it("reads both kinds of time", () => {
+    expect(instant("2026-01-02T00:00:00Z")).toBe(1_767_312_000_000);
+    expect(instant(1_767_312_000)).toBe(1_767_312_000_000);
+    expect(instant(null)).toBeNull();
+    expect(ago(100, 103_000)).toBe("just now");
+  });
+});
+
+describe("receipts", () => {
+  const job: Job = {
+    id: 7, message_id: "m", agent: "CODEX", state: "pending", attempts: 0, reason: null, error_class: null, created_at: null,
+    not_before: null, started_at: null, ended_at: null, answer_id: null, folded_into: null,
+  };
+  const read = (more: Partial<Job>) => receipt({ ...job, ...more }, 100_000, (id) => (id === 3 ? 33 : null));
+  it.each([
+    [{}, "queued", "queued"],
+    [{ state: "active", started_at: 60, attempts: 1 }, "working", "working 40 s"],
+    [{ state: "done", attempts: 1 }, "answered", "answered"],
+    [{ state: "done", folded_into: 3 }, "answered", "answered with #33"],
+    [{ state: "failed", not_before: 110, reason: "it broke" }, "failed", "retry in 10 s"],
+    [{ state: "dead", attempts: 3, error_class: "crash" }, "dead", "failed"],
+    [{ state: "skipped", reason: "circuit open; `/resume`" }, "skipped", "skipped: circuit open; /resume"],
+  ] as [Partial<Job>, string, string][])("%j", (more, tone, label) => expect(read(more)).toMatchObject({ tone, label }));
+  it("tells the reason to who asks", () => {
+    expect(read({ state: "dead", attempts: 3, error_class: "crash" }).detail).toBe("CODEX failed for good after 3 attempts: crashed");
+  });
+});

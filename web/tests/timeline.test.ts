@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import * as tl from "../src/state/timeline";
+import type { Entry } from "../src/types";
+
+const entry = (number: number): Entry => ({
+  id: `m${number}`, number, ts: "2026-01-02T00:00:00Z", speaker: "ann", kind: "human", body: "", in_reply_to: null, to: [], job: null,
+  meta: {}, cursor: String(number),
+});
+const run = (from: number, to: number): Entry[] => Array.from({ length: to - from + 1 }, (_, i) => entry(from + i));
+const numbers = (t: tl.Timeline): number[] => t.entries.map((e) => e.number);
+
+function holds(t: tl.Timeline): void {
+  const all = numbers(t);
+  expect(all).toEqual(run(all[0] ?? 1, all[all.length - 1] ?? 0).map((e) => e.number));
+  expect(t.end - t.start).toBeLessThanOrEqual(tl.MAX_ROWS);
+  expect(t.start).toBeGreaterThanOrEqual(0);
+  expect(t.end).toBeLessThanOrEqual(t.entries.length);
+}
+
+describe("the timeline", () => {
+  it("takes what comes twice once", () => {
+    const t = tl.arrive(tl.load(run(1, 5), false), [entry(5), entry(6), entry(6)]);
+    expect(numbers(t)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(t.end).toBe(6);
+  });
+
+  it("keeps the window short while a pinned reader follows", () => {
+    let t = tl.load(run(1, 100), true);
+    for (let n = 101; n <= 600; n++) t = tl.arrive(t, [entry(n)]);
+    holds(t);
+    expect(tl.showsEnd(t)).toBe(true);
+  });
+
+  it("does not move a reader who has scrolled up", () => {
+    const before = tl.up(tl.load(run(1, 300), false));
+    const t = tl.arrive(before, run(301, 400));
+    expect([t.start, t.entries.length]).toEqual([before.start, 400]);
+    holds(t);
+  });
+
+  it("pages back without a gap", () => {
+    let t = tl.load(run(201, 300), true);
+    t = tl.prepend(t, run(101, 200), true);
+    t = tl.prepend(t, run(1, 100), false);
+    holds(t);
+    expect(numbers(t)).toHaveLength(300);
+    expect(t.moreBefore).toBe(false);
+  });
+
+  it("from the past to the present, with what came meanwhile, once", () => {
+    let t = tl.loadAround(run(50, 99), "m75", true, true);
+    t = tl.arrive(t, run(301, 302));
+    t = tl.extend(t, run(100, 199), false);
+    t = tl.extend(t, run(200, 301), true);
+    holds(t);
+    expect(numbers(t)[numbers(t).length - 1]).toBe(302);
+    expect(t.moreAfter).toBe(false);
+  });
+});
