@@ -77,6 +77,8 @@ class Client:
     """One live socket; what it is to be sent waits in `outgoing`."""
 
     socket: web.WebSocketResponse
+    transport: asyncio.Transport | None = None
+    name: str | None = None
     outgoing: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
 
 
@@ -215,9 +217,8 @@ class MockRoom:
     async def drop_clients(self) -> None:
         """Break every socket, without a closing handshake."""
         for client in list(self.clients):
-            transport = client.socket._req.transport if client.socket._req else None
-            if transport:
-                transport.abort()
+            if client.transport:
+                client.transport.abort()
         await asyncio.sleep(0)
 
     def lag(self) -> None:
@@ -225,6 +226,10 @@ class MockRoom:
         for client in list(self.clients):
             self.clients.remove(client)
             client.outgoing.put_nowait({"cursor": None, "type": "lagging", "data": {"dropped": 7}})
+
+    def here(self) -> list[str]:
+        """Who is in the room: those whom a test put there, and whose page is open."""
+        return sorted({*self.people, *(client.name for client in self.clients if client.name)})
 
     # -- inside
 
@@ -270,8 +275,7 @@ class MockRoom:
         self.url = f"http://127.0.0.1:{port}"
 
     async def stop(self) -> None:
-        for client in list(self.clients):
-            await client.socket.close()
+        await self.drop_clients()
         if self._runner:
             await self._runner.cleanup()
 
@@ -322,7 +326,7 @@ class MockRoom:
                 },
                 "agents": self.agents,
                 "tasks": self.tasks,
-                "people": self.people,
+                "people": self.here(),
                 "dispatcher": self.dispatcher,
                 "storage": {"engine": "sqlite", "path": ".relay/events.db"},
                 "tail": {"catching_up": False, "offset": 0, "size": 0},
@@ -344,7 +348,9 @@ class MockRoom:
             )
         if "around" in query:
             wanted = query["around"]
-            at = [i for i, e in enumerate(self.entries) if wanted in {e["id"], f"#{e['number']}"}]
+            at = [
+                i for i, e in enumerate(self.entries) if wanted in {e["id"], f"#{e['number']}", e["cursor"]}
+            ]
             if not at:
                 return refuse(404, "not_found", f"There is no entry {wanted}.", "")
             start = max(0, at[0] - limit // 2)
@@ -420,6 +426,7 @@ class MockRoom:
 
     async def _agent_patch(self, request: web.Request) -> web.Response:
         changes = await request.json()
+        changes.pop("name", None)
         self.patches.append((request.match_info["name"], changes))
         self.agent(request.match_info["name"], **changes)
         return web.json_response({"success": True})
@@ -433,6 +440,7 @@ class MockRoom:
     async def _task_patch(self, request: web.Request) -> web.Response:
         number = int(request.match_info["number"])
         changes = await request.json()
+        changes.pop("name", None)
         if not any(t["number"] == number for t in self.tasks):
             return refuse(404, "not_found", f"There is no task #{number}.", "")
         self._remember_board()
@@ -454,15 +462,17 @@ class MockRoom:
         first = await socket.receive(timeout=10)
         if first.type != WSMsgType.TEXT:
             return socket
-        after = json.loads(first.data)["after"]
+        wanted = json.loads(first.data)
+        after = wanted["after"]
         self.resumed_from.append(after)
-        client = Client(socket)
+        client = Client(socket, request.transport, wanted.get("name"))
         hello = {"cursor": str(len(self.log)), "version": "0.1.0"}
         client.outgoing.put_nowait({"cursor": None, "type": "hello", "data": hello})
         # No await between the stored frames and the joining: so no gap and no double.
         for frame in self.log[len(self.log) if after is None else int(after) :]:
             client.outgoing.put_nowait(frame)
         self.clients.append(client)
+        self._tell("people", {"people": self.here()})
         writer = asyncio.create_task(self._write(client))
         try:
             async for _ in socket:
@@ -473,6 +483,7 @@ class MockRoom:
                 await writer
             if client in self.clients:
                 self.clients.remove(client)
+            self._tell("people", {"people": self.here()})
         return socket
 
     async def _write(self, client: Client) -> None:

@@ -63,7 +63,9 @@ class FakeRoom:
     async def stop(self) -> None:
         if self._runner is not None:
             for socket in list(self._sockets):
-                socket._req.transport.abort()  # type: ignore[union-attr]
+                # Gone already where the client has left first.
+                if (transport := socket._req.transport) is not None:  # type: ignore[union-attr]
+                    transport.abort()
             await self._runner.cleanup()
             self._runner = None
 

@@ -14,7 +14,7 @@ import { render } from "preact";
 import { api, ApiError, whenUnauthorised } from "./api";
 import { connect, disconnect } from "./state/live";
 import { loadRoom } from "./state/room";
-import { startUnread } from "./state/unread";
+import "./state/unread";
 import { follow } from "./state/view";
 import { pump } from "./state/outbox";
 import { toast } from "./ui/bits";
@@ -45,7 +45,6 @@ async function enter(): Promise<void> {
     setTimeout(() => void enter(), 2000);
     return;
   }
-  startUnread();
   stage.value = { is: "open" };
   connect();
   void pump();

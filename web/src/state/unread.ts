@@ -6,8 +6,8 @@ import { loaded, onEntries, room, timeline } from "./room";
 
 /** Room number of the last entry that was on a visible screen; null before the first visit's load. */
 export const lastRead = signal<number | null>(Number(memory.get("read")) || null);
-/** The "new messages" line stands before the first entry above this number. */
-export const marker = signal<number | null>(null);
+/** The "new messages" line stands before the first entry above this number: at first, where the last visit ended. */
+export const marker = signal<number | null>(lastRead.value);
 const attentive = signal(!document.hidden && document.hasFocus());
 
 const top = computed(() => {
@@ -43,10 +43,6 @@ effect(() => {
 /** Remember where the reader was; the line appears once something newer is there. */
 function leave(): void {
   marker.value = lastRead.value;
-}
-
-export function startUnread(): void {
-  if (lastRead.value !== null) marker.value = lastRead.value;
 }
 
 export function clearMarker(): void {

@@ -87,8 +87,8 @@ export function AgentList() {
           <li key={agent.name}>
             <button type="button" class={`agent-row agent-${state}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
               <Dot state={state} />
-              <span class="agent-name" style={hued(agent.name)}>{agent.name}</span>
-              <span class="agent-line">{state === "ready" ? (agent.model ?? "") : healthLine(agent, now.value, true)}</span>
+              <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
+              <span class="agent-line">{state === "ready" ? (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
               {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
             </button>
           </li>

@@ -96,6 +96,11 @@ export function Copyable({ text, testid }: { text: string; testid?: string }) {
   );
 }
 
+/** A sentence for people, with `code` in it as the room writes it. */
+export function Words({ text }: { text: string }) {
+  return <>{text.split(/(`[^`]+`)/).map((part, i) => (/^`.+`$/.test(part) ? <code key={i}>{part.slice(1, -1)}</code> : part))}</>;
+}
+
 export interface Toast {
   id: number;
   text: string;
@@ -133,7 +138,7 @@ export function Toasts() {
     <div class="toasts" role="status" aria-live="polite">
       {toasts.value.map((t) => (
         <div key={t.id} class={`toast toast-${t.tone}`} data-testid="toast">
-          <span>{t.text}</span>
+          <span><Words text={t.text} /></span>
           {t.action && (
             <button type="button" class="link" onClick={() => { t.action!.run(); dismiss(t.id); }}>
               {t.action.label}

@@ -155,8 +155,8 @@ function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
       }}
     >
       <header><i class={`status status-${status}`} aria-hidden="true" /><h2>{name}</h2><span class="muted">{list.length}</span></header>
-      <ul>{list.map((task) => <Card key={task.number} task={task} />)}</ul>
       {!list.length && <p class="column-empty">{empty}</p>}
+      <ul>{list.map((task) => <Card key={task.number} task={task} />)}</ul>
     </section>
   );
 }

@@ -169,7 +169,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
         <header>
           <span class="speaker">{stream.agent}</span>
           <span class="role">agent</span>
-          <span class="live">answering {span(now.value - stream.since)}</span>
+          <span class="live">answering{now.value - stream.since >= 1000 ? ` ${span(now.value - stream.since)}` : ""}</span>
         </header>
         {stream.from > 0 && <div class="tool-note">… the beginning was not seen here; the whole answer follows when it is done</div>}
         {/* Markdown from somewhere in the middle would be read wrongly: an open fence, half a table. */}

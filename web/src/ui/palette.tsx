@@ -162,7 +162,7 @@ export function Help() {
         {KEYS.map(([name, keys]) => (
           <section key={name}>
             <h3>{name}</h3>
-            <dl>{keys.map(([key, what]) => <div key={key}><dt>{key.split(/ (?=or )| or |  /).map((k) => <kbd key={k}>{k}</kbd>)}</dt><dd>{what}</dd></div>)}</dl>
+            <dl>{keys.map(([key, what]) => <div key={key}><dt>{key.split(/ or | {2}/).map((k) => <kbd key={k}>{k}</kbd>)}</dt><dd>{what}</dd></div>)}</dl>
           </section>
         ))}
       </div>

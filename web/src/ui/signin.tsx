@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { api, ApiError } from "../api";
 import { askName, nameProblem, personName, setName } from "../state/prefs";
 import { sendAgain } from "../state/outbox";
-import { Copyable, Icon, Layer } from "./bits";
+import { Copyable, Icon, Layer, Words } from "./bits";
 import { Mark } from "./shell";
 
 export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: () => void }) {
@@ -16,7 +16,7 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
       <div class="door-card">
         <Mark />
         <h1>Sign in to the room</h1>
-        {wrong && <p class="problem" role="alert">{wrong}</p>}
+        {wrong && <p class="problem" role="alert"><Words text={wrong} /></p>}
         <p>In the project's folder, ask for a link. It opens this page signed in, once, for ten minutes.</p>
         <Copyable text="relay link" />
         <div class="or"><span>or</span></div>
