@@ -6,12 +6,14 @@ How a test harms a database stands, like all SQL, in the dialect's folder beside
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import relay
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.follow import verify
@@ -202,3 +204,14 @@ async def test_an_engine_that_is_unknown_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="one of: sqlite"):
         await opened(Where("mongo", tmp_path / "events.db"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_above_the_store_knows_its_engine() -> None:
+    code = Path(relay.__file__).parent
+    knowing = {
+        str(file.relative_to(code))
+        for file in code.rglob("*.py")
+        for line in file.read_text("utf-8").splitlines()
+        if re.match(r"\s*(import|from) .*sqlite", line) or "PRAGMA" in line
+    }
+    assert knowing == {"log/open.py", "log/sqlite_store.py"}
