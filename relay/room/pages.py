@@ -7,13 +7,17 @@ when there is an entry on that side.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from relay.log import events
 from relay.log.store import Tx
+from relay.model import Message
 from relay.room.ledger import Q
 from relay.room.values import Page, message_of_row
 
 _NUMBER = re.compile(r"#([0-9]{1,9})")
+#: Words of a search that are looked for; what comes behind them is not.
+_WORDS = 16
 _CURSOR = re.compile(r"[0-9]{1,18}")
 
 
@@ -30,6 +34,18 @@ async def page(tx: Tx, *, after: int | None, before: int | None, limit: int) -> 
     )
     more, rows = len(rows) > limit, rows[:limit][::-1]
     return Page([message_of_row(row) for row in rows], last if before is None else before, more)
+
+
+async def search(tx: Tx, text: str, *, limit: int) -> list[tuple[Message, str]]:
+    """Entries with words that begin like all those of `text`, newest first, each with a snippet around the hits
+    (which stand between U+0001 and U+0002)."""
+    # No word has a control character or half a surrogate pair, and the index cannot be asked for them.
+    spaced = "".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in text)
+    words = [word.replace('"', '""') for word in spaced.split()][:_WORDS]
+    if not words:
+        return []
+    rows = await tx.all(Q.search, match=" ".join(f'"{word}"*' for word in words), limit=limit)
+    return [(message_of_row(row), row["snippet"]) for row in rows]
 
 
 async def around(tx: Tx, place: str, *, limit: int) -> Page | None:

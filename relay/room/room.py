@@ -224,14 +224,7 @@ class Room:
 
     async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
         """Entries with all the words of `text`, newest first, each with a snippet around the hits."""
-        # No word has them, and the index cannot be asked for some (NUL, half a surrogate pair).
-        readable = "".join(c if c.isprintable() else " " for c in text)
-        words = [word.replace('"', '""') for word in readable.split()][:16]
-        if not words:
-            return []
-        match = " ".join(f'"{word}"*' for word in words)
-        rows = await self._store.read(lambda tx: tx.all(Q.search, match=match, limit=limit), long=True)
-        return [(message_of_row(row), row["snippet"]) for row in rows]
+        return await self._store.read(lambda tx: pages.search(tx, text, limit=limit), long=True)
 
     async def jobs(
         self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200

@@ -1,38 +1,34 @@
+"""The log on every engine: lanes, causes, clocks and followers."""
+
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.clock import hop_count
-from relay.log import events, sqlite_store
+from relay.log import events
 from relay.log.events import Event, Lane, LaneError, NewEvent
 from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail, verify
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import AwaitedOutside, Queries, StoreError, Tx
+from relay.log.store import Store, StoreError, Tx
+from tests.log.conftest import OPENERS, Opener
 
-LOG = events.FOLDER
 ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = await open_store(tmp_path / "events.db", [LOG])
-    yield opened
-    await opened.close()
+def store(any_store: Store) -> Store:
+    return any_store
 
 
-async def put(store: SqliteStore, lane: Lane, *parents: Event, type: str = "note", **more: object) -> Event:
+async def put(store: Store, lane: Lane, *parents: Event, type: str = "note", **more: object) -> Event:
     new = NewEvent(type=type, lane=lane, parents=[p.id for p in parents], **more)  # type: ignore[arg-type]
     return await store.write(lambda tx: events.append(tx, new))
 
 
-async def test_append_chains_a_lane_and_reads_back(store: SqliteStore) -> None:
+async def test_append_chains_a_lane_and_reads_back(store: Store) -> None:
     first = await put(store, ANN, inputs={"b": 1, "a": [1.5, "ü"]}, outputs={"x": None}, role="person")
     second = await put(store, ANN)
     assert (first.seq, second.seq) == (1, 2)
@@ -42,14 +38,14 @@ async def test_append_chains_a_lane_and_reads_back(store: SqliteStore) -> None:
     assert len(first.id) == 64
 
 
-async def test_source_key_happens_once(store: SqliteStore) -> None:
+async def test_source_key_happens_once(store: Store) -> None:
     once = await put(store, ANN, source_key="file:1")
     again = await put(store, ANN, source_key="file:1", outputs={"other": True})
     assert again == once
     assert await store.read(events.last_pos) == once.pos
 
 
-async def test_clock_holds_only_what_was_shown(store: SqliteStore) -> None:
+async def test_clock_holds_only_what_was_shown(store: Store) -> None:
     asked = await put(store, ANN)
     unseen = await put(store, BOB)
     agent = Lane("c1", "CLAUDE")
@@ -59,7 +55,7 @@ async def test_clock_holds_only_what_was_shown(store: SqliteStore) -> None:
     assert seen == [True, False]
 
 
-async def test_cycle_lanes_keep_agents_concurrent_and_out_of_clocks(store: SqliteStore) -> None:
+async def test_cycle_lanes_keep_agents_concurrent_and_out_of_clocks(store: Store) -> None:
     """A hub lane that parents every dispatch would order all agents; one lane a cycle does not."""
     asked = await put(store, ANN)
     cycle = Lane("room", "cycle:1", short=True)
@@ -73,7 +69,7 @@ async def test_cycle_lanes_keep_agents_concurrent_and_out_of_clocks(store: Sqlit
     assert not await store.read(lambda tx: events.has_seen(tx, other, one))
 
 
-async def test_spawn_inherits_and_debrief_folds(store: SqliteStore) -> None:
+async def test_spawn_inherits_and_debrief_folds(store: Store) -> None:
     ui, sub = Lane("s", "ui"), Lane("s", "sub")
     for _ in range(4):
         await put(store, ui)
@@ -94,7 +90,7 @@ async def test_spawn_inherits_and_debrief_folds(store: SqliteStore) -> None:
         await store.write(lambda tx: events.debrief(tx, ui, sub))
 
 
-async def test_debrief_wants_a_child_without_open_children(store: SqliteStore) -> None:
+async def test_debrief_wants_a_child_without_open_children(store: Store) -> None:
     a, b, c = Lane("s", "a"), Lane("s", "b"), Lane("s", "c")
     await store.write(lambda tx: events.spawn(tx, a, b))
     nested = await store.write(lambda tx: events.spawn(tx, b, c))
@@ -111,13 +107,13 @@ async def test_debrief_wants_a_child_without_open_children(store: SqliteStore) -
     assert await store.read(events.last_pos) == before + 2
 
 
-async def test_unknown_cause_is_refused_and_nothing_is_written(store: SqliteStore) -> None:
+async def test_unknown_cause_is_refused_and_nothing_is_written(store: Store) -> None:
     with pytest.raises(LaneError, match="unknown events"):
         await store.write(lambda tx: events.append(tx, NewEvent("note", ANN, parents=["f" * 64])))
     assert await store.read(events.last_pos) == 0
 
 
-async def test_why_is_a_walk_back_to_the_person(store: SqliteStore) -> None:
+async def test_why_is_a_walk_back_to_the_person(store: Store) -> None:
     asked = await put(store, ANN, type="message")
     routed = await put(store, Lane("room", "cycle:1", short=True), asked, type="routed")
     turn = await put(store, Lane("c", "CLAUDE"), routed, type="turn")
@@ -138,10 +134,11 @@ steps = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=steps)
+@pytest.mark.parametrize("engine", sorted(OPENERS))
 async def test_clock_order_equals_reachability(
-    tmp_path_factory: pytest.TempPathFactory, history: list
+    tmp_path_factory: pytest.TempPathFactory, engine: str, history: list
 ) -> None:
-    opened = await open_store(tmp_path_factory.mktemp("h") / "events.db", [LOG])
+    opened = await OPENERS[engine](tmp_path_factory.mktemp("h"))((events.FOLDER,))
     try:
         lanes = [Lane("s", f"l{i}") for i in range(3)]
         parent_of: dict[Lane, Lane] = {}
@@ -183,82 +180,7 @@ async def test_clock_order_equals_reachability(
         await opened.close()
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        (
-            "UPDATE events SET outputs = replace(outputs, 'hello', 'hellp') WHERE pos = 2",
-            "not what was hashed",
-        ),
-        ("UPDATE events SET type = 'other' WHERE pos = 2", "not what was hashed"),
-        ("UPDATE events SET clock = '{' WHERE pos = 2", "cannot be read"),
-        ("DELETE FROM events WHERE pos = 2", "jumps from 1 to 3"),
-    ],
-)
-async def test_verify_names_the_event(store: SqliteStore, change: str, what: str) -> None:
-    made = [await put(store, ANN, outputs={"body": "hello"}) for _ in range(3)]
-    assert await verify(store) == []
-    with sqlite3.connect(store.path) as other:
-        other.execute(change)
-    faults = await verify(store)
-    assert faults[0].id == made[2 if "DELETE" in change else 1].id
-    assert any(what in fault.what for fault in faults) or "cause" in faults[0].what
-
-
-async def test_a_failed_transaction_leaves_nothing(store: SqliteStore) -> None:
-    async def work(tx: Tx) -> None:
-        await events.append(tx, NewEvent("note", ANN))
-        raise RuntimeError("on purpose")
-
-    with pytest.raises(RuntimeError):
-        await store.write(work)
-    assert await store.read(events.last_pos) == 0
-    assert (await put(store, ANN)).seq == 1
-
-
-async def test_a_transaction_awaits_nothing_but_its_tx(store: SqliteStore) -> None:
-    async def work(tx: Tx) -> None:
-        await events.append(tx, NewEvent("note", ANN))
-        await asyncio.sleep(0)
-
-    with pytest.raises(AwaitedOutside, match="awaited something other"):
-        await store.write(work)
-    assert await store.read(events.last_pos) == 0
-
-
-async def test_reads_cannot_write(store: SqliteStore) -> None:
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        await store.read(lambda tx: events.append(tx, NewEvent("note", ANN)))
-
-
-async def test_what_was_written_is_brought_home(
-    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The write-ahead log does not grow for ever: it is used again from its beginning."""
-    monkeypatch.setattr(sqlite_store, "CHECKPOINT_EVERY_S", 0.01)
-    monkeypatch.setattr(sqlite_store, "CHECKPOINT_ROWS", 10)
-    monkeypatch.setattr(sqlite_store, "CHECKPOINT_BYTES", 40_000)
-    other = await open_store(tmp_path / "events.db", [LOG])
-    wal = tmp_path / "events.db-wal"
-    try:
-        sizes: list[int] = []
-        async with asyncio.timeout(60):
-            while len(sizes) < 4 or len(set(sizes[-4:])) > 1:
-                for _ in range(10):
-                    await put(other, ANN)
-                sizes.append(wal.stat().st_size)
-                await asyncio.sleep(0.02)
-        assert await verify(store) == []
-    finally:
-        await other.close()
-
-
-async def test_unknown_query_is_named(store: SqliteStore) -> None:
-    with pytest.raises(StoreError, match="no query named 'nope'"):
-        await store.read(lambda tx: tx.all(Queries(LOG).nope))
-
-
-async def test_tail_gives_the_stored_then_the_live(store: SqliteStore) -> None:
+async def test_tail_gives_the_stored_then_the_live(store: Store) -> None:
     first = await put(store, ANN)
     seen: list[str] = []
     async for batch in tail(store, 0, batch=2):
@@ -270,15 +192,12 @@ async def test_tail_gives_the_stored_then_the_live(store: SqliteStore) -> None:
     assert seen == [first.id, *(event.id for event in later)]
 
 
-async def test_tail_sees_another_process(store: SqliteStore, tmp_path: Path) -> None:
-    other = await open_store(tmp_path / "events.db", [LOG])
-    try:
-        stream = tail(store, 0)
-        made = await put(other, ANN)
-        assert [event.id for event in await anext(stream)] == [made.id]
-        await stream.aclose()  # type: ignore[attr-defined]
-    finally:
-        await other.close()
+async def test_tail_sees_another_process(open_any: Opener) -> None:
+    store, other = await open_any((events.FOLDER,)), await open_any((events.FOLDER,))
+    stream = tail(store, 0)
+    made = await put(other, ANN)
+    assert [event.id for event in await anext(stream)] == [made.id]
+    await stream.aclose()  # type: ignore[attr-defined]
 
 
 class Counting:
@@ -297,7 +216,7 @@ class Counting:
         )
 
 
-async def test_follower_effect_commits_with_its_cursor(store: SqliteStore) -> None:
+async def test_follower_effect_commits_with_its_cursor(store: Store) -> None:
     for _ in range(3):
         await put(store, ANN)
     follower = Counting()
@@ -308,7 +227,7 @@ async def test_follower_effect_commits_with_its_cursor(store: SqliteStore) -> No
     assert len(counted) == 3
 
 
-async def test_poison_event_is_parked_and_announced(store: SqliteStore) -> None:
+async def test_poison_event_is_parked_and_announced(store: Store) -> None:
     made = [await put(store, ANN) for _ in range(3)]
     running = asyncio.create_task(run(store, Counting(poison=made[1].id)))
     try:

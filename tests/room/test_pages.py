@@ -41,3 +41,46 @@ async def test_there_is_no_page_around_an_entry_that_is_not_there(store: SqliteS
     await post(store, "the only one", 1_800_000_000.0)
     for place in ("#2", "no-such-id"):
         assert await store.read(lambda tx, place=place: pages.around(tx, place, limit=10)) is None
+
+
+async def test_search_gives_the_newest_first_and_no_more_than_asked(store: SqliteStore) -> None:
+    for number in range(1, 8):
+        await post(store, f"a needle in haystack {number}", 1_800_000_000.0 + number)
+    await post(store, "only hay", 1_800_000_010.0)
+    found = await store.read(lambda tx: pages.search(tx, "need HAYSTACK", limit=3), long=True)
+    assert [message.number for message, _ in found] == [7, 6, 5]
+    assert found[0][1] == "a \x01needle\x02 in \x01haystack\x02 7"
+
+
+@pytest.mark.parametrize(
+    ("text", "hits"),
+    [
+        ("", 0),
+        ("\x00", 0),
+        ("\x00\x01\x1f\x7f\x85", 0),
+        ("\ud800", 0),
+        ("nee\x00dle", 0),
+        ("needle\x00", 1),
+        ("\x00needle\ud800hay", 1),
+        ('"', 0),
+        ('""""', 0),
+        ("...", 0),
+        ("*", 0),
+        ("-needle", 1),
+        ('"needle', 1),
+        ("needle AND nothing", 0),
+        ("needle OR nothing", 0),
+        ("NEAR(needle hay, 2)", 0),
+        ("body:needle", 0),
+        ("needle ... hay", 1),
+        ("(needle", 1),
+        ("^needle", 1),
+        ("ne{}edle'; --", 0),
+        ("needle " * 500, 1),
+        ("x" * 100_000, 0),
+        ("\u200b\ufffe\U0010ffff", 0),
+    ],
+)
+async def test_whatever_is_searched_for_is_no_error(store: SqliteStore, text: str, hits: int) -> None:
+    await post(store, "needle in the hay", 1_800_000_000.0)
+    assert len(await store.read(lambda tx: pages.search(tx, text, limit=10))) == hits

@@ -1,0 +1,217 @@
+"""What every store promises (`relay.log.store.Store`), whichever engine is behind it.
+
+How a test harms a database stands, like all SQL, in the dialect's folder beside this file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import relay
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.follow import verify
+from relay.log.open import open_store
+from relay.log.store import Queries, Store, StoreError, StoreMissing, Tx, load_migrations, load_queries
+from tests.log.conftest import OPENERS, Opener
+
+HARM = Queries(Path(__file__).parent)
+PATIENT_S = 60.0
+ANN = Lane("room", "human:ann")
+
+
+async def note(tx: Tx) -> events.Event:
+    return await events.append(tx, NewEvent("note", ANN, outputs={"body": "hello"}))
+
+
+@pytest.mark.parametrize("engine", sorted(OPENERS))
+def test_every_engine_has_every_query_of_the_log(engine: str) -> None:
+    first = next(iter(OPENERS))
+    assert set(load_queries(events.FOLDER, engine)) == set(load_queries(events.FOLDER, first))
+    assert load_migrations(events.FOLDER, engine)
+
+
+# -- transactions
+
+
+async def test_what_was_written_is_read(any_store: Store) -> None:
+    made = [await any_store.write(note, durable=durable) for durable in (False, True)]
+    for long in (False, True):
+        assert await any_store.read(lambda tx: events.read_after(tx, 0), long=long) == made
+
+
+async def test_a_failed_transaction_leaves_nothing(any_store: Store) -> None:
+    async def work(tx: Tx) -> None:
+        await note(tx)
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await any_store.write(work)
+    assert await any_store.read(events.last_pos) == 0
+    assert (await any_store.write(note)).seq == 1
+
+
+async def test_a_statement_gives_the_rows_it_changed(any_store: Store) -> None:
+    async def work(tx: Tx) -> tuple[int, int, int]:
+        made = await note(tx)
+        return (
+            await tx.execute(events.Q.put_setting, name="a", value="1"),
+            await tx.execute(HARM.change_a_type, id=made.id),
+            await tx.execute(HARM.change_a_type, id="f" * 64),
+        )
+
+    assert await any_store.write(work) == (1, 1, 0)
+
+
+async def test_a_second_store_reads_what_the_first_wrote(open_any: Opener) -> None:
+    one, other = await open_any((events.FOLDER,)), await open_any((events.FOLDER,))
+    await one.write(note)
+    assert await other.read(events.last_pos) == await one.read(events.last_pos) == 1
+
+
+@pytest.mark.parametrize("long", [False, True])
+async def test_reads_cannot_write(any_store: Store, long: bool) -> None:
+    with pytest.raises(any_store.errors):
+        await any_store.read(note, long=long)
+    assert await any_store.read(events.last_pos) == 0
+    assert (await any_store.write(note)).seq == 1
+
+
+async def test_unknown_query_is_named(any_store: Store) -> None:
+    with pytest.raises(StoreError, match="no query named 'nope'"):
+        await any_store.read(lambda tx: tx.all(Queries(events.FOLDER).nope))
+
+
+async def test_many_writers_of_one_process_fork_no_lane(any_store: Store) -> None:
+    async with asyncio.timeout(PATIENT_S):
+        made = await asyncio.gather(*(any_store.write(note) for _ in range(40)))
+    assert sorted(event.seq for event in made) == list(range(1, 41))
+    assert await verify(any_store) == []
+
+
+async def test_two_stores_on_one_database_fork_no_lane(open_any: Opener) -> None:
+    stores = [await open_any((events.FOLDER,)) for _ in range(2)]
+    async with asyncio.timeout(PATIENT_S):
+        made = await asyncio.gather(*(store.write(note) for store in stores * 20))
+    assert sorted(event.seq for event in made) == list(range(1, 41))
+
+
+async def test_a_forked_lane_is_loud(any_store: Store) -> None:
+    for _ in range(2):
+        await any_store.write(note)
+    await any_store.write(lambda tx: tx.execute(HARM.set_lanes_back))
+    with pytest.raises(any_store.errors):
+        await any_store.write(note)
+    assert await any_store.read(events.last_pos) == 2
+
+
+# -- wake-ups
+
+
+async def test_a_commit_between_two_waits_is_not_missed(any_store: Store) -> None:
+    first, second = any_store.wakeup(), any_store.wakeup()
+    while await first.wait(0.4):
+        pass  # the look-out's first look is over
+    for _ in range(3):
+        await any_store.write(note)
+    assert await first.wait(PATIENT_S)
+    assert await second.wait(PATIENT_S)
+    second.close()
+    while await second.wait(0.4):
+        pass
+    await any_store.write(note)
+    assert await first.wait(PATIENT_S)
+    assert not await second.wait(0.05)
+
+
+async def test_another_stores_commit_wakes(open_any: Opener) -> None:
+    one, other = await open_any((events.FOLDER,)), await open_any((events.FOLDER,))
+    wakeup = one.wakeup()
+    while await wakeup.wait(0.4):
+        pass
+    await other.write(note)
+    assert await wakeup.wait(PATIENT_S)
+    assert await one.read(events.last_pos) == 1
+
+
+# -- the log's own safety
+
+
+@pytest.mark.parametrize(
+    ("harm", "what"),
+    [
+        ("flip_a_payload", "not what was hashed"),
+        ("change_a_type", "not what was hashed"),
+        ("break_a_clock", "cannot be read"),
+        ("lose_an_event", "jumps from 1 to 3"),
+    ],
+)
+async def test_verify_names_the_event(any_store: Store, harm: str, what: str) -> None:
+    made = [await any_store.write(note) for _ in range(3)]
+    assert await verify(any_store) == []
+    changed = await any_store.write(lambda tx: tx.execute(getattr(HARM, harm), id=made[1].id))
+    assert changed == 1
+    faults = await verify(any_store)
+    assert faults[0].id == made[2 if harm == "lose_an_event" else 1].id
+    assert any(what in fault.what for fault in faults) or "cause" in faults[0].what
+
+
+# -- what is asked of a store as a whole
+
+
+async def test_a_store_tells_of_itself(any_store: Store) -> None:
+    await any_store.write(note, durable=True)
+    assert any_store.engine in OPENERS
+    assert any_store.place
+    assert await any_store.check() == []
+    assert await any_store.checkpoint(whole=True)
+    size = await any_store.size()
+    assert size.data > 0
+    assert size.journal == 0
+    assert issubclass(any_store.transient, any_store.errors)
+
+
+@dataclass(frozen=True)
+class Where:
+    storage: str
+    db_path: Path
+
+
+async def opened(where: Where, wings: Iterable[Path] = (), *, create: bool = True) -> int:
+    store = await open_store(where, wings, create=create)
+    try:
+        return await store.read(events.last_pos)
+    finally:
+        await store.close()
+
+
+async def test_a_store_is_made_only_when_asked(tmp_path: Path) -> None:
+    where = Where("sqlite", tmp_path / "events.db")
+    with pytest.raises(StoreMissing, match="no database yet"):
+        await opened(where, create=False)
+    assert list(tmp_path.iterdir()) == []
+    assert await opened(where, [events.FOLDER]) == 0
+    assert await opened(where, create=False) == 0
+
+
+async def test_an_engine_that_is_unknown_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="one of: sqlite"):
+        await opened(Where("mongo", tmp_path / "events.db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_above_the_store_knows_its_engine() -> None:
+    code = Path(relay.__file__).parent
+    knowing = {
+        str(file.relative_to(code))
+        for file in code.rglob("*.py")
+        for line in file.read_text("utf-8").splitlines()
+        if re.match(r"\s*(import|from) .*sqlite", line) or "PRAGMA" in line
+    }
+    assert knowing == {"log/open.py", "log/sqlite_store.py"}
