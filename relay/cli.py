@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from relay import __version__
 from relay.config import ConfigError, Settings, load
+from relay.plain import safe
 
 #: Seconds that a start in the background may take until the room answers.
 START_S = 60.0
@@ -115,10 +118,14 @@ async def _serving(daemon: Any, readable: bool) -> None:
     if not readable:
         await daemon.run()
         return
-    async with asyncio.TaskGroup() as group:
-        greeting = group.create_task(_greet(daemon.settings))
+    greeting = asyncio.create_task(_greet(daemon.settings), name="greeting")
+    try:
+        # Not in a group with it: what stops the daemon is to reach the caller as it is.
         await daemon.run()
+    finally:
         greeting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await greeting
 
 
 async def _greet(settings: Settings) -> None:
@@ -126,14 +133,22 @@ async def _greet(settings: Settings) -> None:
     # The daemon says so in a file, to whoever waits.
     while (state := _state(settings)) is None or state.get("pid") != os.getpid():  # noqa: ASYNC110
         await asyncio.sleep(0.05)
-    print(f"The room is open at {state['url']}\nSign in: {await _new_link(settings, state)}", flush=True)
+    print(f"The room is open at {state['url']}", flush=True)
+    # A link opens the room to whoever reads it: it belongs on a terminal, not in a service manager's journal.
+    if sys.stdout.isatty():
+        print(f"Sign in: {await _new_link(settings, state)}", flush=True)
+    else:
+        print("`relay link` prints a link to sign in with.", flush=True)
 
 
 def _start(settings: Settings) -> int:
     """Start a daemon of its own session, and wait until its doors answer."""
     from relay import instance
 
-    record = instance.read(settings.lock_path)
+    try:
+        record = instance.read(settings.lock_path)
+    except instance.DamagedRecord:
+        record = None  # the daemon replaces it when it claims the room
     if record is not None and instance.is_live(record, settings.locks.ttl):
         at = f" at {record.address}" if record.address else ""
         print(f"The room runs already{at} (pid {record.pid}). `relay link` prints a sign-in link.")
@@ -199,7 +214,13 @@ def _link(args: argparse.Namespace) -> int:
     from relay import instance
 
     settings = load(args.config)
-    record = instance.read(settings.lock_path)
+    try:
+        record = instance.read(settings.lock_path)
+    except instance.DamagedRecord as error:
+        return _fail(
+            f"{error}, so it is not known whether the room runs. A running one writes it anew within "
+            f"{settings.locks.ttl / 3:g} s: try again then; else start it with `bash scripts/start.sh`"
+        )
     state = _state(settings)
     if state is None or record is None or not instance.is_live(record, settings.locks.ttl):
         return _fail("the room does not run; start it with `bash scripts/start.sh`")
@@ -224,13 +245,16 @@ async def _new_link(settings: Settings, state: dict[str, Any]) -> str:
 
 
 def _log(args: argparse.Namespace) -> int:
+    if args.lines < 0:
+        print("relay: --lines is 0 or more", file=sys.stderr)
+        return 2
     settings = load(args.config)
     path = settings.log_file
     if not path.exists():
         return _fail(f"there is no log yet at {path}")
-    show = (lambda line: line.rstrip("\n")) if args.json else _readable
+    show = (lambda line: line.rstrip("\n")) if args.json else (lambda line: safe(_readable(line)))
     with path.open("r", encoding="utf-8", errors="replace") as file:
-        for line in file.readlines()[-max(0, args.lines) :]:
+        for line in deque(file, maxlen=args.lines):
             print(show(line))
         if args.no_follow:
             return 0

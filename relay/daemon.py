@@ -54,6 +54,8 @@ log = structlog.get_logger(__name__)
 STATIC = Path(faces.__file__).parent / "static"
 #: Seconds between two looks whether agents can run.
 PROBE_EVERY_S = 60.0
+#: Seconds that the first decisions wait for the first look; who has not answered then counts as installed.
+FIRST_PROBE_S = 3.0
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
 WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER, Path(faces.__file__).parent)
@@ -247,7 +249,7 @@ class Daemon:
         start("heartbeat", self._heartbeat)
         start("transcript", self._tail)
         start("queue", self._drain.dispatch_drain_loop)
-        start("steward", self._after(probed, self._desk.run))
+        start("steward", self._desk.run)
         start("router", self._after(probed, self._router.run))
         start("agents", lambda: self._probe_agents(probed))
         start("recover", self._recover_for_ever)
@@ -268,10 +270,12 @@ class Daemon:
         self._drain.set_seats(dict(self._seats.seats()))
 
     def _after(self, ready: asyncio.Event, run: Any) -> Any:
-        """Nobody is called "not installed" before the first look."""
+        """Nobody is called "not installed" before the first look, but a program that hangs holds nobody up."""
 
         async def wait_and_run() -> None:
-            await ready.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_PROBE_S):
+                    await ready.wait()
             await run()
 
         return wait_and_run
@@ -299,12 +303,13 @@ class Daemon:
 
     async def _probe_agents(self, probed: asyncio.Event) -> None:
         while True:
-            changed = await self._seats.probe()
+            await self._seats.probe(self._probe_changed)
             probed.set()
-            if changed:
-                self._drain.poke()
-                await self._publish(None)
             await asyncio.sleep(PROBE_EVERY_S)
+
+    async def _probe_changed(self) -> None:
+        self._drain.poke()
+        await self._publish(None)
 
     async def _publish(self, only: list[str] | None) -> None:
         for agent in await self._room.agents(only):

@@ -1,6 +1,7 @@
 """The daemon's log: JSON lines in `.relay/relay.log`, rotated; readable ones on the terminal.
 
-Invariant: every line has a time, a level and what it is about; no line carries a secret.
+Invariant: every line has a time, a level and what it is about; no line carries a secret; nothing that reaches a
+terminal steers it (what is no text is shown by its repr, which escapes).
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import sys
+import traceback
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 import structlog
+
+from relay.plain import safe
 
 ROTATE_BYTES = 10 * 1024 * 1024
 KEEP = 5
@@ -60,7 +65,10 @@ def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
                 foreign_pre_chain=shared,
                 processors=[
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+                    _plain,
+                    structlog.dev.ConsoleRenderer(
+                        colors=sys.stderr.isatty(), exception_formatter=_plain_traceback
+                    ),
                 ],
             )
         )
@@ -68,3 +76,11 @@ def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for noisy in ("aiohttp.access", "watchfiles", "httpx", "httpcore", "aiosqlite", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _plain(_logger: object, _name: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {key: safe(value) if isinstance(value, str) else value for key, value in told.items()}
+
+
+def _plain_traceback(out: TextIO, error: structlog.typing.ExcInfo) -> None:
+    out.write("\n" + safe("".join(traceback.format_exception(*error))).rstrip())

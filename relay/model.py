@@ -17,6 +17,28 @@ DISPATCHER = "DISPATCHER"
 #: Names nobody may post under; the names of the configured agents come on top.
 RESERVED_NAMES = frozenset({STEWARD, DISPATCHER, "ALL"})
 
+#: Longest client_id of a message, in characters.
+MAX_CLIENT_ID = 128
+#: Where a task of the board can stand.
+TASK_STATUSES = ("pending", "in_progress", "done")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An agent's program that relay knows: what people call it, and the commands that install it and sign in."""
+
+    title: str
+    install: str
+    sign_in: str
+
+
+#: By the preset's name in the configuration.
+PROGRAMS: Mapping[str, Program] = {
+    "claude": Program("Claude Code", "npm install -g @anthropic-ai/claude-code", "claude auth login"),
+    "codex": Program("Codex", "npm install -g @openai/codex", "codex login"),
+    "gemini": Program("Gemini CLI", "npm install -g @google/gemini-cli", "gemini"),
+}
+
 
 class Kind(StrEnum):
     """Who an entry of the transcript is from."""

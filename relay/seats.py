@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from relay.agents import AgentSpec, Permissions, SpecError, build_agent
@@ -62,6 +62,11 @@ def build(settings: Settings, one: AgentSettings) -> Built:
         return Built(one, None, str(error))
 
 
+def _may_edit(one: AgentSettings) -> bool:
+    """May its turns change files without a worktree? A script's own affair, since nothing else bounds it."""
+    return one.kind == "scripted" and one.permissions in ("edit", "skip-all-checks")
+
+
 def _environment(one: AgentSettings) -> Mapping[str, str]:
     passed = {name: os.environ[name] for name in one.env_pass if name in os.environ}
     return {**passed, **one.env}
@@ -108,24 +113,33 @@ class Seats:
             if not same:
                 self._probed.pop(one.name, None)
         self._built = built
+        self._probed = {name: found for name, found in self._probed.items() if name in built}
         self._renew()
 
-    async def probe(self) -> bool:
-        """Look which agents can run; True when the answer changed."""
+    async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
+        """Look which agents can run, and keep each answer as it comes; True when one is another than before.
 
-        async def look(one: Built) -> Availability:
+        `changed` is called after each that is. What comes in for an agent that was built anew meanwhile is old,
+        and let go: whoever built it looks at it.
+        """
+        before = dict(self._probed)
+
+        async def look(name: str, one: Built) -> None:
             if one.agent is None:
-                return Availability(False, one.trouble, "mend its entry in config.json")
-            return await one.agent.probe()
-
-        names = list(self._built)
-        found = await asyncio.gather(*(look(self._built[name]) for name in names))
-        probed = dict(zip(names, found, strict=True))
-        changed = probed != self._probed
-        self._probed = probed
-        if changed:
+                found = Availability(False, one.trouble, "mend its entry in config.json")
+            else:
+                found = await one.agent.probe()
+            if self._built.get(name) is not one or self._probed.get(name) == found:
+                return
+            self._probed[name] = found
             self._renew()
-        return changed
+            if changed is not None:
+                await changed()
+
+        async with asyncio.TaskGroup() as group:
+            for name, one in self._built.items():
+                group.create_task(look(name, one), name=f"probe-{name}")
+        return self._probed != before
 
     def _renew(self) -> None:
         names = tuple(self._built)
@@ -161,6 +175,7 @@ class Seats:
                 policy=lambda name=name: self._policy(name),  # type: ignore[misc]
                 timeout_s=one.settings.timeout_s,
                 cwd=one.settings.cwd or self.settings.repo,
+                may_edit=_may_edit(one.settings),
             )
             for name, one in self._built.items()
         }

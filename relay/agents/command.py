@@ -36,6 +36,7 @@ from relay.model import (
     Turn,
     UsagePart,
 )
+from relay.plain import safe, safe_line
 
 #: Bytes of one line of a JSON stream: a tool's result may hold a whole file.
 LINE_LIMIT = 4 * 1_048_576
@@ -189,7 +190,7 @@ class CommandAgent:
             how = f"gave no answer within {ASK_S:g} s" if ended is None else str(ended)
             return Availability(False, f"`{self.program} --version` {how}.", self.preset.install)
         version = re.search(r"\d+\.\d+\.\d+[\w.+-]*", said)
-        return Availability(True, path, version=version[0] if version else said.strip()[:80])
+        return Availability(True, path, version=version[0] if version else safe_line(said, 80))
 
 
 async def ask(argv: list[str], *, env: Mapping[str, str], cwd: Path) -> tuple[Exit | None, str]:
@@ -326,6 +327,8 @@ class Attempt:
         return parts + self._diagnose(self._errors.end())
 
     def _diagnose(self, lines: list[str]) -> list[Part]:
+        # Cleaned here, where it comes in: it goes to the log, to reasons, and from there to terminals.
+        lines = [safe(line).replace("\n", " ") for line in lines]
         for line in lines:
             self._stderr = f"{self._stderr}{line}\n"[-STDERR_TAIL:]
         return self._bounded([LogPart(line) for line in lines if line.strip()])

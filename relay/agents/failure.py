@@ -1,8 +1,9 @@
 """Why a turn failed, decided from what the program left behind.
 
 Invariant: pure and total: every combination of exit, error and diagnostics has one class, and the answer's
-own text never decides it (an answer may well talk about rate limits). The patterns are what the three
-programs were seen to print; `docs/agents.md` names the versions.
+own text never decides it (an answer may well talk about rate limits). What a failure says is plain text, with
+nothing in it that a terminal obeys. The patterns are what the three programs were seen to print;
+`docs/agents.md` names the versions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from relay.agents.process import Exit
 from relay.model import FailureClass
+from relay.plain import safe
 
 RATE_LIMIT = re.compile(
     r"rate.?limit|usage.limit|(?:session|weekly|daily|hit your|your \w+|opus|sonnet) limit|limit reached"
@@ -69,7 +71,8 @@ def classify(
         return Verdict(failure, f"The program {ended}.")
     if error is None and ended.code == 0 and answered:
         return Verdict()
-    said = error.text if error is not None else last_lines(stderr)
+    stderr = safe(stderr)
+    said = safe(error.text) if error is not None else last_lines(stderr)
     known = error.failure if error is not None else None
     if known is None and ended.code in sign_in_codes:
         known = FailureClass.NOT_SIGNED_IN

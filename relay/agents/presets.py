@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from relay.agents.spec import AgentSpec, Permissions, SpecError
+from relay.model import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +107,15 @@ PRESETS = {
     "claude": Preset(
         program="claude",
         arguments=claude_arguments,
-        install="npm install -g @anthropic-ai/claude-code",
-        sign_in="claude auth login",
+        install=PROGRAMS["claude"].install,
+        sign_in=PROGRAMS["claude"].sign_in,
         env_prefixes=("ANTHROPIC_", "CLAUDE_"),
     ),
     "codex": Preset(
         program="codex",
         arguments=codex_arguments,
-        install="npm install -g @openai/codex",
-        sign_in="codex login",
+        install=PROGRAMS["codex"].install,
+        sign_in=PROGRAMS["codex"].sign_in,
         env_prefixes=("OPENAI_", "CODEX_"),
         keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
         check=("login", "status"),
@@ -123,8 +124,8 @@ PRESETS = {
     "gemini": Preset(
         program="gemini",
         arguments=gemini_arguments,
-        install="npm install -g @google/gemini-cli",
-        sign_in="gemini",
+        install=PROGRAMS["gemini"].install,
+        sign_in=PROGRAMS["gemini"].sign_in,
         env_prefixes=("GEMINI_", "GOOGLE_"),
         sign_in_codes=frozenset({41}),
     ),

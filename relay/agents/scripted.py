@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from relay.agents.script import Rule, load_script
-from relay.agents.spec import AgentSpec
+from relay.agents.spec import AgentSpec, Permissions
 from relay.model import Availability, EndPart, FailureClass, Part, SessionPart, TextPart, ToolPart, Turn
 
 _SPOKEN = re.compile(r"\s*(?:\[(?P<tag>[^\]\n]{1,64})\]|(?P<name>[\w.-]{1,64}):)\s*(?P<body>.*)", re.DOTALL)
@@ -75,7 +75,8 @@ class ScriptedAgent:
 
     async def _write(self, rule: Rule, turn: Turn) -> str:
         """Write the rule's files; returns why it refused, or nothing."""
-        if not turn.may_edit or turn.cwd is None:
+        allowed = self.spec.permissions.for_turn(turn.may_edit)
+        if allowed is Permissions.READ_ONLY or turn.cwd is None:
             return "The script wants to write, but this turn may not edit files."
         contents = {path: fill(text, turn) for path, text in rule.write.items()}
         return await asyncio.to_thread(write_inside, turn.cwd, contents)

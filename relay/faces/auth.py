@@ -13,7 +13,6 @@ import os
 import secrets
 import tempfile
 import time
-import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,8 +21,8 @@ from pathlib import Path
 from relay.faces import sessions
 from relay.faces.errors import ApiError
 from relay.log.store import Store
+from relay.room.mentions import clean_name, is_reserved
 
-MAX_NAME = 64
 #: A token shorter than this was made by hand, and could be guessed.
 MIN_TOKEN = 32
 
@@ -143,31 +142,17 @@ def speaker(
     if len(set(claimed.values())) > 1:
         raise ApiError(400, "bad_request", "name and agent_id differ.", "Give one of them.")
     name = next(iter(claimed.values()), default)
-    if not is_name(name):
+    return person(name, reserved)
+
+
+def person(name: str, reserved: Collection[str]) -> str:
+    """The name of a person as the room shows it; the room's own rules. Raises ApiError as `speaker` does."""
+    try:
+        clean = clean_name(name)
+    except ValueError as error:
+        raise ApiError(400, "bad_name", str(error), "Take another name.") from None
+    if is_reserved(clean, reserved):
         raise ApiError(
-            400,
-            "bad_name",
-            "This is no name.",
-            f"1 to {MAX_NAME} printable characters without brackets.",
+            403, "reserved", f"Nobody posts as {clean}: an agent or the room bears it.", "Take another name."
         )
-    if is_reserved(name, reserved):
-        raise ApiError(
-            403, "reserved", f"Nobody posts as {name}: an agent or the room bears it.", "Take another name."
-        )
-    return name
-
-
-def is_name(name: str) -> bool:
-    """Can a person be called that?"""
-    return (
-        0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip() and not set("[]") & {*name}
-    )
-
-
-def is_reserved(name: str, reserved: Collection[str]) -> bool:
-    """Is it, or does it only look unlike (case, width), a name in `reserved`?"""
-
-    def plain(text: str) -> str:
-        return unicodedata.normalize("NFKC", text).casefold().strip()
-
-    return plain(name) in {plain(one) for one in reserved}
+    return clean

@@ -27,7 +27,7 @@ from relay.faces.page import PageFiles
 from relay.faces.reading import Body, Query, bad, read_body, whole
 from relay.faces.room_api import Json, RoomApi, entry_json
 from relay.faces.websocket import SIGNED_OUT, SocketDoor
-from relay.model import RESERVED_NAMES
+from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
 from relay.room.values import JobState
 
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
@@ -38,7 +38,6 @@ _SOCKETS = web.AppKey("sockets", SocketDoor)
 _WHO = ("name", "agent_id")
 #: The word in the place of an agent's name that stands for all of them.
 _ALL = "ALL"
-_STATUSES = ("pending", "in_progress", "done")
 #: Messages whose jobs may be asked for at once: what a line of HTTP holds of ids.
 _MOST_MESSAGES = 150
 
@@ -274,8 +273,8 @@ class _Doors:
                 "Send it in parts, or name a file; workspace.max_entry_bytes is the limit.",
             )
         client_id = body.maybe_text("client_id")
-        if client_id is not None and not 0 < len(client_id) <= 200:
-            raise bad("client_id has 1 to 200 characters.", "Send a UUID.")
+        if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
+            raise bad(f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.")
         posted = await self._room.post(
             text,
             name=self._by(request, body),
@@ -329,8 +328,8 @@ class _Doors:
         changes: Json = {field: body.text(field) for field in ("status", "title") if field in body}
         if not changes:
             raise bad("Nothing is to change.", "Send status or title.")
-        if changes.get("status", "done") not in _STATUSES:
-            raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(_STATUSES)}.")
+        if changes.get("status", "done") not in TASK_STATUSES:
+            raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         by = self._by(request, body)
         return answer({"task": await self._room.change_task(number, changes, by=by)})
 

@@ -37,8 +37,9 @@ from prompt_toolkit.styles import Style
 
 from relay.faces.terminal_client import Down, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal_place import Place
-from relay.faces.terminal_text import Fragments, colour, safe_line
+from relay.faces.terminal_text import Fragments, colour
 from relay.faces.terminal_view import RoomView
+from relay.plain import safe_line
 
 STYLE = Style.from_dict(
     {

@@ -17,8 +17,8 @@ from typing import Any
 
 from relay.faces.terminal_client import HISTORY, Down, Frame, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal_place import Place
-from relay.faces.terminal_text import safe
 from relay.faces.terminal_view import clock
+from relay.plain import safe
 
 _OVER = ("done", "skipped", "dead")
 #: Seconds that a post without `--wait` may take to be acknowledged, once the room is known to be there.

@@ -16,7 +16,8 @@ from typing import Any
 
 from relay.faces import terminal_text as text
 from relay.faces.terminal_client import Frame, Post, Wire
-from relay.faces.terminal_text import Fragments, safe_line
+from relay.faces.terminal_text import Fragments
+from relay.plain import safe, safe_line
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: Characters of a running answer that are kept for the live part.
@@ -242,7 +243,7 @@ class RoomView:
                     f" is working on{self._about(job.get('message_id')) or ' it'} · {since}{tool}",
                 ),
             ]
-            tail = [line for line in text.safe(stream.text).split("\n") if line.strip()][-3:]
+            tail = [line for line in safe(stream.text).split("\n") if line.strip()][-3:]
             for line in tail:
                 yield [("class:bar", "  │ "), ("class:quiet", line[-(columns - 6) :])]
         for key, since_ts in self.routing.items():

@@ -18,7 +18,7 @@ from aiohttp import WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 
 from relay import __version__
-from relay.faces.auth import is_name, is_reserved
+from relay.faces.auth import person
 from relay.faces.errors import ApiError
 from relay.faces.fanout import Client, Cut, Hub, Wire, Wires, close, wire
 from relay.faces.gate import CREDENTIAL
@@ -165,9 +165,10 @@ class SocketDoor:
     def _name(self, name: object) -> str | None:
         if name is None:
             return None
-        if not isinstance(name, str) or not is_name(name) or is_reserved(name, self._reserved()):
-            raise _Refused(BAD_FIRST_FRAME, "name is no person's name")
-        return name
+        try:
+            return person(name if isinstance(name, str) else "", self._reserved())
+        except ApiError:
+            raise _Refused(BAD_FIRST_FRAME, "name is no person's name") from None
 
     def _presence(self, name: str | None) -> AbstractContextManager[Any]:
         return nullcontext() if name is None else self._room.person_here(name)

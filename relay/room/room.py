@@ -20,7 +20,7 @@ from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
 from relay.log.store import Store, StoreBusy, Tx
-from relay.model import RESERVED_NAMES, Board, Kind, Message, Refusal
+from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Board, Kind, Message, Refusal
 from relay.room import commands, hops, ledger, pages, roster
 from relay.room.cycle import Router
 from relay.room.desk import Desk
@@ -46,17 +46,16 @@ SHOWN = (
 )
 #: Seconds for which the room is not well after a message had to be refused, unless one is taken before.
 REFUSED_S = 15.0
-#: Longest client_id, in characters.
-MAX_CLIENT_ID = 128
+_IDS = "GET /api/transcript lists the messages with their ids."
 #: Seconds that an act in the page waits for the steward.
 ORDER_S = 20.0
-_STATUSES = ("pending", "in_progress", "done")
 
 
 class RoomError(Exception):
-    """A request that the room cannot do. `code`: bad_request, not_found, reserved, refused, too_large, busy."""
+    """A request that the room cannot do. `code`: bad_request, not_found, reserved, refused, too_large, busy;
+    `fix`: what would make it succeed."""
 
-    def __init__(self, code: str, message: str, fix: str = "") -> None:
+    def __init__(self, code: str, message: str, fix: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -143,7 +142,7 @@ class Room:
                 "Put it into a file and name its path.",
             )
         if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
-            raise RoomError("bad_request", f"client_id has 1 to {MAX_CLIENT_ID} characters.")
+            raise RoomError("bad_request", f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.")
         body = body.encode("utf-8", "replace").decode("utf-8")
         new = NewMessage(
             speaker,
@@ -164,7 +163,7 @@ class Room:
             if in_reply_to is not None:
                 row = await tx.one(Q.event_of_message, id=in_reply_to)
                 if row is None:
-                    raise RoomError("not_found", f"There is no message {in_reply_to} to reply to.")
+                    raise RoomError("not_found", f"There is no message {in_reply_to} to reply to.", _IDS)
             admitted = await ledger.admit(
                 tx, _caused_by(new, row["event_id"] if row else None), self._rules()
             )
@@ -180,7 +179,7 @@ class Room:
         try:
             clean = clean_name(name)
         except ValueError as error:
-            raise RoomError("bad_request", str(error)) from None
+            raise RoomError("bad_request", str(error), "Take another name.") from None
         if is_reserved(clean, [*self._roster().names, *RESERVED_NAMES]):
             raise RoomError(
                 "reserved",
@@ -219,7 +218,7 @@ class Room:
         """The entry at `place` (an id, `#12` or a cursor) among its neighbours."""
         found = await self._store.read(lambda tx: pages.around(tx, place, limit=limit))
         if found is None:
-            raise RoomError("not_found", f"There is no message {place[:60]}.", "Ids are in the transcript.")
+            raise RoomError("not_found", f"There is no message {place[:60]}.", _IDS)
         return found
 
     async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
@@ -297,7 +296,7 @@ class Room:
 
         chain = await self._store.read(work)
         if not chain:
-            raise RoomError("not_found", f"There is no event or message {id}.")
+            raise RoomError("not_found", f"There is no event or message {id}.", _IDS)
         return [
             {
                 "id": event.id,
@@ -364,7 +363,7 @@ class Room:
     async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> dict[str, Any]:
         found = await self._store.read(lambda tx: ledger.message(tx, message_id))
         if found is None:
-            raise RoomError("not_found", f"There is no message {message_id}.")
+            raise RoomError("not_found", f"There is no message {message_id}.", _IDS)
         if not agents:
             raise RoomError("bad_request", "No agent was named.", f"The room has: {self._names()}.")
         named = " ".join(self._mention(agent) for agent in agents)
@@ -395,10 +394,14 @@ class Room:
             raise RoomError("bad_request", "The title is empty.", "Give the task a title.")
         done = await self._order(f"/task {' '.join(title.split())}", by)
         if not done["success"]:
-            raise RoomError("bad_request", done["reason"])
+            raise RoomError("bad_request", done["reason"], "`/help /task` shows how.")
         made = {task["number"]: task for task in await self.tasks()}.get(done["task"])
         if made is None:
-            raise RoomError("not_found", f"Task #{done['task']} was taken off the board meanwhile.")
+            raise RoomError(
+                "not_found",
+                f"Task #{done['task']} was taken off the board meanwhile.",
+                "`/undo` brings it back.",
+            )
         return made
 
     async def change_task(self, number: int, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
@@ -409,16 +412,16 @@ class Room:
         status, title = changes.get("status"), changes.get("title")
         if status is None and title is None:
             raise RoomError("bad_request", "Nothing to change.", "Give `status` or `title`.")
-        if status is not None and status not in _STATUSES:
+        if status is not None and status not in TASK_STATUSES:
             raise RoomError(
-                "bad_request", f"There is no status {status!r}.", f"One of: {', '.join(_STATUSES)}."
+                "bad_request", f"There is no status {status!r}.", f"One of: {', '.join(TASK_STATUSES)}."
             )
         if title is not None and title != tasks[number]["title"]:
             await self._rename(number, str(title), by)
         if status is not None and status != tasks[number]["status"]:
             done = await self._order(f"/move #{number} {status}", by)
             if not done["success"]:
-                raise RoomError("refused", done["reason"])
+                raise RoomError("refused", done["reason"], "GET /api/tasks shows the board.")
         return next((task for task in await self.tasks() if task["number"] == number), tasks[number])
 
     async def _rename(self, number: int, title: str, by: str) -> None:
@@ -433,7 +436,9 @@ class Room:
         try:
             await self._write(work)
         except Refusal as refusal:
-            raise RoomError("refused", refusal.reason, refusal.fix) from None
+            raise RoomError(
+                "refused", refusal.reason, refusal.fix or "GET /api/tasks shows the board."
+            ) from None
 
     async def undo_tasks(self, *, by: str) -> dict[str, Any]:
         return await self._order("/undo", by)

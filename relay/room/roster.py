@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from relay.log.events import dumps
@@ -169,6 +170,7 @@ def _agent_view(
 ) -> AgentView:
     member = roster.members[agent["name"]]
     turn = running.get(member.name)
+    breaker = agent["breaker"]
     words = {"turns_per_hour": "turns an hour", "tokens": "tokens a day", "usd": "US dollars a day"}
     return AgentView(
         name=member.name,
@@ -180,7 +182,9 @@ def _agent_view(
         fix=member.fix,
         enabled=member.enabled,
         paused=agent["paused"],
-        breaker=agent["breaker"]["state"],
+        breaker=breaker["state"],
+        retry_in_s=_from_now(breaker["retry_at"], now),
+        parked_s=_from_now(agent["parked_until"], now),
         budgets=tuple(
             BudgetView(words[key], meter["used"], meter["limit"])
             for key, meter in agent["budget"].items()
@@ -189,3 +193,8 @@ def _agent_view(
         running=None if turn is None else RunningView(turn.plan.asked.number, now - turn.plan.started_at),
         queued=agent["queued"],
     )
+
+
+def _from_now(at: str | None, now: float) -> float:
+    """Seconds from `now` until the time `at` (as `iso` writes it); 0 for none, and for one that has passed."""
+    return 0.0 if at is None else max(0.0, datetime.fromisoformat(at).timestamp() - now)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from relay.model import STEWARD
+from relay.model import PROGRAMS, STEWARD
 from relay.room.commands import COMMANDS, find
 from relay.room.prose import prose
 from relay.room.room_view import (
@@ -44,12 +44,6 @@ __all__ = [
     "render_who",
 ]
 
-#: For each preset: what it is called, the command that installs it, and how one signs in.
-INSTALL: dict[str, tuple[str, str, str]] = {
-    "claude": ("Claude Code", "npm install -g @anthropic-ai/claude-code", "run `claude` once and sign in"),
-    "codex": ("Codex", "npm install -g @openai/codex", "run `codex login`"),
-    "gemini": ("Gemini CLI", "npm install -g @google/gemini-cli", "run `gemini` once and sign in"),
-}
 _SHOWN = 8
 
 
@@ -175,12 +169,12 @@ def render_install(view: StewardView) -> str:
     if there:
         lines += [f"Installed: {', '.join(there)}.", ""]
     known = {agent.preset for agent in view.agents}
-    others = [preset for preset in INSTALL if preset not in known]
+    others = [preset for preset in PROGRAMS if preset not in known]
     if others:
         lines += ["**To add an agent**, install its program and sign in:"]
         for preset in others:
-            title, command, sign_in = INSTALL[preset]
-            lines.append(f"- {title}: `{command}`, then {sign_in}")
+            program = PROGRAMS[preset]
+            lines.append(f"- {program.title}: `{program.install}`, then run `{program.sign_in}` to sign in")
         preset = others[0]
         lines += [
             "- a local model: `ollama pull llama3.2`",
@@ -259,11 +253,11 @@ def _lacking(agent: AgentView) -> str:
     # A local model's program may well be installed; what it lacks is in the detail.
     what = "is not available" if agent.kind == "ollama" else "is not installed"
     detail = f" ({_plain(agent.detail).rstrip('.')})" if agent.detail else ""
-    _, command, sign_in = INSTALL.get(agent.preset, ("", "", ""))
-    fix = agent.fix or command
+    program = PROGRAMS.get(agent.preset)
+    fix = agent.fix or (program.install if program else "")
     if not fix:
         return f"{what}{detail}: look at its `cmd` in the configuration"
-    then = f", then {sign_in}" if sign_in else ""
+    then = f", then run `{program.sign_in}` to sign in" if program else ""
     # A fix is a command or, of some kinds, a sentence.
     shown = f"run `{fix}`" if "`" not in fix and not fix.endswith(".") else fix.rstrip(".")
     return f"{what}{detail}: {shown}{then}"

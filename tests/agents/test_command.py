@@ -340,3 +340,12 @@ async def test_a_daemon_killed_with_sigkill_leaves_no_process(make_agent: MakeAg
     daemon.kill()
     await daemon.wait()
     await until(lambda: not living([*left(tmp_path), *(process.pid for process in family)]))
+
+
+async def test_what_goes_to_the_log_steers_no_terminal(tmp_path: Path) -> None:
+    code = r"import sys; sys.stderr.write('\x1b]0;owned\x07\x1b[31m  at line 7\rdone\n'); sys.exit(3)"
+    spec = AgentSpec(name="BOT", cmd=(sys.executable, "-c", code), cwd=tmp_path)
+    parts = await collect(CommandAgent(spec), Turn("BOT", "hi"))
+    assert log(parts) == "  at line 7 done"
+    assert "\x1b" not in end(parts).detail
+    assert "at line 7 done" in end(parts).detail

@@ -135,3 +135,14 @@ def test_the_class_of_an_end(
 def test_a_long_error_is_cut() -> None:
     verdict = classify(OK, stderr="", error=StreamError("x" * 9000), answered=False, now=NOW)
     assert len(verdict.detail) == 600
+
+
+def test_what_a_program_says_is_plain_text() -> None:
+    """Colours do not hide the class either."""
+    stderr = "\x1b]0;owned\x07\x1b[31mrate \x1b[1mlimit reached\x1b[0m"
+    verdict = classify(Exit(code=1), stderr=stderr, error=None, answered=False, now=NOW)
+    assert verdict.failure is FailureClass.RATE_LIMIT
+    assert verdict.detail == "rate limit reached"
+    said = StreamError("boom\x1b[2J\u202e!")
+    verdict = classify(Exit(code=1), stderr="", error=said, answered=False, now=NOW)
+    assert verdict.detail == "boom‹U+202E›!"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AgentSpec, SpecError, build_agent
+from relay.agents import AgentSpec, Permissions, SpecError, build_agent
 from relay.model import FailureClass, SessionPart, TextPart, ToolPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import collect, end, text
 
@@ -78,6 +78,18 @@ async def test_it_writes_only_in_a_turn_that_may_edit(tmp_path: Path) -> None:
     parts = await collect(agent, Turn("BOT", "write", cwd=tree, may_edit=True))
     assert end(parts).failure is None
     assert (tree / "src" / "new.txt").read_text() == "from BOT\n"
+
+
+@pytest.mark.parametrize("permissions", [Permissions.EDIT, Permissions.SKIP_ALL_CHECKS])
+async def test_with_permissions_it_writes_without_a_worktree(
+    tmp_path: Path, permissions: Permissions
+) -> None:
+    parts = await collect(scripted(tmp_path, permissions=permissions), Turn("BOT", "write", cwd=tmp_path))
+    assert end(parts).failure is None
+    assert (tmp_path / "src" / "new.txt").read_text() == "from BOT\n"
+    bound = scripted(tmp_path, permissions=Permissions.READ_ONLY)
+    parts = await collect(bound, Turn("BOT", "write", cwd=tmp_path, may_edit=True))
+    assert "may not edit" in end(parts).detail
 
 
 async def test_a_link_does_not_lead_it_out_of_its_folder(tmp_path: Path) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.e2e.conftest import Open
@@ -154,6 +158,72 @@ async def test_a_port_that_is_taken_is_said(open_room: Open) -> None:
     assert ran.code == 1
     assert "ui.port" in ran.err
     assert not (other.folder / "speaker.lock").exists()
+
+
+async def test_in_the_foreground_too_what_is_wrong_is_one_line(open_room: Open) -> None:
+    one = await open_room(agent("ECHO"))
+    told = one.state_file()
+    assert told is not None
+    again = await one.relay("run", "--foreground")
+    other = await open_room(agent("ECHO"), start=False, ui={"port": told["port"]})
+    taken = await other.relay("run", "--foreground")
+    broken = await open_room(agent("ECHO"), start=False)
+    broken.runtime.mkdir()
+    (broken.runtime / "events.db").write_text("this is no database, and long enough to be looked at\n" * 99)
+    damaged = await broken.relay("run", "--foreground")
+    for ran, says in ((again, "runs already|relay runs"), (taken, "ui.port"), (damaged, "database")):
+        assert ran.code == 1
+        assert re.search(says, ran.err)
+        assert "Traceback" not in ran.all
+
+
+async def test_a_damaged_record_is_replaced_and_a_link_says_what_to_do(open_room: Open) -> None:
+    one = await open_room(agent("ECHO"), start=False)
+    (one.folder / "speaker.lock").write_text("garbage\n")
+    link = await one.relay("link")
+    assert link.code == 1
+    assert "scripts/start.sh" in link.err
+    assert "Traceback" not in link.err
+    ran = await one.relay("run")
+    assert (ran.code, "The room is open" in ran.out) == (0, True)
+    assert (await one.relay("link")).code == 0
+
+
+def _on_terminal(one: Outside, terminal: int) -> subprocess.Popen[bytes]:
+    """`relay run --foreground` in a terminal."""
+    command = [sys.executable, "-m", "relay.cli", "run", "--foreground", "--config", str(one.path)]
+    return subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, env=one.environ(), start_new_session=True
+    )
+
+
+async def test_a_journal_gets_no_link_and_a_terminal_does(open_room: Open) -> None:
+    one = await open_room(agent("ECHO"), start=False)
+    await one.start(detached=False)
+
+    async def greeted() -> bool:
+        return "`relay link`" in one.said()
+
+    await eventually(greeted, "the greeting")
+    assert "#link=" not in one.said()
+    await one.end()
+    master, slave = os.openpty()
+    try:
+        one.process = _on_terminal(one, slave)
+        os.set_blocking(master, False)
+        shown = b""
+
+        async def linked() -> bool:
+            nonlocal shown
+            with suppress(BlockingIOError):
+                shown += os.read(master, 65536)
+            return b"#link=" in shown
+
+        await eventually(linked, "the link on the terminal")
+    finally:
+        await one.end()
+        os.close(slave)
+        os.close(master)
 
 
 # -- healthcheck.sh and stop.sh

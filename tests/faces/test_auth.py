@@ -321,7 +321,11 @@ RESERVED = {"CLAUDE", "CODEX", "RELAY"}
         (TOKEN, {"name": "CODEX"}, 403),
         (TOKEN, {"name": "codex"}, 403),
         (TOKEN, {"agent_id": "CODEX"}, 403),
-        (TOKEN, {"name": "a" * 65}, 400),
+        (TOKEN, {"name": "СODEX"}, 403),  # a Cyrillic С
+        (TOKEN, {"name": "a" * 32}, "a" * 32),
+        (TOKEN, {"name": "a" * 33}, 400),
+        (TOKEN, {"name": "@ann"}, 400),
+        (TOKEN, {"name": "e\u0301va"}, "éva"),
         (TOKEN, {"name": "[a"}, 400),
         (TOKEN, {"name": "a\u202eb"}, 400),
         (BOUND, {}, "CODEX"),

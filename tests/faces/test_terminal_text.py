@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.faces import terminal_text as text
+from relay.plain import safe, safe_line
 
 
 @pytest.mark.parametrize(
@@ -36,19 +37,19 @@ from relay.faces import terminal_text as text
     ],
 )
 def test_nothing_is_left_to_obey(why: str, raw: str, shown: str) -> None:
-    assert text.safe(raw) == shown, why
+    assert safe(raw) == shown, why
 
 
 @given(st.text(alphabet=st.sampled_from("\x1b[]P\\;0m\x07\x9b\x9d\x9c\x90x \n\t\r\x00\u202e")))
 def test_no_control_character_survives(raw: str) -> None:
-    shown = text.safe(raw)
+    shown = safe(raw)
     assert all(char == "\n" or char.isprintable() for char in shown)
-    assert text.safe(shown) == shown
+    assert safe(shown) == shown
 
 
 def test_a_line_is_one_line_of_bounded_length() -> None:
-    assert text.safe_line("a\nb\x1b[2J\tc") == "a b c"
-    assert text.safe_line("x" * 300, 10) == "x" * 9 + "…"
+    assert safe_line("a\nb\x1b[2J\tc") == "a b c"
+    assert safe_line("x" * 300, 10) == "x" * 9 + "…"
 
 
 def test_a_speaker_keeps_a_colour() -> None:

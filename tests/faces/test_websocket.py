@@ -102,6 +102,7 @@ async def test_from_a_cursor_on(home: House, after: Any) -> None:
         ('{"after": true}', 4400),
         ('{"after": null, "more": 1}', 4400),
         ('{"after": null, "name": "CLAUDE"}', 4400),
+        ('{"after": null, "name": "CL\u0410UDE"}', 4400),  # a Cyrillic A
         ('{"after": null, "name": 1}', 4400),
         ("[" * 4000, 4400),
         ("x" * 5000, 1009),

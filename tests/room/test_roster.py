@@ -1,0 +1,40 @@
+"""What the steward is told of agents, from the database to its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.log.sqlite_store import SqliteStore
+from relay.model import FailureClass
+from relay.room import steward
+from relay.room.queue import Outcome, Policy
+from relay.room.roster import Member, Roster, steward_view
+from tests.room.parts import Clock, end, plan_of, post
+
+
+async def who(store: SqliteStore, roster: Roster, now: float) -> str:
+    view = await store.read(
+        lambda tx: steward_view(
+            tx, roster, {}, now=now, asker="ann", people=[], tasks=[], dispatcher={}, address="", config=""
+        )
+    )
+    return steward.render_who(view)
+
+
+@pytest.mark.parametrize(
+    ("failure", "retry_in_s", "says"),
+    [
+        (FailureClass.CRASH, None, "one attempt is made in 4 min"),
+        (FailureClass.RATE_LIMIT, 1860, "has reached its rate limit and goes on in 30 min"),
+    ],
+)
+async def test_when_an_agent_goes_on_is_said(
+    store: SqliteStore, clock: Clock, failure: FailureClass, retry_in_s: float | None, says: str
+) -> None:
+    policy = Policy("ALPHA", threshold=1, reset_timeout=300.0)
+    roster = Roster({"ALPHA": Member("ALPHA", "played", policy)})
+    await post(store, "@ALPHA look", clock(), agents=["ALPHA"])
+    plan = await plan_of(store, policy, clock())
+    retry_at = None if retry_in_s is None else clock() + retry_in_s
+    await end(store, plan, Outcome(failure=failure, detail="no", retry_at=retry_at), clock())
+    assert says in await who(store, roster, clock.move(60))
