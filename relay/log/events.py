@@ -135,10 +135,13 @@ def now_iso(at: datetime | None = None) -> str:
 
 # One encoder for all: `json.dumps` makes a new one for every call that differs from its defaults.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+_NOTHING: dict[type, str] = {list: "[]", dict: "{}"}
 
 
 def dumps(value: Any) -> str:
     """Compact JSON with sorted keys: the stored form of every list, clock and payload."""
+    if not value and type(value) in _NOTHING:
+        return _NOTHING[type(value)]
     return _ENCODER.encode(value)
 
 

@@ -48,14 +48,13 @@ POLL_S = 0.1
 #: At every how many of these looks SQLite is asked, even if its file looks as before.
 ASK_EVERY = 10
 #: Seconds, about, between two looks whether a checkpoint is due: after this many rows of ours (about 4 MiB of
-#: write-ahead log), or this many seconds.
+#: write-ahead log), when the file grew by this many bytes, or after this many seconds.
 CHECKPOINT_EVERY_S = 1.0
 CHECKPOINT_ROWS = 500
-#: Bytes of the write-ahead log from which any row of ours is reason enough: rows can be large.
-CHECKPOINT_BYTES = 8 * 1024 * 1024
+CHECKPOINT_BYTES = 4 * 1024 * 1024
 CHECKPOINT_AT_LEAST_S = 60.0
-#: Pages in the log from which it begins anew (64 MiB), even if writers wait for that a few milliseconds.
-RESTART_FRAMES = 16384
+#: The log begins anew when it holds this many times that, even if writers wait for it a few milliseconds.
+RESTART_TIMES = 4
 #: Seconds after which a side task that failed begins anew: at first, and at most (twice as long each time).
 SIDE_RETRY_S = (0.5, 60.0)
 #: Waits, in seconds, between two tries for the write lock: random, so that no process is always late.
@@ -212,18 +211,16 @@ class SqliteStore:
         How full the log is stands in the file beside it, which only SQLite may open: to close it here would
         drop SQLite's own locks on it. So each process does its share, by the rows that it wrote.
         """
-        last = time.monotonic()
+        last, size = time.monotonic(), 0
         while True:
             await asyncio.sleep(CHECKPOINT_EVERY_S * random.uniform(0.5, 1.5))
-            if self._checkpoint_due() or time.monotonic() - last >= CHECKPOINT_AT_LEAST_S:
-                last, self._rows_written = time.monotonic(), 0
+            # The file's size tells of large rows, but only while it grows: it is used again from its beginning.
+            now = _stamp(self._wal)[1]
+            size = min(size, now)
+            old = time.monotonic() - last >= CHECKPOINT_AT_LEAST_S
+            if now - size >= CHECKPOINT_BYTES or old or self._rows_written >= CHECKPOINT_ROWS:
+                last, self._rows_written, size = time.monotonic(), 0, now
                 await asyncio.to_thread(_checkpoint_now, self.path)
-
-    def _checkpoint_due(self) -> bool:
-        if not self._rows_written:
-            return False
-        size = _stamp(self._wal)[1]
-        return size > 0 and (self._rows_written >= CHECKPOINT_ROWS or size >= CHECKPOINT_BYTES)
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
@@ -312,7 +309,8 @@ def _checkpoint_now(path: Path) -> None:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=0.1)) as connection:
             _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             # Among busy writers the log never comes to its end, and grows: make them begin anew.
-            if frames >= RESTART_FRAMES:
+            (page,) = connection.execute("PRAGMA page_size").fetchone()
+            if frames * page >= RESTART_TIMES * CHECKPOINT_BYTES:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)")
     except sqlite3.OperationalError:
         return  # someone else is at it, or the disk is full: the next one is soon
