@@ -146,7 +146,10 @@ def delivered(
         before, began = daemon.cpu_s(), time.monotonic()
         acks = asyncio.run(_post(daemon, rate, messages))
         share = (daemon.cpu_s() - before) / (time.monotonic() - began) * 100
-        took = json.loads(follower.communicate(timeout=120)[0])["took"]
+        told = follower.communicate(timeout=120)[0]
+        if follower.returncode != 0:
+            raise RuntimeError("the clients did not get everything (see above)")
+        took = json.loads(told)["took"]
     finally:
         follower.kill()
         follower.wait()
