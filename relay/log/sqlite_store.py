@@ -211,15 +211,15 @@ class SqliteStore:
         How full the log is stands in the file beside it, which only SQLite may open: to close it here would
         drop SQLite's own locks on it. So each process does its share, by the rows that it wrote.
         """
-        wal = self.path.with_name(self.path.name + "-wal")
         last, size = time.monotonic(), 0
         while True:
             await asyncio.sleep(CHECKPOINT_EVERY_S * random.uniform(0.5, 1.5))
-            # The file's size tells of large rows, but only while it grows: it is used again, and never shrinks.
-            grown = _stamp(wal)[1] - size >= CHECKPOINT_BYTES
+            # The file's size tells of large rows, but only while it grows: it is used again from its beginning.
+            now = _stamp(self._wal)[1]
+            size = min(size, now)
             old = time.monotonic() - last >= CHECKPOINT_AT_LEAST_S
-            if grown or old or self._rows_written >= CHECKPOINT_ROWS:
-                last, self._rows_written, size = time.monotonic(), 0, _stamp(wal)[1]
+            if now - size >= CHECKPOINT_BYTES or old or self._rows_written >= CHECKPOINT_ROWS:
+                last, self._rows_written, size = time.monotonic(), 0, now
                 await asyncio.to_thread(_checkpoint_now, self.path)
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
