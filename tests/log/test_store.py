@@ -316,7 +316,7 @@ async def test_what_was_written_is_brought_home(
     """The write-ahead log does not grow for ever: it is used again from its beginning."""
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_EVERY_S", 0.01)
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_ROWS", 10)
-    monkeypatch.setattr(sqlite_store, "RESTART_FRAMES", 20)
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_BYTES", 40_000)
     other = await open_store(tmp_path / "events.db", [LOG])
     wal = tmp_path / "events.db-wal"
     try:
