@@ -102,6 +102,12 @@ class Auth:
             return None
         return Credential(CredentialKind.SESSION, session.digest, renewed=session.renewed)
 
+    async def holds(self, credential: Credential) -> bool:
+        """Is it still good? A key is for as long as the room runs, a page's session until it ends."""
+        if credential.kind is not CredentialKind.SESSION:
+            return True
+        return await sessions.is_alive(self.store, credential.key, now=self.clock())
+
     async def new_link(self) -> str:
         """The secret of a new sign-in link."""
         return await sessions.new_link(self.store, now=self.clock())

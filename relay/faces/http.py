@@ -64,7 +64,7 @@ def create_app(
         return RESERVED_NAMES | {agent.name for agent in settings.agents}
 
     reserved = reserved or own_names
-    sockets = SocketDoor(room, hub, limits, reserved)
+    sockets = SocketDoor(room, auth, hub, limits, reserved)
     doors = _Doors(room, auth, settings=settings, limits=limits, hub=hub, metrics=metrics, reserved=reserved)
     page = PageFiles(static)
     open_to_all: list[Handler] = [doors.health, doors.sign_in, page.index, page.asset, page.other]

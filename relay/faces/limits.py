@@ -25,8 +25,9 @@ class Limits:
 
     `body_bytes` is for every request but a message, whose limit follows `workspace.max_entry_bytes`;
     `body_s` the seconds that a body may take to arrive. `socket_buffer_bytes`: what may wait for one slow
-    client; `sockets`: how many at once. `requests` counts a credential's, `refused` a remote's without a good
-    one, `sign_ins` a remote's failed attempts.
+    client; `sockets`: how many at once; `session_look_s`: seconds between two looks whether their session ended.
+    `requests` counts a credential's, `refused` a remote's without a good one, `sign_ins` a remote's failed
+    attempts.
     """
 
     body_bytes: int = 64 * 1024
@@ -35,6 +36,7 @@ class Limits:
     socket_buffer_bytes: int = 2 * 1024 * 1024
     first_frame_s: float = 10.0
     heartbeat_s: float = 20.0
+    session_look_s: float = 60.0
     close_s: float = 5.0
     requests: Rate = field(default=Rate(1000, 3000))
     refused: Rate = field(default=Rate(20, 200))

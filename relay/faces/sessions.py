@@ -101,6 +101,11 @@ async def find_session(store: Store, secret: str, *, now: float | None = None) -
     return Session(key, renewed=True) if await store.write(renew) else None
 
 
+async def is_alive(store: Store, key: str, *, now: float) -> bool:
+    """Is there a session with this digest, whose time is not over? A look, no use: it renews nothing."""
+    return await store.read(lambda tx: tx.one(Q.session, digest=key, now=now)) is not None
+
+
 async def end_session(store: Store, key: str) -> None:
     """End the session with this digest; none is fine."""
 

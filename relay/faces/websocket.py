@@ -18,13 +18,14 @@ from aiohttp import WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 
 from relay import __version__
-from relay.faces.auth import person
+from relay.faces.auth import Auth, Credential, person
 from relay.faces.errors import ApiError
 from relay.faces.fanout import Client, Cut, Hub, Wire, Wires, close, wire
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import whole
 from relay.faces.room_api import RoomApi
+from relay.log.store import StoreBusy
 from relay.room.values import Frame
 
 log = structlog.get_logger(__name__)
@@ -81,9 +82,9 @@ class SocketDoor:
     """`open` is the handler of `/ws`. `reserved` gives the names that no person has."""
 
     def __init__(
-        self, room: RoomApi, hub: Hub, limits: Limits, reserved: Callable[[], Collection[str]]
+        self, room: RoomApi, auth: Auth, hub: Hub, limits: Limits, reserved: Callable[[], Collection[str]]
     ) -> None:
-        self._room, self._hub, self._limits, self._reserved = room, hub, limits, reserved
+        self._room, self._auth, self._hub, self._limits, self._reserved = room, auth, hub, limits, reserved
         self._opened = 0
         self._silent: set[asyncio.Transport] = set()
 
@@ -134,7 +135,7 @@ class SocketDoor:
             )
             client.partly = bool(after)
             with self._presence(name):
-                cut = await self._follow(socket, line, client)
+                cut = await self._follow(socket, line, client, request[CREDENTIAL])
         except _Refused as refused:
             cut = refused.cut
         except ConnectionError:
@@ -186,21 +187,35 @@ class SocketDoor:
             last = await self._room.last_cursor()
         return after
 
-    async def _follow(self, socket: web.WebSocketResponse, line: _Line, client: Client) -> Cut | None:
+    async def _follow(
+        self, socket: web.WebSocketResponse, line: _Line, client: Client, credential: Credential
+    ) -> Cut | None:
         """Until the client goes (None) or is cut off."""
         hello = {"cursor": str(client.cursor), "version": __version__}
         client.offer(wire(Frame(None, "hello", hello).as_text()), 1)
         self._hub.enter(client)
         listen = asyncio.create_task(_listen(socket), name="ws-listen")
         tell = asyncio.create_task(self._tell(line, client), name="ws-tell")
+        guard = asyncio.create_task(self._until_ended(credential), name="ws-guard")
         try:
-            await asyncio.wait((listen, tell), return_when=asyncio.FIRST_COMPLETED)
-            return tell.result() if tell.done() else listen.result()
+            await asyncio.wait((listen, tell, guard), return_when=asyncio.FIRST_COMPLETED)
+            return next(task.result() for task in (tell, guard, listen) if task.done())
         finally:
             self._hub.leave(client)
-            for task in (listen, tell):
+            for task in (listen, tell, guard):
                 task.cancel()
-            await asyncio.gather(listen, tell, return_exceptions=True)
+            await asyncio.gather(listen, tell, guard, return_exceptions=True)
+
+    async def _until_ended(self, credential: Credential) -> Cut:
+        """Until the client's session ends while it is connected: by its time, or in another process."""
+        while True:
+            await asyncio.sleep(self._limits.session_look_s)
+            try:
+                good = await self._auth.holds(credential)
+            except StoreBusy:
+                continue  # not known now: the next look tells
+            if not good:
+                return SIGNED_OUT
 
     async def _tell(self, line: _Line, client: Client) -> Cut:
         await self._catch_up(line, client)

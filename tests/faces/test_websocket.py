@@ -173,6 +173,20 @@ async def test_a_page_that_signs_out_is_disconnected(home: House) -> None:
         await frames(program, says("on"))
 
 
+async def test_a_page_whose_session_is_over_is_disconnected(tmp_path: Path) -> None:
+    async with house(tmp_path, limits=Limits(session_look_s=0.02)) as home:
+        await home.client.post("/api/sign-in", json={"key": home.token})
+        async with home.ws(headers={}) as page, home.ws() as program:
+            for line in (page, program):
+                await line.send_json({"after": None})
+                await frames(line, lambda one: one["type"] == "hello")
+            home.clock.now += 31 * 86400
+            async with asyncio.timeout(LONG_S):
+                assert (await page.receive()).data == 4401
+            await home.room.post("on", name="ann")
+            await frames(program, says("on"))
+
+
 async def test_only_so_many_at_once(tmp_path: Path) -> None:
     async with house(tmp_path, limits=Limits(sockets=2)) as home:
         async with home.ws(), home.ws():
