@@ -138,8 +138,12 @@ class SqliteStore:
         # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
         # one after the other.
         give_up = time.monotonic() + self._busy_timeout_s
-        result: T = await _hop(self._writer, self._run_write, work, durable, give_up)
-        self._notify()
+        result: T
+        result, rows = await _hop(self._writer, self._run_write, work, durable, give_up)
+        # Who looks for work in a transaction and finds none must not wake everybody, itself included.
+        if rows:
+            self._rows_written += rows
+            self._notify()
         return result
 
     async def read(self, work: Work[T], *, long: bool = False) -> T:
@@ -157,7 +161,10 @@ class SqliteStore:
         for subscriber in self._subscribers:
             subscriber.notify()
 
-    def _run_write(self, connection: sqlite3.Connection, work: Work[T], durable: bool, give_up: float) -> T:
+    def _run_write(
+        self, connection: sqlite3.Connection, work: Work[T], durable: bool, give_up: float
+    ) -> tuple[T, int]:
+        """What `work` gives, and the number of rows that it changed."""
         if durable:
             connection.execute("PRAGMA synchronous=FULL")
         try:
@@ -166,12 +173,11 @@ class SqliteStore:
             try:
                 result = _drive(work, _SqliteTx(connection))
                 connection.execute("COMMIT")
-                self._rows_written += connection.total_changes - before
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-            return result
+            return result, connection.total_changes - before
         finally:
             if durable:
                 connection.execute("PRAGMA synchronous=NORMAL")

@@ -455,3 +455,24 @@ async def test_the_lease_of_a_running_turn_is_kept(floor: Floor, monkeypatch: py
 
     await until(renewed)
     gate.set()
+
+
+async def test_what_has_to_wait_wakes_nobody(floor: Floor) -> None:
+    """A job of a paused agent is looked at when something changes, not round and round."""
+    asked = 0
+
+    def policy() -> Policy:
+        nonlocal asked
+        asked += 1
+        return replace(floor.policy, agent="ALPHA")
+
+    await floor.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
+    agent = Played("ALPHA", None)
+    floor.agents["ALPHA"] = agent
+    floor.drain.set_seats({"ALPHA": Seat(agent, policy)})
+    floor.loop = asyncio.create_task(floor.drain.dispatch_drain_loop())
+    await floor.ask("@ALPHA one")
+    await asyncio.sleep(0.5)
+    assert 1 <= asked < 20
+    await floor.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=0))
+    await floor.reach("done")
