@@ -165,7 +165,6 @@ async def test_search_finds_and_jumps_far_back(ann: Person, house: Outside) -> N
     for at in range(60):
         await house.post(f"/who is number {at}", "ben")
     await ann.reload()
-    await expect(ann.entries("quokka")).to_have_count(0)
     await ann.page.keyboard.press("Control+k")
     search = ann.page.get_by_test_id("search")
     await search.fill("quokka")
