@@ -21,6 +21,7 @@ from typing import Any
 
 from relay import __version__
 from relay.config import ConfigError, Settings, load
+from relay.log.store import StoreError
 from relay.plain import safe
 
 #: Seconds that a start in the background may take until the room answers.
@@ -42,6 +43,8 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(str(error))
     except KeyboardInterrupt:
         return 1
+    except StoreError as error:
+        return _fail(str(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -98,7 +101,6 @@ def _run(args: argparse.Namespace) -> int:
 def _serve(settings: Settings, *, readable: bool) -> int:
     from relay import logs
     from relay.daemon import CannotStart, Daemon
-    from relay.log.store import StoreError
 
     try:
         settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ from relay.watchdog import Watchdog
 log = structlog.get_logger(__name__)
 STATIC = Path(faces.__file__).parent / "static"
 #: Seconds between two looks whether agents can run.
-PROBE_EVERY_S = 60.0
+PROBE_EVERY_S = 15.0
 #: Seconds that the first decisions wait for the first look; who has not answered then counts as installed.
 FIRST_PROBE_S = 3.0
 #: Seconds between two looks for jobs whose holder has died.

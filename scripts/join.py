@@ -24,10 +24,11 @@ def start() -> int:
         os.environ["RELAY_CONFIG"] = str(ours)
     try:
         from relay.faces.terminal import main
+
+        return main()  # what it needs only later is imported only then
     except ModuleNotFoundError as error:
         print(f"{error}; run `bash scripts/start.sh` once, it installs what is missing", file=sys.stderr)
         return 1
-    return main()
 
 
 if __name__ == "__main__":

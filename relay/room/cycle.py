@@ -19,7 +19,8 @@ import structlog
 from relay.log.events import dumps
 from relay.log.store import Row, Store, Tx
 from relay.model import DISPATCHER, STEWARD, Message
-from relay.room import ledger
+from relay.room import ledger, queue
+from relay.room.breaker import Verdict
 from relay.room.dispatcher import (
     Action,
     AgentBrief,
@@ -108,6 +109,17 @@ class Router:
         finally:
             wakeup.close()
 
+    async def _able(self, tx: Tx) -> list[Member]:
+        """Whom a message can go to: the active ones, without those whose circuit is open while there are others."""
+        active = await self._roster().active(tx)
+        now = self._clock()
+        able = []
+        for member in active:
+            breaker = await queue.load_breaker(tx, member.policy)
+            if breaker.ask(now)[1] is not Verdict.SKIP:
+                able.append(member)
+        return able or active
+
     def _pause(self, waiting: Any) -> float:
         """Seconds until the latest cycle is due; also bounded when the clock was stepped."""
         now = self._clock()
@@ -120,7 +132,7 @@ class Router:
             message = await ledger.message(tx, cycle["message_id"])
             rows = await tx.all(Q.messages_between, after=0, upto=cycle["number"] - 1, limit=RECENT)
             recent = [RoomLine(row["speaker"], row["body"]) for row in reversed(rows)]
-            return message, recent, await self._roster().active(tx)
+            return message, recent, await self._able(tx)
 
         message, recent, active = await self._store.read(look)
         if message is None:

@@ -180,10 +180,10 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
     await tx.execute(Q.ensure_agent, name=policy.agent)
     state = await tx.one(Q.agent, name=policy.agent)
     assert state is not None
-    if state["paused"]:
-        return Idle()
     if policy.unable:
         await skip_all(tx, waiting, policy.unable, FailureClass.NOT_INSTALLED, now=now)
+        return Idle()
+    if state["paused"]:
         return Idle()
     before = await load_breaker(tx, policy)
     breaker, verdict = before.ask(now)
@@ -233,7 +233,12 @@ async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder:
     upto = newest["number"] if newest else 0
     unseen = await tx.all(Q.messages_between, after=state["shown_number"], upto=upto, limit=MOST_CONTEXT)
     shown = _fit(
-        [message_of_row(row) for row in unseen if row["speaker"] != policy.agent and row["id"] not in asking],
+        [
+            message
+            for message in map(message_of_row, unseen)
+            # What the room says of itself (skips, outages) is for people; it would crowd out what they said.
+            if message.speaker != policy.agent and message.id not in asking and "notice" not in message.meta
+        ],
         policy.context_len,
     )
     ids = [*asking, *(message.id for message in shown)]
