@@ -36,7 +36,8 @@ export function Composer() {
   const command = usage(text, commands.value);
   const index = offered ? Math.min(picked, offered.choices.length - 1) : 0;
 
-  useEffect(() => memory.set("draft", text || null), [text]);
+  // Before the next paint: a page that is reloaded at once has it too.
+  useLayoutEffect(() => memory.set("draft", text || null), [text]);
   useEffect(() => {
     if (composerCall.value) area.current?.focus();
   }, [composerCall.value]);
