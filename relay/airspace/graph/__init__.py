@@ -1,0 +1,1 @@
+"""The dependency graph of a repository and its symbols, from source text."""

@@ -1,0 +1,123 @@
+"""What is measured between two agents: one reading a channel, and the noisy-OR over them (000, equation 2).
+
+Invariant: R = 1 - prod(1 - w_i r_i) and D = 1 - R are computed here and nowhere else; a level is what the
+profile's thresholds and the channels that may speak alone allow. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+
+class Level(IntEnum):
+    """Risk bands of the TCAS protocol (000, section 3), ordered by severity."""
+
+    CLEAR = 0
+    TRAFFIC = 1
+    RESOLUTION = 2
+
+    @property
+    def word(self) -> str:
+        """As it stands in JSON: clear, advisory, resolution."""
+        return ("clear", "advisory", "resolution")[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """`traffic` and `resolution` are collision probabilities in [0, 1]; so is `slack`, the hysteresis."""
+
+    traffic: float = 0.35
+    resolution: float = 0.70
+    slack: float = 0.05
+
+    def level(self, risk: float) -> Level:
+        if risk >= self.resolution:
+            return Level.RESOLUTION
+        return Level.TRAFFIC if risk >= self.traffic else Level.CLEAR
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a channel reads what it reads, for a person to check. `text` is a clause without a full stop, such as
+    "both change lines 40-58 of src/auth/session.py". Line ranges are (first, last) in the base."""
+
+    text: str
+    path: str = ""
+    other_path: str = ""
+    lines: tuple[tuple[int, int], ...] = ()
+    symbol: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"text": self.text}
+        if self.path:
+            told["path"] = self.path
+        if self.other_path:
+            told["other_path"] = self.other_path
+        if self.lines:
+            told["lines"] = [list(pair) for pair in self.lines]
+        if self.symbol:
+            told["symbol"] = self.symbol
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One channel: r in [0, 1], its weight in [0, 1], and whether it may reach a resolution advisory alone."""
+
+    risk: float
+    weight: float = 1.0
+    alone: bool = True
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def weighted(self) -> float:
+        return self.weight * self.risk
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "risk": round(self.risk, 6),
+            "weight": self.weight,
+            "alone": self.alone,
+            "evidence": [one.as_json() for one in self.evidence],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """R(a, b) with the channels it came from, by name; symmetric in a and b."""
+
+    risk: float
+    level: Level
+    channels: Mapping[str, Reading] = field(default_factory=dict)
+
+    @property
+    def distance(self) -> float:
+        """D = 1 - R."""
+        return 1.0 - self.risk
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """All evidence, of the channel with the greatest share first."""
+        ordered = sorted(self.channels.values(), key=lambda one: -one.weighted)
+        return tuple(evidence for one in ordered if one.weighted > 0 for evidence in one.evidence)
+
+
+def noisy_or(shares: Mapping[str, float]) -> float:
+    """R = 1 - prod(1 - w_i r_i); `shares` are the products w_i r_i in [0, 1] (000, equation 2)."""
+    return 1.0 - math.prod(1.0 - share for share in shares.values())
+
+
+def assess(channels: Mapping[str, Reading], thresholds: Thresholds) -> Assessment:
+    """Combine the channels. Without one that may speak alone, a resolution advisory is not reached: then the
+    level stops at traffic, whatever R is."""
+    risk = noisy_or({name: one.weighted for name, one in channels.items()})
+    level = thresholds.level(risk)
+    if level is Level.RESOLUTION:
+        alone = noisy_or({name: one.weighted for name, one in channels.items() if one.alone})
+        if alone < thresholds.traffic:
+            level = Level.TRAFFIC
+    return Assessment(risk, level, channels)

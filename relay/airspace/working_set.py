@@ -1,0 +1,90 @@
+"""What an agent has in hand: the state of an agent in code-space (000, section 1, equation 1).
+
+Invariant: paths are relative to the repository, with `/`; line ranges are in the coordinates of the base (the
+text before the agent's change), so that two working sets can be compared. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: Half-life of an edit's weight in seconds, and the floor it decays to (issue "The airspace": w = 0.15 + 0.85 x
+#: 0.5^(age / half-life); the document, 000 section 1, only asks that older edits decay toward a floor).
+HALF_LIFE_S = 1800.0
+FLOOR = 0.15
+
+
+class Change(StrEnum):
+    """What was done to a file, with git's letters."""
+
+    ADDED = "A"
+    MODIFIED = "M"
+    DELETED = "D"
+    RENAMED = "R"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Lines `start`..`end` of the base, 1-based and inclusive; `end == start - 1` is an insertion before `start`.
+
+    `new_count`: lines it became, None = unknown. `checksum` of the new content: equal content has equal
+    checksums, None = unknown. `unit`: first line of the definition around it, 0 = none, None = unknown.
+    """
+
+    start: int
+    end: int
+    new_count: int | None = None
+    checksum: int | None = None
+    unit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileTouch:
+    """One file of a working set. `lines` empty: the whole file, as far as anybody knows.
+
+    `path` is the base's (the old one of a rename), `new_path` the new one of a rename. `weight` in (0, 1].
+    `churn`: commits among the mainline's last 100 that touched the path. `length`: lines in the base.
+    """
+
+    path: str
+    change: Change = Change.MODIFIED
+    lines: tuple[Span, ...] = ()
+    weight: float = 1.0
+    new_path: str | None = None
+    binary: bool = False
+    churn: int | None = None
+    length: int | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Both sides of a rename, else the one path."""
+        return (self.path,) if self.new_path is None else (self.path, self.new_path)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingSet:
+    """W_a of one agent or person.
+
+    `files`: what was changed; `intent`: what it says it is about to touch (look-ahead: a traffic advisory at
+    most). `started_at`: Unix seconds, 0 = unknown. `committed`: the work that counts for right-of-way (live:
+    files in commits since the merge base; in a scenario: the sum of the weights).
+    """
+
+    agent: str
+    files: tuple[FileTouch, ...] = ()
+    intent: tuple[FileTouch, ...] = ()
+    started_at: float = 0.0
+    committed: float = 0.0
+
+
+def recency(age_s: float, half_life_s: float = HALF_LIFE_S) -> float:
+    """The weight w in (0, 1] of an edit that is `age_s` seconds old."""
+    return FLOOR + (1.0 - FLOOR) * math.exp2(-max(0.0, age_s) / half_life_s)
+
+
+def all_paths(files: Iterable[FileTouch]) -> frozenset[str]:
+    """Every path that these touch, both sides of renames."""
+    return frozenset(path for one in files for path in one.paths)
