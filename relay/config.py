@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from relay import config_file
+from relay.config_airspace import AirspaceSettings, Checkout
 from relay.config_check import Problem, Reading, read_section, setting, table
 from relay.files import alone_in, write_atomically
 
@@ -71,6 +72,9 @@ class AgentSettings:
     effort: str | None = setting("how hard it thinks, in the agent's own words", None, empty=False)
     timeout_s: float = setting("seconds until a turn is ended", 600.0, low=1, high=86400)
     cwd: Path | None = setting("the folder it works in; null = `workspace.repo`", None)
+    worktree: Path | None = setting(
+        "an existing checkout that it works in; null = one of its own under `.relay/worktrees/`", None
+    )
     env: Mapping[str, str] = setting("variables it gets on top of the allow-listed ones", _NOTHING)
     env_pass: tuple[str, ...] = setting("further variables of the daemon that it gets, by name", ())
     budget: BudgetSettings = setting("", BudgetSettings)
@@ -86,6 +90,8 @@ class WorkspaceSettings:
     """The codebase and the room's own files."""
 
     repo: Path | None = setting("the codebase; null = the folder of config.json", None)
+    worktrees: bool = setting("false = agents get no git worktree of their own, and only read", True)
+    checkouts: tuple[Checkout, ...] = setting("people's own checkouts of the codebase", ())
     log_path: Path = setting("the transcript", Path(".relay/transcript.log"))
     lock_path: Path = setting("the record of the one running daemon", Path("speaker.lock"))
     context_len: int = setting("characters of the unseen room that an agent gets with a turn", 6000, low=0)
@@ -195,7 +201,7 @@ class Settings:
     stop: StopSettings = setting("", StopSettings)
     room: RoomSettings = setting("", RoomSettings)
     storage: Storage = setting("where events are kept; `postgres` comes with a later version", "sqlite")
-    airspace: Mapping[str, Any] = setting("kept for a later part; not read yet", _NOTHING)
+    airspace: AirspaceSettings = setting("", AirspaceSettings)
 
     @property
     def folder(self) -> Path:

@@ -28,7 +28,7 @@ def refused(tree: Any) -> list[str]:
 
 def test_an_empty_object_is_every_default() -> None:
     s = settings()
-    assert (s.agents, s.storage, dict(s.airspace)) == ((), "sqlite", {})
+    assert (s.agents, s.storage, s.airspace.profile) == ((), "sqlite", "calibrated")
     assert (s.ui.host, s.ui.port) == ("127.0.0.1", 4173)
     assert (s.workspace.context_len, s.workspace.max_entry_bytes) == (6000, 4_194_304)
     assert (s.locks.ttl, s.locks.circuit_breaker.failure_threshold) == (90, 3)
