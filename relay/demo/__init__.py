@@ -1,0 +1,1 @@
+"""`relay demo`: three agents in one codebase, with the airspace and without it."""
