@@ -80,7 +80,35 @@ def _parser() -> argparse.ArgumentParser:
     archive.add_argument("--json", action="store_true", help="print what was done as JSON")
     verify = add("verify", _verify, "Check every event of the log against its hash, its causes and its lane.")
     verify.add_argument("--json", action="store_true", help="print what was found as JSON")
+    demo = add("demo", _demo, "Three agents in a throw-away codebase: with the airspace, and without it.")
+    demo.add_argument(
+        "--folder", type=Path, help="a new folder to play in, which stays (else a temporary one)"
+    )
+    demo.add_argument("--port", type=int, default=0, help="the page's port (any free one)")
+    demo.add_argument("--pace", type=float, default=1.0, help="seconds before each edit (1)")
+    demo.add_argument("--stubborn", action="store_true", help="BEN pays no attention to advisories")
+    demo.add_argument("--stay", action="store_true", help="keep the room open after the first part")
+    demo.add_argument("--only-with", action="store_true", help="leave out the part without the airspace")
+    demo.add_argument("--json", action="store_true", help="print the outcome as JSON")
     return parser
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from relay.demo.story import Options, run
+
+    if args.pace < 0:
+        print("relay: --pace is 0 or more", file=sys.stderr)
+        return 2
+    options = Options(
+        folder=args.folder,
+        stubborn=args.stubborn,
+        pace_s=args.pace,
+        port=args.port,
+        stay=args.stay,
+        only_with=args.only_with,
+        as_json=args.json,
+    )
+    return run(options)
 
 
 def _fail(text: str) -> int:
