@@ -42,7 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
     """The command; gives its exit code."""
     parser = argparse.ArgumentParser(prog="stop.sh", description="Stop the room's daemon and its agents.")
     parser.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
-    settings = _settings(find(parser.parse_args(arguments).config))
+    named = parser.parse_args(arguments).config
+    path = find(named)
+    if named and not path.exists() and not (path.parent / ".relay").exists():
+        print(f"relay: there is no {path}, and no room beside it; give the room's own file", file=sys.stderr)
+        return 2
+    settings = _settings(path)
     try:
         stop(settings)
     except (CannotStop, instance.InstanceError) as error:

@@ -185,3 +185,10 @@ def test_wrong_use(room: Settings) -> None:
     with pytest.raises(SystemExit) as caught:
         stop.main(["--nope"])
     assert caught.value.code == 2
+
+
+def test_a_mistyped_configuration_is_not_a_room_that_does_not_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stop.main(["--config", str(tmp_path / "confg.json")]) == 2
+    assert "confg.json, and no room beside it" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from relay.health.scene import WINGS, Check, Q, Scene, Status, worst
 from relay.log import events
 from relay.log.events import Fault, VerifyState, dumps, verify_batch
 from relay.log.store import Row, Store, Tx, load_migrations
+from relay.model import STEWARD
 from relay.room import ledger
 from relay.room.breaker import BreakerState
 
@@ -154,6 +155,9 @@ async def queue(scene: Scene) -> Check:
             seen.append(Check("queue", Status.WARNING, f"{what} was cut off", MEND))
         elif since > settings.stale_after_s:
             seen.append(Check("queue", Status.WARNING, f"{what} goes on", f"`/cancel @{agent}` ends it."))
+    known = {agent.name for agent in scene.settings.agents} | {STEWARD}
+    # Of an agent that is gone nobody will try it again, and nobody needs to.
+    dead = [row for row in dead if row["agent"] in known]
     if dead:
         told = f"{len(dead)} dead job{'s' * (len(dead) != 1)} ({_ids(dead)})"
         fix = f"`/retry job {dead[0]['id']}` in the room tries again."
@@ -169,8 +173,11 @@ def _ids(rows: Sequence[Row], most: int = 5) -> str:
 async def breakers(scene: Scene) -> Check:
     assert scene.store is not None
     seen = []
+    known = {agent.name for agent in scene.settings.agents}
     for row in await scene.store.read(lambda tx: tx.all(ledger.Q.breakers)):
         parked = row["parked_until"]
+        if row["agent"] not in known:
+            continue
         if row["state"] != BreakerState.CLOSED:
             told = f"{row['agent']}'s circuit is {row['state']} after {row['failures']} failures in a row"
             seen.append(Check("breakers", Status.WARNING, told, f"`/resume @{row['agent']}` closes it."))
