@@ -21,6 +21,7 @@ from typing import Any
 
 from relay import __version__
 from relay.config import ConfigError, Settings, load
+from relay.invocation import command as typed
 from relay.log.store import StoreError
 from relay.plain import safe
 
@@ -168,7 +169,7 @@ async def _greet(settings: Settings) -> None:
     if sys.stdout.isatty():
         print(f"Sign in: {await _new_link(settings, state)}", flush=True)
     else:
-        print("`relay link` prints a link to sign in with.", flush=True)
+        print(f"{typed('link')} prints a link to sign in with.", flush=True)
 
 
 def _start(settings: Settings) -> int:
@@ -181,7 +182,7 @@ def _start(settings: Settings) -> int:
         record = None  # the daemon replaces it when it claims the room
     if record is not None and instance.is_live(record, settings.locks.ttl):
         at = f" at {record.address}" if record.address else ""
-        print(f"The room runs already{at} (pid {record.pid}). `relay link` prints a sign-in link.")
+        print(f"The room runs already{at} (pid {record.pid}). {typed('link')} prints a sign-in link.")
         return 0
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     words = [sys.executable, "-m", "relay.cli", "run", "--detached", "--config", str(settings.path)]
@@ -200,7 +201,7 @@ def _start(settings: Settings) -> int:
         if state is not None and state.get("pid") == child.pid and _healthy(state["url"]):
             link = asyncio.run(_new_link(settings, state))
             print(f"The room is open at {state['url']} (pid {child.pid}).\nSign in: {link}")
-            print("The link works once, within 10 minutes; `relay link` prints another.")
+            print(f"The link works once, within 10 minutes; {typed('link')} prints another.")
             return 0
         if child.poll() is not None:
             return _fail(f"the daemon ended with code {child.returncode}.\n{_last_words(settings)}")

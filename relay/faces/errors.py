@@ -14,6 +14,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from relay.invocation import command
 from relay.log.store import StoreBusy
 
 log = structlog.get_logger(__name__)
@@ -99,7 +100,10 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
             return response
         log.exception("request failed", method=request.method, route=route_name(request))
     return ApiError(
-        500, "internal", "The room failed at this; nothing is known about its cause here.", "See `relay log`."
+        500,
+        "internal",
+        "The room failed at this; nothing is known about its cause here.",
+        f"See {command('log')}.",
     ).response()
 
 

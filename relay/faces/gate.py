@@ -25,6 +25,7 @@ from relay.faces import sessions
 from relay.faces.auth import Auth, Credential
 from relay.faces.errors import ApiError, errors, route_name
 from relay.faces.limits import Buckets, Limits
+from relay.invocation import command
 
 log = structlog.get_logger(__name__)
 
@@ -145,7 +146,7 @@ class Gate:
                 403,
                 "foreign_host",
                 "This room is not reached under that host name.",
-                "Use the address that `relay link` prints, or add the name to ui.allowed_hosts.",
+                f"Use the address that {command('link')} prints, or add the name to ui.allowed_hosts.",
             )
         origins = request.headers.getall("Origin", [])
         if any(not same_origin(origin, host) for origin in origins):
@@ -167,7 +168,8 @@ class Gate:
             raise too_many(wait)
         message = "This wants a key." if key is None else "This key is not the room's."
         fix = (
-            "Send X-API-Key with the text of .relay/token, or sign in with the link that `relay link` prints."
+            "Send X-API-Key with the text of .relay/token, or sign in with the link that "
+            f"{command('link')} prints."
         )
         raise ApiError(401, "no_credential", message, fix, {"WWW-Authenticate": "Bearer"})
 

@@ -27,6 +27,7 @@ from relay.faces.page import PageFiles
 from relay.faces.reading import Body, Query, bad, read_body, whole
 from relay.faces.room_api import Json, RoomApi, entry_json
 from relay.faces.websocket import SIGNED_OUT, SocketDoor
+from relay.invocation import command
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
 from relay.room.values import JobState
 
@@ -167,7 +168,10 @@ class _Doors:
         secret = await self._auth.sign_in(link=link, key=key)
         if secret is None and link is not None:
             raise ApiError(
-                401, "bad_link", "This link was used or is too old.", "Run `relay link` for another one."
+                401,
+                "bad_link",
+                "This link was used or is too old.",
+                f"Run {command('link')} for another one.",
             )
         if secret is None:
             raise ApiError(401, "bad_key", "This key is not the room's.", "It is the text of .relay/token.")

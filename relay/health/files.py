@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 from relay.health.scene import Check, Q, Scene, Status, worst
+from relay.invocation import command
 from relay.room import place
 from relay.room.place import Place
 from relay.room.swap import kept_place
@@ -107,12 +108,12 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
         seen.append(Check("transcript", Status.WARNING, told, MEND))
     elif chunk.lines:
         late = not scene.live or scene.now - path.stat().st_mtime > LATE_S
-        fix = "They are read at the next start." if not scene.live else "`relay log` may say why."
+        fix = "They are read at the next start." if not scene.live else f"{command('log')} may say why."
         told = f"{size - chunk.lines[0].start:,} bytes are not read yet"
         seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
     if waiting and waiting["waiting"]:
         late = not scene.live or scene.now - (waiting["oldest"] or 0.0) > LATE_S
-        fix = "`relay log` may say why." if scene.live else "The next start appends it."
+        fix = f"{command('log')} may say why." if scene.live else "The next start appends it."
         told = f"what is not in the file yet: {waiting['waiting']:,} of the room's entries"
         seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
     return seen

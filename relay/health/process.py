@@ -15,6 +15,7 @@ import psutil
 
 from relay.health.scene import Check, Scene, Status, worst
 from relay.instance import InstanceRecord, Standing
+from relay.invocation import command
 
 ANSWER_S = 5.0
 #: A repair rebuilds projections, which takes its time in a big room.
@@ -66,7 +67,7 @@ async def daemon(scene: Scene) -> Check:
             "daemon",
             Status.FAILED,
             f"{who} does not answer at {url}: {trouble}",
-            "`relay log` says more; `bash stop.sh` ends it.",
+            f"{command('log')} says more; `bash stop.sh` ends it.",
         )
     took = (time.monotonic() - began) * 1000
     return Check("daemon", Status.OK, f"{who} answers at {url} within {took:.0f} ms")

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from relay.invocation import command
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Store, Tx
@@ -98,7 +99,9 @@ class Desk:
             raise
         except Exception as error:
             log.exception("steward failed", job=job.id, message=job.message_id)
-            text = f"That went wrong inside the room ({type(error).__name__}); `relay log` has the details."
+            text = (
+                f"That went wrong inside the room ({type(error).__name__}); {command('log')} has the details."
+            )
             await self._store.write(lambda tx: self._refuse(tx, job, text))
             return
         for agent, held in cancel:

@@ -202,7 +202,7 @@ async def test_a_journal_gets_no_link_and_a_terminal_does(open_room: Open) -> No
     await one.start(detached=False)
 
     async def greeted() -> bool:
-        return "`relay link`" in one.said()
+        return "relay link`" in one.said()
 
     await eventually(greeted, "the greeting")
     assert "#link=" not in one.said()

@@ -18,7 +18,7 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
         <h1>Sign in to the room</h1>
         {wrong && <p class="problem" role="alert"><Words text={wrong} /></p>}
         <p>In the project's folder, ask for a link. It opens this page signed in, once, for ten minutes.</p>
-        <Copyable text="relay link" />
+        <Copyable text=".venv/bin/relay link" />
         <div class="or"><span>or</span></div>
         <form
           onSubmit={(event) => {
