@@ -24,7 +24,7 @@ from relay.log.events import Event, Lane, NewEvent, dumps
 from relay.log.store import Queries, Tx
 from relay.model import DISPATCHER, STEWARD, Kind, Message
 from relay.room import commands, entry, hops, jitter
-from relay.room.mentions import mentions
+from relay.room.mentions import mentions, misspelt
 from relay.room.values import CycleState, Job, JobState, iso, message_of_row
 
 FOLDER = Path(__file__).parent
@@ -184,6 +184,16 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = Fa
         await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
         return message
     await open_cycle(tx, message, rules, now=new.at)
+    if slip := misspelt(new.body, rules.agents):
+        await say(
+            tx,
+            f"There is no @{slip[0]} in this room, so nobody was called by that name. If you meant @{slip[1]}: "
+            f"`/route #{message.number} @{slip[1]}`.",
+            now=new.at,
+            about=message.id,
+            parents=[event.id],
+            meta={"notice": "misspelt"},
+        )
     return message
 
 

@@ -10,6 +10,7 @@ Pure, and linear in the length of the body.
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -64,6 +65,29 @@ def mentions(body: str, agents: Iterable[str], also: Iterable[str] = ()) -> tupl
         last_end = hit.end()
         found.update(dict.fromkeys(meant))
     return tuple(found)
+
+
+_WORD = re.compile(r"@([A-Za-z][\w-]{2,31})")
+#: How alike a word and a name must be (difflib's ratio): one slip in a name of five letters, two in eight.
+_ALIKE = 0.75
+
+
+def misspelt(body: str, agents: Iterable[str]) -> tuple[str, str] | None:
+    """The first @word that is no name of the room but nearly one, and that name; None when there is none."""
+    names = {name.casefold(): name for name in agents}
+    if "@" not in body or not names:
+        return None
+    text = _without_urls(prose(body))
+    for hit in _WORD.finditer(text):
+        word = hit[1]
+        if word.casefold() in names or word.casefold() == EVERYONE:
+            continue
+        if not _may_start(text, hit.start()) or not _may_end(text, hit.end()):
+            continue
+        near = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=_ALIKE)
+        if near:
+            return word, names[near[0]]
+    return None
 
 
 @lru_cache(maxsize=64)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.mentions import clean_name, is_reserved, mentions
+from relay.room.mentions import clean_name, is_reserved, mentions, misspelt
 
 AGENTS = ("CLAUDE", "CODEX", "GEMINI")
 
@@ -174,3 +174,21 @@ def test_a_name_is_trimmed_and_composed(name: str, cleaned: str) -> None:
 def test_a_name_that_cannot_be_one_says_what_to_do(name: str, says: str) -> None:
     with pytest.raises(ValueError, match="(?i)" + says.replace("+", r"\+")):
         clean_name(name)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("@CLUADE look", ("CLUADE", "CLAUDE")),
+        ("please @claud, look", ("claud", "CLAUDE")),
+        ("@CODXE and @GEMNI", ("CODXE", "CODEX")),
+        ("@CLAUDE look", None),
+        ("@all look", None),
+        ("@bob look", None),
+        ("mail ann@cluade.org", None),
+        ("the package @cluade/sdk", None),
+        ("`@CLUADE` in code", None),
+    ],
+)
+def test_a_name_that_is_nearly_one(body: str, expected: tuple[str, str] | None) -> None:
+    assert misspelt(body, ("CLAUDE", "CODEX", "GEMINI")) == expected
