@@ -265,6 +265,13 @@ class Guard(Protocol):
         ...
 
 
+class Unguarded:
+    """The guard of a room whose airspace is switched off: nothing is contested."""
+
+    async def decide(self, agent: str, location: Location) -> GuardDecision:
+        return GuardDecision(reason="The airspace is switched off.")
+
+
 @dataclass(frozen=True, slots=True)
 class PermissionOption:
     """One answer to a permission request. `kind`: allow_once, allow_always, reject_once, reject_always."""
