@@ -36,6 +36,10 @@ def main(argv: list[str] | None = None) -> int:
         from relay.faces.terminal import main as join
 
         return join(words[1:])
+    if words[:1] == ["guard"]:
+        from relay.guard_cli import main as guard
+
+        return guard(words[1:])
     args = _parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
@@ -69,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     commands.add_parser(
         "join", help="Join the room from this terminal (`relay join --help`).", add_help=False
+    )
+    commands.add_parser(
+        "guard", help="What agents' programs run before each edit (`relay guard hook`).", add_help=False
     )
     link = add("link", _link, "Print a sign-in link for the page: it works once, within 10 minutes.")
     link.add_argument("--json", action="store_true", help='print {"url", "expires_in_s"}')

@@ -67,3 +67,17 @@ def alone_in(folder: Path, timeout_s: float = 10.0) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def inside(folder: Path, path: str) -> str | None:
+    """`path` (absolute, or relative to `folder`) relative to `folder`, with `/`; None when it is not below it.
+
+    Links are followed, so that none leads out of the folder; the file need not exist. Raises nothing: a path that
+    no system takes is in no folder.
+    """
+    try:
+        root = folder.resolve()
+        at = (root / path).resolve()
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL, links in a circle
+        return None
+    return at.relative_to(root).as_posix() if at != root and at.is_relative_to(root) else None

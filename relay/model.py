@@ -140,12 +140,37 @@ class TextPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the code that a tool named.
+
+    `path` as the tool named it: absolute, or relative to the turn's folder. `lines`: the first and the last
+    one, 1-based, both included, as the file is now; None = the whole file, as far as anybody knows. `writes`:
+    the tool changes it (False: it only reads), None = unknown.
+    """
+
+    path: str
+    lines: tuple[int, int] | None = None
+    writes: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolPart:
-    """The agent used a tool; `summary` is one line for people, `paths` the files it named."""
+    """The agent used a tool; `summary` is one line for people, `paths` the files it named.
+
+    `locations` says more of these files, where the agent tells it. With an empty `name` these are further
+    places of a tool that was told before.
+    """
 
     name: str
     summary: str = ""
     paths: tuple[str, ...] = ()
+    locations: tuple[Location, ...] = ()
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        """Every file that it named, with what is known of it."""
+        known = {location.path for location in self.locations}
+        return (*self.locations, *(Location(path) for path in self.paths if path not in known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +240,74 @@ class Agent(Protocol):
 
     def run(self, turn: Turn) -> AsyncIterator[Part]:
         """Run one turn. Closing the iterator (or cancelling its task) ends every process it started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GuardDecision:
+    """May an agent change this file now? `steer`: no, for the `reason`, by the advisory of that id."""
+
+    steer: bool = False
+    reason: str = ""
+    advisory: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """As `POST /api/guard` answers (docs/airspace.md)."""
+        decision = "steer" if self.steer else "allow"
+        return {"decision": decision, "reason": self.reason, "advisory": self.advisory}
+
+
+class Guard(Protocol):
+    """Answers before an agent's edit: does a standing resolution advisory tell it to steer clear of the file?"""
+
+    async def decide(self, agent: str, location: Location) -> GuardDecision:
+        """`location.path` is relative to the root of the agent's worktree, with `/`. Quick: an edit waits."""
+        ...
+
+
+class Unguarded:
+    """The guard of a room whose airspace is switched off: nothing is contested."""
+
+    async def decide(self, agent: str, location: Location) -> GuardDecision:
+        return GuardDecision(reason="The airspace is switched off.")
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionOption:
+    """One answer to a permission request. `kind`: allow_once, allow_always, reject_once, reject_always."""
+
+    id: str
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """What an agent asks a person for: `title` is one line, `tool` the kind of tool (edit, execute, ...)."""
+
+    agent: str
+    title: str
+    tool: str = "other"
+    paths: tuple[str, ...] = ()
+    options: tuple[PermissionOption, ...] = ()
+    advisory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAnswer:
+    """The option that was chosen, by whom. `option` None: nobody chose one, for the `reason`."""
+
+    option: PermissionOption | None
+    by: str = ""
+    reason: str = ""
+
+
+class Permits(Protocol):
+    """Asks the people of the room on behalf of an agent."""
+
+    async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
+        """Wait for a person's answer, for `timeout_s` seconds at most; at once without one when nobody is
+        there to answer. Cancelling the wait takes the request back."""
         ...
 
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from relay import guard_cli
 from relay.agents import AgentSpec, Permissions, SpecError, build_agent
+from relay.agents.hooks import GuardHook
 from relay.agents.ollama import OllamaAgent
 from relay.config import AgentSettings, Settings
 from relay.model import Agent, Availability, EndPart, FailureClass, Part, Turn
@@ -56,6 +60,7 @@ def build(settings: Settings, one: AgentSettings) -> Built:
             env=_environment(one),
             script=one.script,
             permissions=Permissions(one.permissions),
+            guard=_guard(settings, one),
         )
         return Built(one, build_agent(spec))
     except SpecError as error:
@@ -65,6 +70,15 @@ def build(settings: Settings, one: AgentSettings) -> Built:
 def _may_edit(one: AgentSettings) -> bool:
     """May its turns change files without a worktree? A script's own affair, since nothing else bounds it."""
     return one.kind == "scripted" and one.permissions in ("edit", "skip-all-checks")
+
+
+def _guard(settings: Settings, one: AgentSettings) -> GuardHook | None:
+    """What its program runs before each edit: the guard as a plain script, since it starts before every one."""
+    if not settings.airspace.enabled:
+        return None
+    script = str(Path(guard_cli.__file__).absolute())
+    words = (sys.executable, "-I", "-S", script, "hook", "--agent", one.name, "--config", str(settings.path))
+    return GuardHook(words, settings.runtime_dir / "guard")
 
 
 def _environment(one: AgentSettings) -> Mapping[str, str]:
@@ -104,11 +118,12 @@ class Seats:
     def apply(self, settings: Settings) -> None:
         """Take over a configuration; an agent whose settings did not change keeps what runs it."""
         before, self.settings = self.settings, settings
-        host_same = before.dispatcher.ollama_host == settings.dispatcher.ollama_host
+        around_same = before.dispatcher.ollama_host == settings.dispatcher.ollama_host
+        around_same = around_same and before.airspace.enabled == settings.airspace.enabled
         built = {}
         for one in settings.agents:
             have = self._built.get(one.name)
-            same = have is not None and have.settings == one and host_same
+            same = have is not None and have.settings == one and around_same
             built[one.name] = have if have is not None and same else build(settings, one)
             if not same:
                 self._probed.pop(one.name, None)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from relay.agents.environment import environment
 from relay.agents.failure import Verdict, classify
+from relay.agents.hooks import GuardHook, guarded
 from relay.agents.lines import Lines
 from relay.agents.presets import PRESETS, Call, Preset, check_template, fill_template
 from relay.agents.process import STDOUT, AgentProcess, Exit
@@ -126,6 +127,7 @@ class CommandAgent:
             model=self.spec.model,
             effort=self.spec.effort,
             session=resume,
+            guard=self.guard(turn),
         )
         if self.preset is None:
             return [path, *fill_template(self.spec.cmd[1:], call), *self.spec.args]
@@ -139,6 +141,10 @@ class CommandAgent:
 
     def permissions(self, turn: Turn) -> Permissions:
         return self.spec.permissions.for_turn(turn.may_edit)
+
+    def guard(self, turn: Turn) -> GuardHook | None:
+        """The hook that asks before each edit, in a turn that can edit."""
+        return None if self.permissions(turn) is Permissions.READ_ONLY else self.spec.guard
 
     def env(self, session: str) -> dict[str, str]:
         return environment(
@@ -253,7 +259,14 @@ class Attempt:
             may_edit=self.agent.permissions(self.turn) is not Permissions.READ_ONLY,
             forgotten=self.turn.resume is not None and self.resume is None,
         )
-        env = self.agent.env(self.turn.room_session)
+        env, note = await guarded(
+            self.agent.spec.preset,
+            self.agent.guard(self.turn),
+            self.agent.name,
+            self.agent.env(self.turn.room_session),
+        )
+        if note:
+            yield LogPart(note)
         cwd = self.turn.cwd or self.agent.spec.cwd
         try:
             process = await AgentProcess.start(

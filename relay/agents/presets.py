@@ -11,18 +11,24 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from relay.agents import hooks
+from relay.agents.hooks import GuardHook
 from relay.agents.spec import AgentSpec, Permissions, SpecError
 from relay.model import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a command line depends on. `session`: the program's own conversation id to resume, or None."""
+    """What a command line depends on. `session`: the program's own conversation id to resume, or None.
+
+    `guard`: the hook that asks before each edit; None in a turn that cannot edit.
+    """
 
     permissions: Permissions
     model: str | None = None
     effort: str | None = None
     session: str | None = None
+    guard: GuardHook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,8 @@ def claude_arguments(call: Call) -> list[str]:
     arguments += modes[call.permissions]
     if call.permissions is not Permissions.SKIP_ALL_CHECKS:
         arguments += ["--permission-prompts", "none"]  # nobody sits there to be asked
+    if call.guard is not None:
+        arguments += hooks.claude_arguments(call.guard)
     if call.model:
         arguments += ["--model", call.model]
     if call.effort:
@@ -78,6 +86,8 @@ def codex_arguments(call: Call) -> list[str]:
         Permissions.SKIP_ALL_CHECKS: ["--dangerously-bypass-approvals-and-sandbox"],
     }
     arguments = ["exec", "--json", "--skip-git-repo-check", "--color", "never", *modes[call.permissions]]
+    if call.guard is not None:
+        arguments += hooks.codex_arguments(call.guard)
     if call.model:
         arguments += ["--model", call.model]
     if call.effort:

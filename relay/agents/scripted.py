@@ -14,7 +14,17 @@ from pathlib import Path
 
 from relay.agents.script import Rule, load_script
 from relay.agents.spec import AgentSpec, Permissions
-from relay.model import Availability, EndPart, FailureClass, Part, SessionPart, TextPart, ToolPart, Turn
+from relay.model import (
+    Availability,
+    EndPart,
+    FailureClass,
+    Location,
+    Part,
+    SessionPart,
+    TextPart,
+    ToolPart,
+    Turn,
+)
 
 _SPOKEN = re.compile(r"\s*(?:\[(?P<tag>[^\]\n]{1,64})\]|(?P<name>[\w.-]{1,64}):)\s*(?P<body>.*)", re.DOTALL)
 _FIELD = re.compile(r"\{(speaker|body|agent|context|job)\}")
@@ -56,7 +66,8 @@ class ScriptedAgent:
             if refused := await self._write(rule, turn):
                 yield EndPart(FailureClass.CRASH, refused)
                 return
-            yield ToolPart("write", ", ".join(rule.write), tuple(rule.write))
+            places = tuple(Location(path, writes=True) for path in rule.write)
+            yield ToolPart("write", ", ".join(rule.write), tuple(rule.write), places)
         left = turn.limits.max_output_bytes
         truncated = False
         for number, piece in enumerate(rule.say):

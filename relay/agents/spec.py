@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from relay.agents.hooks import GuardHook
+
 
 class SpecError(ValueError):
     """An agent's configuration, or its script, cannot work; the message says where and what is allowed."""
@@ -42,7 +44,7 @@ class AgentSpec:
     `command` takes either `preset` or `cmd` (an argument list with placeholders, `docs/agents.md`); `args`
     are appended to a preset's own. `output` is the stream format that `cmd` prints. `timeout_s`: seconds for
     a whole turn, None = what the turn says. `cwd`: where it works when the turn names no folder. `script`:
-    the YAML file of a scripted agent.
+    the YAML file of a scripted agent. `guard`: what a preset's program runs before each edit; None = nothing.
     """
 
     name: str
@@ -58,6 +60,7 @@ class AgentSpec:
     script: Path | None = None
     permissions: Permissions = Permissions.AUTO
     output: str = "text"
+    guard: GuardHook | None = None
 
     def __post_init__(self) -> None:
         where = f"agent {self.name}"

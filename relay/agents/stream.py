@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from relay.agents.failure import StreamError
-from relay.model import FailureClass, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
+from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
 JSON = Mapping[str, Any]
 PATH_KEYS = ("file_path", "notebook_path", "path", "absolute_path", "dir_path")
+#: Tools of the three programs that change the file they name, and tools that read it.
+WRITERS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "write_file", "replace"})
+READERS = frozenset({"Read", "read_file", "NotebookRead"})
 SUMMARY_KEYS = (*PATH_KEYS, "command", "cmd", "pattern", "query", "url", "description", "prompt")
 
 
@@ -215,7 +218,8 @@ class CodexStream(Stream):
             return [LogPart(item["message"][:500])]
         if kind == "file_change" and completed:
             paths = tuple(change["path"] for change in item["changes"])
-            return [ToolPart("file_change", _line(", ".join(paths)), paths)]
+            places = tuple(Location(path, writes=True) for path in paths)
+            return [ToolPart("file_change", _line(", ".join(paths)), paths, places)]
         # What takes time is shown when it starts, and once.
         if kind == "command_execution" and not completed:
             return [ToolPart("shell", _line(item["command"]))]
@@ -282,13 +286,16 @@ STREAMS: dict[str, Callable[[], Stream]] = {
 def tool(name: str, arguments: JSON) -> ToolPart:
     """One line and the paths, from the arguments of a tool call."""
     paths = tuple(value for key in PATH_KEYS if isinstance(value := arguments.get(key), str) and value)
+    places: tuple[Location, ...] = ()
+    if name in WRITERS or name in READERS:
+        places = tuple(Location(path, writes=name in WRITERS) for path in paths)
     for key in SUMMARY_KEYS:
         value = arguments.get(key)
         if isinstance(value, list):
             value = " ".join(map(str, value))
         if isinstance(value, str) and value.strip():
-            return ToolPart(name, _line(value), paths)
-    return ToolPart(name, "", paths)
+            return ToolPart(name, _line(value), paths, places)
+    return ToolPart(name, "", paths, places)
 
 
 def _line(text: str, limit: int = 200) -> str:

@@ -14,7 +14,7 @@ import contextlib
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from relay.model import (
     Agent,
     EndPart,
     FailureClass,
+    Location,
     LogPart,
     Part,
     SessionPart,
@@ -41,6 +42,7 @@ from relay.room import queue
 from relay.room.ledger import Q
 from relay.room.live import Live
 from relay.room.queue import Idle, Outcome, Plan, Policy
+from relay.room.touched import within
 
 log = structlog.get_logger(__name__)
 #: The safety net when no wake-up comes, in seconds.
@@ -64,13 +66,17 @@ class Seat:
 
 @dataclass(slots=True)
 class Running:
-    """A turn under way. `stopped_by` is the person who cancelled it."""
+    """A turn under way. `stopped_by` is the person who cancelled it, `advice` what it is cut off for."""
 
     plan: Plan
     task: asyncio.Task[None]
     text: list[str] = field(default_factory=list)
     length: int = 0
     stopped_by: str | None = None
+    advice: str = ""
+    #: It ended because of the advice.
+    cut_off: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def jobs(self) -> frozenset[int]:
@@ -109,6 +115,8 @@ class Drain:
         #: Told when an agent begins or ends a turn.
         self.changed: Callable[[str], None] = lambda agent: None
         self.turn_seconds: Callable[[str, str, float], None] = lambda agent, result, seconds: None
+        #: Told of the places that a working agent's tools name, relative to its turn's folder, none outside it.
+        self.touched: Callable[[str, Sequence[Location]], None] = lambda agent, places: None
 
     @property
     def running(self) -> dict[str, Running]:
@@ -180,6 +188,21 @@ class Drain:
         running.task.cancel()
         return True
 
+    async def interrupt(self, agent: str, advice: str) -> bool:
+        """Cut the running turn of an agent off, so that it begins again at once with `advice` (not empty) in
+        front of its prompt, in the same conversation. No failure: neither its attempts nor its breaker count it.
+
+        Returns when its processes have ended and its jobs wait again; False when there was nothing to cut off
+        (it has no turn, is being cancelled, or has just ended).
+        """
+        running = self._running.get(agent)
+        if running is None or self._stopping or running.stopped_by is not None or running.advice:
+            return False
+        running.advice = advice
+        running.task.cancel()
+        await running.over.wait()
+        return running.cut_off
+
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(5.0)
@@ -237,7 +260,7 @@ class Drain:
                 if not task.done():
                     task.cancel()
                     await asyncio.wait([task])
-                del self._running[name]
+                self._running.pop(name).over.set()
                 self.changed(name)
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -273,7 +296,11 @@ class Drain:
         await self._record(plan, outcome)
 
     def _cancelled(self, plan: Plan) -> Outcome:
-        by = self._running[plan.agent].stopped_by
+        running = self._running[plan.agent]
+        by = running.stopped_by
+        if by is None and running.advice and not self._stopping:
+            running.cut_off = True
+            return Outcome(interrupted=True, detail="cut off for an advisory", advice=_whole(running.advice))
         if by is None:
             return Outcome(interrupted=True, detail="cut off by a stop of the daemon")
         return Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}")
@@ -301,13 +328,17 @@ class Drain:
         )
         async with aclosing(seat.agent.run(turn)) as parts:  # type: ignore[type-var]
             async for part in parts:
-                await self._hear(plan, heard, part)
+                await self._hear(plan, heard, part, seat.cwd)
 
-    async def _hear(self, plan: Plan, heard: Heard, part: Part) -> None:
+    async def _hear(self, plan: Plan, heard: Heard, part: Part, cwd: Path | None) -> None:
         match part:
             case TextPart(text):
                 self._stream(plan, text)
             case ToolPart(name, summary):
+                if found := await asyncio.to_thread(within, part.places, cwd) if part.places else []:
+                    self.touched(plan.agent, found)
+                if not name:
+                    return
                 note = _whole(f"{name}: {summary}" if summary else name)
                 heard.tools.append(note)
                 self._stream(plan, "", tool=note)

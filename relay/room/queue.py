@@ -34,6 +34,8 @@ MOST_JOBS = 20
 MOST_CONTEXT = 400
 #: Seconds after which a job is given back that its living holder has not in hand.
 LOST_AFTER_S = 30.0
+#: Why a job waits whose turn was cut off for an advisory, which is the job's reason then.
+ADVISORY = "advisory"
 #: Interruptions after which a job is dead.
 MOST_INTERRUPTIONS = 20
 
@@ -72,6 +74,8 @@ class Plan:
     resume: str | None
     event_id: str
     started_at: float
+    #: What its last turn was cut off for; it stands in front of the prompt.
+    advice: str = ""
 
     @property
     def agent(self) -> str:
@@ -91,7 +95,8 @@ class Plan:
 
     @property
     def prompt(self) -> str:
-        return "\n\n".join(told(message, indent=False) for message in self.messages)
+        asked = [told(message, indent=False) for message in self.messages]
+        return "\n\n".join([f"[{STEWARD}] {self.advice}", *asked] if self.advice else asked)
 
     @property
     def lane(self) -> Lane:
@@ -118,8 +123,10 @@ class Outcome:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    #: The daemon stops: the job waits for the next one, and its agent is told that it was cut off.
+    #: The job waits for another turn, and its agent is told that it was cut off: the daemon stops, or there is
+    #: `advice` that it has to read before it goes on.
     interrupted: bool = False
+    advice: str = ""
 
 
 def told(message: Message, *, indent: bool = True) -> str:
@@ -218,7 +225,11 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
     if breaker != before:
         await keep_breaker(tx, policy.agent, breaker)
     jobs = sorted((Job.of_row(row) for row in claimed), key=lambda job: job.id)
-    return await _begin(tx, policy, jobs, state, holder=holder, now=now)
+    taken = {job.id for job in jobs}
+    # The claim clears the reason why a job waits: it is read from the rows as they were.
+    advice = [job.error for job in waiting if job.id in taken and job.error and job.error_class == ADVISORY]
+    plan = await _begin(tx, policy, jobs, state, holder=holder, now=now)
+    return replace(plan, advice="\n".join(dict.fromkeys(advice)))
 
 
 async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder: str, now: float) -> Plan:
@@ -330,7 +341,7 @@ async def finish(
     )
     if outcome.interrupted:
         await _end(tx, plan, {JobState.PENDING: plan.jobs}, outcome, now=now, interrupted=True)
-        # The stop of a daemon is not the job's fault: the attempt is given back.
+        # Neither a stop of the daemon nor an advisory is the job's fault: the attempt is given back.
         await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
     elif outcome.failure is None:
         await _answer(tx, plan, outcome, now=now, answer_id=answer_id or ledger.new_id())
@@ -357,8 +368,8 @@ async def _end(
             Q.end_jobs,
             ids=dumps([job.id for job in jobs]),
             state=str(state),
-            error=outcome.detail or None,
-            error_class=outcome.failure and str(outcome.failure),
+            error=outcome.advice or outcome.detail or None,
+            error_class=ADVISORY if outcome.advice else outcome.failure and str(outcome.failure),
             answer_id=answer_id,
             not_before=retry_at if state is JobState.FAILED else 0.0,
             now=now,

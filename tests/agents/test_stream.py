@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from relay.agents.failure import classify
 from relay.agents.process import Exit
 from relay.agents.stream import STREAMS, Stream, tool
-from relay.model import FailureClass, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
+from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
 RECORDED = Path(__file__).parent / "recorded"
 NOW = datetime(2026, 11, 22, 1, 6, 7, tzinfo=UTC)
@@ -34,7 +34,11 @@ def replay(name: str) -> tuple[Stream, list[Part]]:
         (
             "claude-tool",
             "Let me look.\n\nHello there.",
-            [ToolPart("Read", "/project/a.txt", ("/project/a.txt",))],
+            [
+                ToolPart(
+                    "Read", "/project/a.txt", ("/project/a.txt",), (Location("/project/a.txt", writes=False),)
+                )
+            ],
             UsagePart(24, 29, 0.0006760000000000001),
         ),
         ("codex-answer", "Hello there.", [], UsagePart(120, 9)),
@@ -47,7 +51,14 @@ def replay(name: str) -> tuple[Stream, list[Part]]:
         (
             "gemini-tool",
             "Let me look.\n\nHello there.",
-            [ToolPart("read_file", "/project/a.txt", ("/project/a.txt",))],
+            [
+                ToolPart(
+                    "read_file",
+                    "/project/a.txt",
+                    ("/project/a.txt",),
+                    (Location("/project/a.txt", writes=False),),
+                )
+            ],
             UsagePart(200, 18),
         ),
     ],
@@ -110,7 +121,14 @@ def test_codex_names_the_files_it_changed() -> None:
         '{"type":"item.completed","item":{"type":"file_change","changes":'
         '[{"path":"a.py","kind":"update"},{"path":"b.py","kind":"add"}]}}'
     )
-    assert STREAMS["codex"]().read(line) == [ToolPart("file_change", "a.py, b.py", ("a.py", "b.py"))]
+    assert STREAMS["codex"]().read(line) == [
+        ToolPart(
+            "file_change",
+            "a.py, b.py",
+            ("a.py", "b.py"),
+            (Location("a.py", writes=True), Location("b.py", writes=True)),
+        )
+    ]
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +69,14 @@ class House:
 
 @asynccontextmanager
 async def house(
-    folder: Path, *, limits: Limits | None = None, text: str = CONFIG, **room: Any
+    folder: Path,
+    *,
+    limits: Limits | None = None,
+    text: str = CONFIG,
+    routes: Iterable[web.RouteDef] = (),
+    **room: Any,
 ) -> AsyncIterator[House]:
-    """One house; its files are in `folder`, the page's in `folder/static`."""
+    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: more doors."""
     settings = config.parse(text, folder / "config.json")
     store = await open_store(settings.db_path, [FOLDER])
     token = ensure_token(settings.token_path)
@@ -81,6 +86,7 @@ async def house(
     app = create_app(
         memory, auth, settings=settings, static=folder / "static", metrics=lambda: b"up 1\n", limits=limits
     )
+    app.add_routes(list(routes))
     server = TestServer(app, host="127.0.0.1", access_log=None)
     jar = aiohttp.CookieJar(unsafe=True)
     try:

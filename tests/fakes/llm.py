@@ -18,10 +18,12 @@ ANSWER = ("Hello ", "there.")
 
 
 class FakeService:
-    """`write`: the file that the model wants to write once a turn. `error`: (status, body) for all."""
+    """`write`: the file that the model wants to write once a turn; `patch`: Codex by its own tool, not by a shell.
+    `error`: (status, body) for all."""
 
     def __init__(self) -> None:
         self.write: str | None = None
+        self.patch = False
         self.error: tuple[int, dict[str, Any]] | None = None
         self.requests: list[str] = []
         self.url = ""
@@ -87,6 +89,9 @@ class FakeService:
     def _openai(self, body: str) -> list[dict[str, Any]]:
         if self.write is not None and '"custom_tool_call_output"' not in body:
             script = f"text(await tools.exec_command({json.dumps({'cmd': f'echo x > {self.write}'})}))"
+            if self.patch:
+                patch = f"*** Begin Patch\n*** Add File: {self.write}\n+x\n*** End Patch\n"
+                script = f"text(await tools.apply_patch({json.dumps(patch)}))"
             call = {
                 "type": "custom_tool_call",
                 "id": "ctc_1",

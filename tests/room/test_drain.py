@@ -17,6 +17,7 @@ from relay.model import (
     EndPart,
     FailureClass,
     Kind,
+    Location,
     LogPart,
     Part,
     SessionPart,
@@ -476,3 +477,114 @@ async def test_what_has_to_wait_wakes_nobody(floor: Floor) -> None:
     assert 1 <= asked < 20
     await floor.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=0))
     await floor.reach("done")
+
+
+async def test_an_interrupted_turn_begins_again_at_once_with_the_advice(floor: Floor) -> None:
+    begun = asyncio.Event()
+
+    async def play(turn: Turn) -> AsyncIterator[Part]:
+        yield SessionPart("conversation-7")
+        yield UsagePart(10, 5)
+        begun.set()
+        if "STEER" not in turn.prompt:
+            await asyncio.Event().wait()
+        yield TextPart("steered clear")
+        yield EndPart()
+
+    floor.policy = replace(floor.policy, max_attempts=1, threshold=1)
+    agent = floor.seat("ALPHA", play)
+    await floor.ask("@ALPHA go")
+    await begun.wait()
+    assert await floor.drain.interrupt("ALPHA", "STEER: BETA holds a.py")
+    (job,) = await floor.reach("done")
+    first, second = agent.turns
+    assert (first.interrupted, first.resume) == (False, None)
+    assert (second.interrupted, second.resume) == (True, "conversation-7")
+    assert second.prompt == f"[RELAY] STEER: BETA holds a.py\n\n{first.prompt}"
+    assert (job.attempts, agent.ended) == (1, 2)
+    assert await floor.answers() == ["steered clear"]
+    spent = await floor.store.read(lambda tx: load_spent(tx, "ALPHA", job.ended_at or 0.0))
+    assert spent.tokens == 30
+
+
+async def test_the_advice_of_an_interrupted_turn_survives_the_daemon(store: SqliteStore) -> None:
+    first, begun = Floor(store), asyncio.Event()
+    try:
+        first.seat("ALPHA", held(asyncio.Event(), begun))
+        await first.ask("@ALPHA go")
+        await begun.wait()
+        first.drain.set_seats({})  # it takes no further turn
+        assert await first.drain.interrupt("ALPHA", "STEER clear of a.py")
+        (job,) = await all_jobs(store)
+        assert (job.state, job.error, job.error_class) == ("pending", "STEER clear of a.py", "advisory")
+    finally:
+        await first.close()
+    second = Floor(store)
+    try:
+        agent = second.seat("ALPHA")
+        await second.reach("done")
+        assert agent.turns[0].prompt.startswith("[RELAY] STEER clear of a.py\n\n")
+    finally:
+        await second.close()
+
+
+async def test_there_is_nothing_to_interrupt(floor: Floor) -> None:
+    gate, begun = asyncio.Event(), asyncio.Event()
+    floor.seat("ALPHA", held(gate, begun))
+    assert not await floor.drain.interrupt("ALPHA", "no turn")
+    assert not await floor.drain.interrupt("NOBODY", "no such agent")
+    await floor.ask("@ALPHA go")
+    await begun.wait()
+    floor.drain.cancel("ALPHA", "ann")
+    assert not await floor.drain.interrupt("ALPHA", "a person was quicker")
+    (job,) = await floor.reach("skipped")
+    assert job.error_class == "cancelled"
+
+
+async def test_a_turn_interrupted_before_its_first_step_begins_again(floor: Floor) -> None:
+    wishes: list[asyncio.Task[bool]] = []
+
+    def wish(name: str) -> None:
+        if name in floor.drain.running and not wishes:
+            wishes.append(asyncio.create_task(floor.drain.interrupt(name, "at once")))
+
+    floor.drain.changed = wish
+    agent = floor.seat("ALPHA")
+    await floor.ask("@ALPHA go")
+    await floor.reach("done")
+    if await wishes[0]:
+        assert agent.turns[-1].prompt.startswith("[RELAY] at once")
+
+
+async def test_the_places_that_tools_name_are_told(floor: Floor, tmp_path: Path) -> None:
+    told: list[tuple[str, tuple[Location, ...]]] = []
+    floor.drain.touched = lambda agent, places: told.append((agent, tuple(places)))
+    root = tmp_path / "tree"
+    (root / "src").mkdir(parents=True)
+    (root / "out").symlink_to(tmp_path)
+    inside = Location(str(root / "src" / "a.py"), (3, 9), True)
+    outside = [
+        Location("/etc/passwd"),
+        Location(str(root / "out" / "b.py")),
+        Location("../c.py"),
+        Location("."),
+    ]
+    floor.seat(
+        "ALPHA",
+        saying(
+            ToolPart("edit", "a.py", (inside.path, "src/../b.py"), (inside, *outside)),
+            ToolPart("", "", (), (Location("late.py", (1, 1), False),)),
+            ToolPart("shell", "make"),
+            TextPart("done"),
+            EndPart(),
+        ),
+        cwd=root,
+    )
+    await floor.ask("@ALPHA go")
+    await floor.reach("done")
+    assert told == [
+        ("ALPHA", (Location("src/a.py", (3, 9), True), Location("b.py"))),
+        ("ALPHA", (Location("late.py", (1, 1), False),)),
+    ]
+    (answer,) = [m for m in await all_messages(floor.store) if m.kind is Kind.AGENT]
+    assert answer.meta["tools"] == ["edit: a.py", "shell: make"]

@@ -1,0 +1,139 @@
+"""How each program that relay knows is told, for one turn, to ask the room before it edits a file.
+
+Invariant: what the user has set up for a program stays as it is, on disk and in effect: the hook is handed over with
+the turn's command line, or in a file of ours that the program reads beneath the user's own settings. Pure but for
+`gemini_file` and `guarded`.
+
+Seen in Claude Code 2.1.330, Codex 0.169.0 and Gemini CLI 0.61.0; `tests/agents/test_real_guard.py` sees it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from relay.files import write_atomically
+
+#: Seconds after which a program gives a hook up; the hook itself takes two at most (relay/guard_cli.py).
+HOOK_S = 5
+#: The tools that change the file they name.
+CLAUDE_TOOLS = "Edit|Write|MultiEdit|NotebookEdit"
+CODEX_TOOLS = "apply_patch"
+GEMINI_TOOLS = "^(write_file|replace)$"
+#: Where Codex says that hooks of its command line come from; the first of the first group.
+CODEX_KEY = "/<session-flags>/config.toml:pre_tool_use:0:0"
+GEMINI_VARIABLE = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardHook:
+    """`command`: the hook's argument list, to which its format is added. `folder`: for files of ours, which need
+    not exist yet."""
+
+    command: tuple[str, ...]
+    folder: Path
+
+    def line(self, form: str) -> str:
+        """The hook as a line of a shell, which all three programs want."""
+        return shlex.join([*self.command, "--format", form])
+
+
+def claude_arguments(hook: GuardHook) -> list[str]:
+    """`--settings` is read on top of the user's own settings; hooks of all of them run."""
+    run = {"type": "command", "command": hook.line("claude"), "timeout": HOOK_S}
+    return ["--settings", json.dumps({"hooks": {"PreToolUse": [{"matcher": CLAUDE_TOOLS, "hooks": [run]}]}})]
+
+
+def codex_arguments(hook: GuardHook) -> list[str]:
+    """The hook, and that this very hook is trusted: Codex runs no hook that nobody has looked at, and its flag
+    that lifts this would lift it for the hooks of any project too.
+
+    Codex knows a hook by the SHA-256 of its settings as JSON, keys sorted, without blanks; `hooks/list` of its
+    app server shows key and hash (0.169.0).
+    """
+    command = hook.line("codex")
+    seen = {
+        "event_name": "pre_tool_use",
+        "hooks": [{"async": False, "command": command, "timeout": HOOK_S, "type": "command"}],
+        "matcher": CODEX_TOOLS,
+    }
+    digest = sha256(json.dumps(seen, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())
+    run = f'{{type="command",command={_toml(command)},timeout={HOOK_S}}}'
+    trusted = f'{{{_toml(CODEX_KEY)}={{trusted_hash="sha256:{digest.hexdigest()}"}}}}'
+    return [
+        "--config",
+        f"hooks.PreToolUse=[{{matcher={_toml(CODEX_TOOLS)},hooks=[{run}]}}]",
+        "--config",
+        f"hooks.state={trusted}",
+    ]
+
+
+def _toml(text: str) -> str:
+    """A basic string of TOML, whose escapes are those of JSON."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def rooted(folder: Path) -> bool:
+    """Would Gemini CLI read a file of system settings in this folder? Only where root alone can write, all the way
+    up (`isFileAndDirectorySecureSync` in 0.61.0). Blocking."""
+    if os.geteuid() != 0:
+        return False
+    at = folder.resolve()
+    above = [one for one in (at, *at.parents) if one.exists()]
+    return all((stat := one.stat()).st_uid == 0 and not stat.st_mode & 0o022 for one in above)
+
+
+def gemini_file(hook: GuardHook, agent: str, env: Mapping[str, str]) -> Path | None:
+    """A file of system defaults with the hook, beneath the user's own settings. Blocking.
+
+    Holds what the machine's own file of system defaults says, since ours takes its place; None when that cannot
+    be read, and then it stays in its place. Raises OSError.
+    """
+    system = "/Library/Application Support/GeminiCli" if sys.platform == "darwin" else "/etc/gemini-cli"
+    own = env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
+    folder = Path(own).parent if own else Path(system)
+    before = Path(env.get(GEMINI_VARIABLE) or folder / "system-defaults.json")
+    try:
+        settings = json.loads(before.read_text("utf-8"))
+        groups = list(settings.get("hooks", {}).get("BeforeTool", []))
+    except FileNotFoundError:
+        settings, groups = {}, []
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None  # a comment in it, say
+    run = {"name": "relay-guard", "type": "command", "command": hook.line("gemini"), "timeout": HOOK_S * 1000}
+    groups.append({"matcher": GEMINI_TOOLS, "hooks": [run]})
+    told: dict[str, Any] = {**settings, "hooks": {**settings.get("hooks", {}), "BeforeTool": groups}}
+    text = json.dumps(told, indent=1) + "\n"
+    path = hook.folder.resolve() / f"gemini-{agent}.json"
+    hook.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists() or path.read_text("utf-8") != text:
+        write_atomically(path, text, durable=False)
+    return path
+
+
+async def guarded(
+    preset: str | None, hook: GuardHook | None, agent: str, env: dict[str, str]
+) -> tuple[dict[str, str], str]:
+    """The environment of one turn, and a line for the agent's log when its edits go unguarded."""
+    if preset != "gemini" or hook is None:
+        return env, ""
+    try:
+        if not await asyncio.to_thread(rooted, hook.folder):
+            return env, (
+                "edits are not guarded: Gemini CLI takes hooks from a command's caller only in files that belong to "
+                "root; `kind: acp` guards them"
+            )
+        path = await asyncio.to_thread(gemini_file, hook, agent, env)
+    except OSError as error:
+        return env, f"edits are not guarded: {error}"
+    if path is None:
+        return env, "edits are not guarded: the file of system defaults of Gemini CLI is not plain JSON"
+    return {**env, GEMINI_VARIABLE: str(path)}, ""

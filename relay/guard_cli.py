@@ -1,0 +1,192 @@
+"""`relay guard hook`: what Claude Code, Codex and Gemini CLI run before each edit, to ask the room about it.
+
+Invariant: an edit waits for `ANSWER_S` seconds at most, and is let through, with a note on standard error,
+whenever the room cannot say that it must not be: an advisory is advice. It is refused only by a room that says
+so. Nothing but the standard library is imported, and of that little: the program starts before every edit, and
+also runs as a plain script (`python -I -S guard_cli.py hook ...`), which is how the presets call it.
+
+It runs as the user of the agent, on the room's machine. The agent gets no key of the room: the hook reads the
+address and the room's key from `.relay/` beside the configuration, which that user may read anyway.
+
+What the programs send and expect (looked up in Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0): a JSON
+object on standard input with `tool_name`, `tool_input` and `cwd`; exit code 0 with a JSON object on standard
+output. An edit that may go on gets no word, so that the program's own rules decide as they would without us.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+#: Seconds that an edit waits for the room, whatever it asks about.
+ANSWER_S = 2.0
+FORMATS = ("claude", "codex", "gemini")
+#: Files of one edit that are asked about; a patch with more is a rewrite, and its first ones tell.
+MOST_PATHS = 50
+#: Bytes of a file that is searched for the lines of an edit.
+SEARCHED = 4_000_000
+USAGE = "usage: relay guard hook [--format claude|codex|gemini] [--agent NAME] [--config PATH]"
+
+
+class CannotAsk(Exception):
+    """The room cannot be asked; the message says why."""
+
+
+def main(arguments: list[str]) -> int:
+    """The hook; gives its exit code: 0, or 1 for a wrong use (2 would be a refusal to all three programs)."""
+    if arguments[:1] != ["hook"]:
+        print(USAGE, file=sys.stderr)
+        return 1
+    told = {"--format": "claude", "--agent": os.environ.get("RELAY_AGENT_ID", "")}
+    told["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
+    words = iter(arguments[1:])
+    for word in words:
+        value = next(words, None)
+        if word not in told or value is None:
+            print(f"{USAGE}\nnot understood: {word}", file=sys.stderr)
+            return 1
+        told[word] = value
+    if told["--format"] not in FORMATS or not told["--agent"]:
+        print(f"{USAGE}\nneeded: a known format, and an agent (else RELAY_AGENT_ID)", file=sys.stderr)
+        return 1
+    try:
+        edit = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
+        reasons = ask(edit, told["--agent"], told["--config"])
+    except (CannotAsk, OSError, ValueError, AttributeError, TypeError) as error:
+        print(f"relay guard: not asked, so the edit goes on: {error}", file=sys.stderr)
+        return 0
+    if reasons:
+        print(json.dumps(refusal(told["--format"], " ".join(reasons))))
+    return 0
+
+
+def refusal(form: str, reason: str) -> dict[str, Any]:
+    """How each program is told that the edit is refused; the reason reaches its model."""
+    if form == "gemini":
+        return {"decision": "deny", "reason": reason}
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+    }
+
+
+def ask(edit: dict[str, Any], agent: str, config: str) -> list[str]:
+    """The reasons why this edit must not be; none when it may. Raises CannotAsk, OSError, ValueError."""
+    tool, given = str(edit.get("tool_name", "")), edit.get("tool_input") or {}
+    folder = str(edit.get("cwd") or os.getcwd())  # noqa: PTH109 - pathlib would double the start-up time
+    give_up = time.monotonic() + ANSWER_S
+    address = None
+    reasons: dict[str, None] = {}
+    for path in paths_of(given)[:MOST_PATHS]:
+        address = address or room(config)
+        at = os.path.join(folder, path)  # noqa: PTH118
+        question: dict[str, Any] = {"agent": agent, "path": at, "tool": tool}
+        lines = lines_of(at, given)
+        if lines is not None:
+            question["lines"] = lines
+        answer = post(address, question, give_up)
+        if answer.get("decision") == "steer":
+            reasons[str(answer.get("reason") or f"Another agent works on {path}: steer clear of it.")] = None
+    return list(reasons)
+
+
+def paths_of(given: dict[str, Any]) -> list[str]:
+    """The files that a tool call names: by key, and for Codex in the text of its patch."""
+    keys = ("file_path", "notebook_path", "absolute_path", "path")
+    found = [given[key] for key in keys if isinstance(given.get(key), str) and given[key]]
+    for key in ("command", "input", "patch"):
+        text = given.get(key)
+        if isinstance(text, list):  # an argument list: ["apply_patch", "*** Begin Patch..."]
+            text = "\n".join(str(one) for one in text)
+        if isinstance(text, str) and "*** Begin Patch" in text:
+            found += patched(text.splitlines())
+    return list(dict.fromkeys(found))
+
+
+def patched(lines: Iterable[str]) -> list[str]:
+    """The files that a patch in Codex's form adds, changes, deletes or moves to."""
+    marks = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+    return [line[len(mark) :].strip() for line in lines for mark in marks if line.startswith(mark)]
+
+
+def lines_of(path: str, given: dict[str, Any]) -> list[int] | None:
+    """First and last line that an exchange of texts changes; None for the whole file, or when not known."""
+    old = given.get("old_string")
+    if not isinstance(old, str) or not old:
+        return None
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            text = file.read(SEARCHED)
+    except OSError:
+        return None
+    at = text.find(old.encode("utf-8", "replace"))
+    if at < 0:
+        return None
+    first = text.count(b"\n", 0, at) + 1
+    return [first, first + old.rstrip("\n").count("\n")]
+
+
+def room(config: str) -> tuple[str, int, str, str]:
+    """Host, port, the Host header and the key of the room. Raises CannotAsk when it does not run."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(config)), ".relay")  # noqa: PTH100, PTH118, PTH120
+    try:
+        with open(f"{folder}/state.json", "rb") as file:  # noqa: PTH123
+            url = str(json.loads(file.read())["url"])
+        with open(f"{folder}/token", "rb") as file:  # noqa: PTH123
+            token = file.read().decode().strip()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CannotAsk(f"the room of {config} does not run ({error})") from None
+    where = url.partition("://")[2].rstrip("/")
+    host, _, port = where.rpartition(":")
+    return host.strip("[]"), int(port), where, token
+
+
+def post(address: tuple[str, int, str, str], question: dict[str, Any], give_up: float) -> dict[str, Any]:
+    """What the room answers. Raises CannotAsk or OSError, by `give_up` (monotonic seconds) at the latest."""
+    host, port, where, token = address
+    body = json.dumps(question).encode("utf-8", "replace")
+    head = (
+        f"POST /api/guard HTTP/1.1\r\nHost: {where}\r\nX-API-Key: {token}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    said = b""
+    with socket.create_connection((host, port), timeout=left(give_up)) as wire:
+        wire.sendall(head.encode() + body)
+        while True:
+            wire.settimeout(left(give_up))
+            piece = wire.recv(65_536)
+            if not piece:
+                break
+            said += piece
+    status, _, rest = said.partition(b"\r\n")
+    text = rest.partition(b"\r\n\r\n")[2]
+    if b" 200 " not in status + b" ":
+        raise CannotAsk(f"the room says {(status + b' ' + text)[:300].decode('utf-8', 'replace')}")
+    answer = json.loads(text)
+    if not isinstance(answer, dict):
+        raise CannotAsk("the room's answer is no object")
+    return answer
+
+
+def left(give_up: float) -> float:
+    seconds = give_up - time.monotonic()
+    if seconds <= 0:
+        raise CannotAsk(f"no answer within {ANSWER_S:g} s")
+    return seconds
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)  # nothing is left to be done, and the interpreter's own end takes as long as the question

@@ -1,0 +1,166 @@
+"""The guard's hook in the real programs: an edit is refused, with the reason, or goes on; by a real door."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from relay import guard_cli
+from relay.agents import AgentSpec, CommandAgent
+from relay.agents.hooks import GuardHook, rooted
+from relay.faces.guard_api import GuardDoor
+from relay.model import Turn, TurnLimits
+from tests.agents.conftest import collect, end, log
+from tests.faces.house import House, house
+from tests.fakes.llm import FakeService
+from tests.standing import Standing
+
+pytestmark = pytest.mark.real_agents
+LIMITS = TurnLimits(timeout_s=90)
+PRESETS = ("claude", "codex", "gemini")
+
+
+@pytest.fixture
+def guard() -> Standing:
+    return Standing()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "home" / ".gemini").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+@pytest.fixture
+async def home(tmp_path: Path, project: Path, guard: Standing) -> AsyncIterator[House]:
+    """A room that runs, as the hook finds it."""
+    roots = {"BOT": project}
+    async with house(tmp_path / "room", routes=GuardDoor(guard, roots.get).table()) as one:
+        (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
+        yield one
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[FakeService]:
+    async with FakeService().serve() as service:
+        service.patch = True
+        yield service
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where the hook's own files are. Gemini reads them only below folders that root alone can write."""
+    if not rooted(Path.home()):
+        yield tmp_path / "room" / ".relay" / "guard"
+        return
+    with tempfile.TemporaryDirectory(prefix=".relay-test-", dir=Path.home()) as one:
+        yield Path(one)
+
+
+@pytest.fixture
+def made(real_programs: Path, tmp_path: Path, project: Path, service: FakeService, folder: Path):
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    (tmp_path / "home" / ".gemini" / "settings.json").write_text(json.dumps(settings))
+    env = {
+        "claude": {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "sk-none"},
+        "codex": {"CODEX_API_KEY": "sk-none"},
+        "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
+    }
+    args = {"codex": ("--config", f'openai_base_url="{service.url}/v1"')}
+    script, config = str(Path(guard_cli.__file__)), str(tmp_path / "room" / "config.json")
+    words = (sys.executable, "-I", "-S", script, "hook", "--agent", "BOT", "--config", config)
+
+    def make(preset: str) -> CommandAgent:
+        spec = AgentSpec(
+            "BOT",
+            preset=preset,
+            cwd=project,
+            env=env[preset],
+            args=args.get(preset, ()),
+            guard=GuardHook(words, folder),
+        )
+        path = f"{real_programs}:{os.environ['PATH']}"
+        return CommandAgent(spec, daemon_env={"PATH": path, "HOME": str(tmp_path / "home")})
+
+    return make
+
+
+Make = Callable[[str], CommandAgent]
+
+
+def skip_without_sandbox(preset: str, real_programs: Path) -> None:
+    """Codex writes by a sandbox that not every machine allows."""
+    if preset == "codex":
+        words = [str(real_programs / "codex"), "sandbox", "--", "true"]
+        if subprocess.run(words, capture_output=True, check=False).returncode:
+            pytest.skip("this machine allows no sandbox to codex")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_a_contested_edit_is_refused_and_the_model_reads_why(
+    preset: str, made: Make, home: House, guard: Standing, service: FakeService, project: Path
+) -> None:
+    if preset == "gemini" and not rooted(Path.home()):
+        pytest.skip("Gemini takes no hook of a user who is not root; docs/agents.md says so")
+    guard.contested = {"new.txt"}
+    service.write = str(project / "new.txt")
+    parts = await collect(made(preset), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
+    assert end(parts).failure is None, parts
+    assert not (project / "new.txt").exists()
+    assert [(agent, place.path) for agent, place in guard.asked] == [("BOT", "new.txt")], log(parts)
+    assert "take other work first" in service.requests[-1]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_a_clear_edit_goes_on(
+    preset: str,
+    made: Make,
+    home: House,
+    guard: Standing,
+    service: FakeService,
+    project: Path,
+    real_programs: Path,
+) -> None:
+    skip_without_sandbox(preset, real_programs)
+    service.write = str(project / "new.txt")
+    parts = await collect(made(preset), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
+    assert end(parts).failure is None, parts
+    assert (project / "new.txt").read_text().strip() == "x"
+    asked = [place.path for _, place in guard.asked]
+    if preset == "gemini" and not rooted(Path.home()):
+        assert asked == [] and "edits are not guarded" in log(parts)
+    else:
+        assert asked == ["new.txt"]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_without_a_room_the_edit_goes_on(
+    preset: str, made: Make, service: FakeService, project: Path, real_programs: Path
+) -> None:
+    skip_without_sandbox(preset, real_programs)
+    service.write = str(project / "new.txt")
+    parts = await collect(made(preset), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
+    assert end(parts).failure is None, parts
+    assert (project / "new.txt").read_text().strip() == "x"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_the_hook_leaves_the_users_files_alone(
+    preset: str, made: Make, home: House, service: FakeService, tmp_path: Path, project: Path
+) -> None:
+    service.write = str(project / "new.txt")
+    mine = tmp_path / "home" / ".gemini" / "settings.json"
+    before = mine.read_text()
+    await collect(made(preset), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
+    assert mine.read_text() == before
+    written = [path for path in (tmp_path / "home").rglob("*") if path.is_file() and path.suffix != ".jsonl"]
+    assert not [path for path in written if b"guard_cli" in path.read_bytes()]
+    assert not (project / ".claude").exists() and not (project / ".gemini").exists()

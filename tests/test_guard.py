@@ -1,0 +1,249 @@
+"""The guard: what its door answers, and what the hook makes of it for each program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from relay import guard_cli
+from relay.faces.guard_api import GuardDoor
+from relay.model import GuardDecision, Location, Unguarded
+from tests.faces.house import House, house
+from tests.standing import REASON, Standing
+
+SCRIPT = str(Path(guard_cli.__file__))
+
+
+@pytest.fixture
+def guard() -> Standing:
+    return Standing("src/a.py")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    tree = tmp_path / "tree"
+    (tree / "src").mkdir(parents=True)
+    (tree / "src" / "a.py").write_text("one\ntwo\nthree\nfour\n")
+    (tree / "out").symlink_to("/etc")
+    return tree
+
+
+@pytest_asyncio.fixture
+async def home(tmp_path: Path, tree: Path, guard: Standing) -> AsyncIterator[House]:
+    async with house(tmp_path / "room", routes=GuardDoor(guard, {"BOT": tree}.get).table()) as one:
+        (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
+        yield one
+
+
+async def hook(
+    given: bytes, *words: str, config: Path | None = None, env: dict[str, str] | None = None
+) -> tuple[int, Any, str]:
+    """Exit code, what standard output says as JSON (None: nothing), and standard error."""
+    told = ["--agent", "BOT", "--config", str(config)] if config is not None else []
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", SCRIPT, "hook", *told, *words),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=env,
+    )
+    out, said = await process.communicate(given)
+    assert process.returncode is not None
+    return process.returncode, json.loads(out) if out else None, said.decode()
+
+
+def edit(tree: Path, tool: str = "Edit", **given: Any) -> bytes:
+    return json.dumps({"tool_name": tool, "tool_input": given, "cwd": str(tree)}).encode()
+
+
+# -- the door
+
+
+@pytest.mark.parametrize(
+    ("path", "decision"),
+    [("src/a.py", "steer"), ("src/../src/a.py", "steer"), ("src/b.py", "allow"), ("new/deep/c.py", "allow")],
+)
+async def test_the_door_answers_by_the_path_in_the_agents_folder(
+    home: House, tree: Path, path: str, decision: str
+) -> None:
+    for named in (path, str(tree / path)):
+        status, told, _ = await home.ask("POST", "/api/guard", json={"agent": "BOT", "path": named})
+        assert (status, told["decision"]) == (200, decision)
+        assert (told["advisory"], told["reason"]) == (("a1", REASON) if decision == "steer" else (None, ""))
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../other", "out/passwd", ".", "a\0b"])
+async def test_what_is_outside_goes_on_and_is_not_asked_about(
+    home: House, guard: Standing, path: str
+) -> None:
+    status, told, _ = await home.ask("POST", "/api/guard", json={"agent": "BOT", "path": path})
+    assert (status, told["decision"]) == (200, "allow") and told["reason"]
+    assert guard.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"path": "a"}, 400),
+        ({"agent": "BOT"}, 400),
+        ({"agent": "BOT", "path": "x" * 5000}, 400),
+        ({"agent": "BOT", "path": "a", "lines": [2, 1]}, 400),
+        ({"agent": "BOT", "path": "a", "lines": [True, 2]}, 400),
+        ({"agent": "BOT", "path": "a", "lines": 3}, 400),
+        ({"agent": "BOT", "path": "a", "more": 1}, 400),
+        ({"agent": "NOBODY", "path": "a"}, 404),
+    ],
+)
+async def test_a_wrong_question_is_refused(home: House, body: dict[str, Any], status: int) -> None:
+    found, told, _ = await home.ask("POST", "/api/guard", json=body)
+    assert found == status and told["error"]["message"]
+
+
+async def test_the_door_wants_a_key(home: House) -> None:
+    async with home.client.post("/api/guard", json={"agent": "BOT", "path": "a"}) as response:
+        assert response.status == 401
+
+
+async def test_a_guard_that_does_not_answer_holds_no_edit_up(
+    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck:
+        async def decide(self, agent: str, location: Location) -> GuardDecision:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr("relay.faces.guard_api.GUARD_S", 0.05)
+    async with house(tmp_path / "room", routes=GuardDoor(Stuck(), {"BOT": tree}.get).table()) as one:
+        _, told, _ = await one.ask("POST", "/api/guard", json={"agent": "BOT", "path": "src/a.py"})
+    assert told["decision"] == "allow" and "no answer" in told["reason"]
+
+
+async def test_without_an_airspace_nothing_is_contested() -> None:
+    assert not (await Unguarded().decide("BOT", Location("src/a.py"))).steer
+
+
+# -- the hook
+
+
+DENIED = {
+    "hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": REASON,
+    }
+}
+PATCH = "*** Begin Patch\n*** Update File: {}\n*** Move to: {}\n@@\n-x\n+y\n*** End Patch\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "tool", "given", "refused"),
+    [
+        ("claude", "Edit", {"file_path": "src/a.py", "old_string": "two", "new_string": "2"}, DENIED),
+        ("claude", "NotebookEdit", {"notebook_path": "src/a.py"}, DENIED),
+        ("codex", "apply_patch", {"command": PATCH.format("src/a.py", "src/z.py")}, DENIED),
+        ("codex", "apply_patch", {"command": ["apply_patch", PATCH.format("b.py", "src/a.py")]}, DENIED),
+        ("gemini", "replace", {"file_path": "src/a.py"}, {"decision": "deny", "reason": REASON}),
+    ],
+)
+async def test_a_contested_edit_is_refused_in_the_programs_own_words(
+    home: House, tree: Path, tmp_path: Path, form: str, tool: str, given: dict[str, Any], refused: Any
+) -> None:
+    config = tmp_path / "room" / "config.json"
+    code, said, noted = await hook(edit(tree, tool, **given), "--format", form, config=config)
+    assert (code, said, noted) == (0, refused, "")
+
+
+async def test_an_edit_that_may_go_on_gets_no_word(
+    home: House, tree: Path, tmp_path: Path, guard: Standing
+) -> None:
+    config = tmp_path / "room" / "config.json"
+    for form in guard_cli.FORMATS:
+        found = await hook(edit(tree, file_path=str(tree / "src" / "b.py")), "--format", form, config=config)
+        assert found == (0, None, "")
+    assert [(agent, place.path) for agent, place in guard.asked] == [("BOT", "src/b.py")] * 3
+
+
+async def test_the_lines_of_an_exchange_of_texts_are_told(
+    home: House, tree: Path, tmp_path: Path, guard: Standing
+) -> None:
+    config = tmp_path / "room" / "config.json"
+    await hook(edit(tree, file_path="src/a.py", old_string="two\nthree\n"), config=config)
+    await hook(edit(tree, file_path="src/a.py", old_string="not there"), config=config)
+    await hook(edit(tree, "Write", file_path="src/a.py", content="x"), config=config)
+    assert [place.lines for _, place in guard.asked] == [(2, 3), None, None]
+
+
+async def test_who_and_where_come_from_the_environment(home: House, tree: Path, tmp_path: Path) -> None:
+    env = {"RELAY_AGENT_ID": "BOT", "RELAY_CONFIG": str(tmp_path / "room" / "config.json")}
+    code, said, _ = await hook(edit(tree, file_path="src/a.py"), env=env)
+    assert (code, said) == (0, DENIED)
+
+
+async def test_a_room_that_does_not_run_refuses_nothing(tree: Path, tmp_path: Path) -> None:
+    code, said, noted = await hook(edit(tree, file_path="src/a.py"), config=tmp_path / "config.json")
+    assert (code, said) == (0, None) and "does not run" in noted
+
+
+async def test_a_room_that_went_away_refuses_nothing(tree: Path, tmp_path: Path) -> None:
+    async with house(tmp_path / "room") as one:
+        (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
+    given = edit(tree, file_path="src/a.py")
+    code, said, noted = await hook(given, config=tmp_path / "room" / "config.json")
+    assert (code, said) == (0, None) and "goes on" in noted
+
+
+async def test_a_room_that_hangs_is_given_up(tree: Path, tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the hook hangs up
+        writer.close()
+        ended.set()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        (tmp_path / ".relay").mkdir()
+        (tmp_path / ".relay" / "token").write_text("t\n")
+        (tmp_path / ".relay" / "state.json").write_text(json.dumps({"url": f"http://127.0.0.1:{port}"}))
+        code, said, noted = await hook(edit(tree, file_path="src/a.py"), config=tmp_path / "config.json")
+        await ended.wait()
+    assert (code, said) == (0, None) and "goes on" in noted
+
+
+@pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"tool_input": 3}', b"null", b"\xff\xfe"])
+async def test_what_is_not_understood_goes_on(home: House, tmp_path: Path, given: bytes) -> None:
+    code, said, noted = await hook(given, config=tmp_path / "room" / "config.json")
+    assert (code, said) == (0, None) and "goes on" in noted
+
+
+@pytest.mark.parametrize("words", [("--format", "vim"), ("--nonsense", "1"), ("--format",)])
+async def test_a_wrong_use_is_said(tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, said, noted = await hook(b"{}", *words, config=tmp_path / "config.json")
+    # Not 2: to all three programs that is a refusal of the edit.
+    assert (code, said) == (1, None) and "usage" in noted
+
+
+async def test_the_command_of_relay_is_the_same(home: House, tree: Path, tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "relay.cli", "guard", "hook", "--agent", "BOT"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "RELAY_CONFIG": str(tmp_path / "room" / "config.json")},
+    )
+    out, _ = await process.communicate(edit(tree, file_path="src/a.py"))
+    assert (process.returncode, json.loads(out)) == (0, DENIED)
+
+
+def test_the_hook_imports_little() -> None:
+    """It starts before every edit; what is not needed at once is not to be loaded."""
+    source = Path(SCRIPT).read_text()
+    imports = [line.split()[1] for line in source.splitlines() if line.startswith(("import ", "from "))]
+    assert set(imports) == {"__future__", "json", "os", "socket", "sys", "time"}
