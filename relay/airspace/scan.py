@@ -1,0 +1,356 @@
+"""The scan: the risk between all pairs of agents that touch, and nobody else's.
+
+Invariant: a link says what the profile says of the two working sets and of everything that lies between them,
+exactly as if each pair of files had been searched on its own; what did not change is not computed again. Pairs
+that do not touch are not looked at: without a shared path, a meeting intent or a merge, and farther in the tree
+and in the graph than `_Bounds` says, a pair stays below the floor.
+
+An `Airspace` belongs to one thread at a time. What it gives out is frozen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from relay.airspace.coupling import Couplings, Kind
+from relay.airspace.distances import Dependencies
+from relay.airspace.formulas import DEPENDENCY, TREE
+from relay.airspace.near import CallLink, Hazard, Merge, Near, SharedTest
+from relay.airspace.reading import Assessment, Level, Thresholds
+from relay.airspace.touching import Index, Places
+from relay.airspace.working_set import WorkingSet
+
+Pair = tuple[str, str]
+
+
+class Profile(Protocol):
+    """A formula with its thresholds. Its weights of dependency and tree are at most those of `seed`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def thresholds(self) -> Thresholds: ...
+    @property
+    def assess(self) -> Callable[[WorkingSet, WorkingSet, Near], Assessment]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What symbols say about a pair, a's side first (see relay.airspace.near)."""
+
+    hazards: tuple[Hazard, ...] = ()
+    calls: CallLink | None = None
+    tests: tuple[SharedTest, ...] = ()
+
+
+class Symbols(Protocol):
+    """Whoever knows the symbols. Asked once for a pair that touches, until a set or the graph changes."""
+
+    def facts(self, a: WorkingSet, b: WorkingSet) -> Facts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One pair, a < b by id."""
+
+    a: str
+    b: str
+    assessment: Assessment
+
+    @property
+    def risk(self) -> float:
+        return self.assessment.risk
+
+    @property
+    def level(self) -> Level:
+        return self.assessment.level
+
+    def as_json(self) -> dict[str, Any]:
+        """As docs/airspace.md has it: `channels` are the plain r_i, `readings` are they with their reasons."""
+        read = self.assessment.channels
+        return {
+            "a": self.a,
+            "b": self.b,
+            "risk": round(self.risk, 6),
+            "distance": round(self.assessment.distance, 6),
+            "level": self.level.word,
+            "channels": {name: round(one.risk, 6) for name, one in read.items()},
+            "readings": {name: one.as_json() for name, one in read.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All links at or above the floor, the greatest risk first, then by ids; `looked_at`: pairs that touch."""
+
+    profile: str
+    agents: tuple[str, ...]
+    links: tuple[Link, ...]
+    looked_at: int
+
+    @property
+    def pairs(self) -> int:
+        return len(self.agents) * (len(self.agents) - 1) // 2
+
+    def counts(self) -> dict[str, int]:
+        """As docs/airspace.md has them, without `files`. A pair that has no link is clear."""
+        advisory = sum(1 for one in self.links if one.level is Level.TRAFFIC)
+        resolution = sum(1 for one in self.links if one.level is Level.RESOLUTION)
+        return {
+            "agents": len(self.agents),
+            "pairs": self.pairs,
+            "clear": self.pairs - advisory - resolution,
+            "advisory": advisory,
+            "resolution": resolution,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Below both of these, a pair that shares nothing stays below the floor: it has
+    R < 1 - (1 - TREE tree)(1 - DEPENDENCY share) = floor."""
+
+    tree: float
+    share: float
+
+    @classmethod
+    def of(cls, floor: float) -> _Bounds:
+        each = 1.0 - math.sqrt(1.0 - floor)
+        return cls(each / TREE, each / DEPENDENCY)
+
+
+@dataclass(slots=True)
+class _Held:
+    working: WorkingSet
+    places: Places
+
+
+@dataclass(slots=True)
+class _Between:
+    """What is known about a pair; None = to be computed."""
+
+    tree: float
+    #: It shares a path, meets an intent or is near in the tree; or its coupling is strong enough.
+    touches: bool = False
+    coupled: bool = False
+    facts: Facts | None = None
+    near: Near | None = None
+    merge: Merge | None = None
+    #: What came of it, and the profile that made it.
+    made: tuple[Profile, Link] | None = None
+
+    def stale(self, *, facts: bool = False) -> None:
+        self.near = self.made = None
+        if facts:
+            self.facts = None
+
+
+class Airspace:
+    """The state of the scan, kept warm between scans.
+
+    `floor`: links below this risk are left out, and pairs that cannot reach it are not looked at; 0 = all pairs.
+    `reach`: imports that `Near.coupling` counts at most; None = any number (equation 4). A reach of n leaves out
+    less than 0.9 x 0.5^n of R.
+    """
+
+    def __init__(self, *, floor: float = 0.0, reach: int | None = None) -> None:
+        if not 0.0 <= floor < 1.0:
+            raise ValueError(f"a floor is a risk from 0 to less than 1, not {floor}")
+        self.floor = floor
+        self._bounds = _Bounds.of(floor) if floor > 0 else None
+        self._waiting: dict[str, WorkingSet | None] = {}
+        self._held: dict[str, _Held] = {}
+        self._index = Index()
+        self._pairs: dict[Pair, _Between] = {}
+        self._partners: defaultdict[str, set[str]] = defaultdict(set)
+        self._couplings = Couplings(Dependencies(), reach)
+        self._symbols: Symbols | None = None
+
+    # -- what changed: noted here, taken in by the next scan
+
+    def update(self, working: WorkingSet) -> None:
+        """The agent's working set is now this one."""
+        self._waiting[working.agent] = working
+
+    def remove(self, agent: str) -> None:
+        """The agent is gone; an unknown one is gone already."""
+        self._waiting[agent] = None
+
+    def set_graph(self, adjacency: Mapping[str, Iterable[str]]) -> None:
+        """Another graph altogether: file -> the files that it imports."""
+        self._couplings.replace_graph(Dependencies(adjacency))
+        self._forget_facts()
+
+    def patch_graph(self, path: str, imported: Iterable[str]) -> None:
+        """What one file imports now; nothing, when it is gone."""
+        if self._couplings.graph.patch(path, imported):
+            self._forget_facts()
+
+    def set_symbols(self, symbols: Symbols | None) -> None:
+        """Whoever knows the symbols; call it again when they changed, and all is asked again."""
+        self._symbols = symbols
+        self._forget_facts()
+
+    def _forget_facts(self) -> None:
+        for between in self._pairs.values():
+            between.stale(facts=True)
+
+    # -- the scan
+
+    def scan(self, profile: Profile, merges: Mapping[Pair, Merge] | None = None) -> Scan:
+        """All links now. `merges`: speculative merges by (a, b), a < b by id."""
+        self._take_in()
+        merges = merges or {}
+        pairs = self._touching(merges)
+        found = [
+            link for pair in pairs if (link := self._link(pair, profile, merges.get(pair))).risk >= self.floor
+        ]
+        found.sort(key=lambda one: (-one.risk, one.a, one.b))
+        return Scan(profile.name, tuple(sorted(self._held)), tuple(found), len(pairs))
+
+    def near(self, a: str, b: str) -> Near:
+        """Everything known about a pair a < b, whether they touch or not; without its merge."""
+        self._take_in()
+        return self._near((a, b), self._between((a, b)))
+
+    def _touching(self, merges: Mapping[Pair, Merge]) -> list[Pair]:
+        if self._bounds is None:
+            names = sorted(self._held)
+            return [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
+        held = self._held
+        known = [pair for pair, one in self._pairs.items() if one.touches or one.coupled]
+        more = [p for p in merges if p[0] in held and p[1] in held and not self._is_known(p)]
+        return known + more
+
+    def _is_known(self, pair: Pair) -> bool:
+        between = self._pairs.get(pair)
+        return between is not None and (between.touches or between.coupled)
+
+    def _link(self, pair: Pair, profile: Profile, merge: Merge | None) -> Link:
+        between = self._between(pair)
+        if between.made is not None and between.made[0] is profile and between.merge == merge:
+            return between.made[1]
+        near = self._near(pair, between)
+        if merge is not None:
+            near = replace(near, merge=merge)
+        assessment = profile.assess(self._held[pair[0]].working, self._held[pair[1]].working, near)
+        link = Link(*pair, assessment)
+        between.merge, between.made = merge, (profile, link)
+        return link
+
+    def _near(self, pair: Pair, between: _Between) -> Near:
+        if between.near is not None:
+            return between.near
+        facts = between.facts
+        if facts is None:
+            a, b = self._held[pair[0]].working, self._held[pair[1]].working
+            facts = between.facts = Facts() if self._symbols is None else self._symbols.facts(a, b)
+        between.near = Near(
+            coupling=self._couplings.strongest(pair, Kind.ANY),
+            directed=self._couplings.strongest(pair, Kind.DIRECTED),
+            tree=between.tree,
+            hazards=facts.hazards,
+            calls=facts.calls,
+            tests=facts.tests,
+        )
+        return between.near
+
+    # -- taking in what changed
+
+    def _take_in(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        moved = [agent for agent, working in waiting.items() if self._replace(agent, working)]
+        for agent in moved:
+            self._meet(agent)
+        for pair in self._couplings.take_in({agent: one.working.files for agent, one in self._held.items()}):
+            self._couple(pair)
+
+    def _replace(self, agent: str, working: WorkingSet | None) -> bool:
+        """Whether the agent is in other places than before."""
+        before = self._held.get(agent)
+        if before is not None and before.working == working:
+            return False
+        if working is None:
+            if before is not None:
+                self._forget(agent, before)
+            return False
+        places = Places.of(working)
+        self._held[agent] = _Held(working, places)
+        moved = before is None or before.places != places
+        if moved:
+            if before is not None:
+                self._index.drop(agent, before.places)
+            self._index.add(agent, places)
+        facts = moved or before is None or _work(before.working) != _work(working)
+        for other in self._partners[agent]:
+            between = self._pairs[_ordered(agent, other)]
+            between.made = None
+            if facts:
+                between.stale(facts=True)
+        return moved
+
+    def _forget(self, agent: str, held: _Held) -> None:
+        del self._held[agent]
+        self._index.drop(agent, held.places)
+        for other in list(self._partners[agent]):
+            self._part(_ordered(agent, other))
+
+    def _meet(self, agent: str) -> None:
+        """The agent is elsewhere: who is near it now?"""
+        places = self._held[agent].places
+        near = set() if self._bounds is None else self._index.near(agent, places, self._bounds.tree)
+        for other in near | self._partners[agent]:
+            between = self._between(_ordered(agent, other))
+            between.tree = places.tree(self._held[other].places)
+            between.touches = other in near
+            if self._bounds is not None and not between.touches and not between.coupled:
+                self._part(_ordered(agent, other))
+
+    def _couple(self, pair: Pair) -> None:
+        """The pair's couplings may have changed."""
+        if pair[0] not in self._held or pair[1] not in self._held:
+            return
+        coupled = self._bounds is not None and self._couplings.share(pair) >= self._bounds.share
+        between = self._between(pair) if coupled else self._pairs.get(pair)
+        if between is not None:
+            between.coupled = coupled
+            between.stale()
+            if self._bounds is not None and not coupled and not between.touches:
+                self._part(pair)
+
+    def _between(self, pair: Pair) -> _Between:
+        known = self._pairs.get(pair)
+        if known is None:
+            a, b = pair
+            known = self._pairs[pair] = _Between(self._held[a].places.tree(self._held[b].places))
+            self._partners[a].add(b)
+            self._partners[b].add(a)
+        return known
+
+    def _part(self, pair: Pair) -> None:
+        a, b = pair
+        del self._pairs[pair]
+        self._partners[a].discard(b)
+        self._partners[b].discard(a)
+
+
+def lying_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable[str]]) -> Near:
+    """What lies between two sets alone, a's side first: distances and the tree, no symbols and no merge."""
+    space = Airspace()
+    space.set_graph(adjacency)
+    space.update(replace(a, agent="a"))
+    space.update(replace(b, agent="b"))
+    return space.near("a", "b")
+
+
+def _ordered(one: str, other: str) -> Pair:
+    return (one, other) if one < other else (other, one)
+
+
+def _work(working: WorkingSet) -> list[tuple[object, ...]]:
+    """What symbols are asked about: everything but the weights."""
+    return [(one.path, one.change, one.lines, one.new_path) for one in working.files]

@@ -1,0 +1,109 @@
+"""Which agents touch: the same path, the same directories, or what one means to do and the other does.
+
+Invariant: an agent is in the index exactly where its latest working set is, so whoever could be near is found
+without looking at anybody who is not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from relay.airspace.working_set import WorkingSet, all_paths
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where one agent is. `above`: for each prefix of its paths, the depth of its shallowest path below it
+    (components, the file's name too); a path is a prefix of itself."""
+
+    work: frozenset[str]
+    meant: frozenset[str]
+    above: Mapping[str, int]
+
+    @classmethod
+    def of(cls, working: WorkingSet) -> Places:
+        work = all_paths(working.files)
+        above: dict[str, int] = {}
+        for path in work:
+            parts = path.split("/")
+            depth = len(parts)
+            for length in range(1, depth + 1):
+                prefix = "/".join(parts[:length])
+                if above.get(prefix, depth) >= depth:
+                    above[prefix] = depth
+        return cls(work, all_paths(working.intent), above)
+
+    def shares(self, other: Places) -> bool:
+        return not self.work.isdisjoint(other.work)
+
+    def meets(self, other: Places) -> bool:
+        """Whether intent meets work or intent."""
+        return not (
+            self.meant.isdisjoint(other.work)
+            and self.work.isdisjoint(other.meant)
+            and self.meant.isdisjoint(other.meant)
+        )
+
+    def tree(self, other: Places) -> float:
+        """r_tree of equation 6. For each common prefix of L components, the two shallowest files below it are
+        the nearest: their distance by that prefix is theirs, or more than theirs."""
+        mine, theirs = self.above, other.above
+        if len(theirs) < len(mine):
+            mine, theirs = theirs, mine
+        least = 1.0
+        for prefix in mine.keys() & theirs.keys():
+            depths = mine[prefix] + theirs[prefix]
+            least = min(least, (depths - 2 * (prefix.count("/") + 1)) / depths)
+        return 1.0 - least
+
+
+class Index:
+    """Agents by the paths and the directories that they are in."""
+
+    def __init__(self) -> None:
+        self._work: defaultdict[str, set[str]] = defaultdict(set)
+        self._meant: defaultdict[str, set[str]] = defaultdict(set)
+        self._above: defaultdict[str, dict[str, int]] = defaultdict(dict)
+
+    def add(self, agent: str, places: Places) -> None:
+        for path in places.work:
+            self._work[path].add(agent)
+        for path in places.meant:
+            self._meant[path].add(agent)
+        for prefix, depth in places.above.items():
+            self._above[prefix][agent] = depth
+
+    def drop(self, agent: str, places: Places) -> None:
+        for path in places.work:
+            _leave(self._work, path, agent)
+        for path in places.meant:
+            _leave(self._meant, path, agent)
+        for prefix in places.above:
+            below = self._above[prefix]
+            del below[agent]
+            if not below:
+                del self._above[prefix]
+
+    def on(self, paths: Iterable[str]) -> set[str]:
+        """Who works on one of these."""
+        return {agent for path in paths for agent in self._work.get(path, ())}
+
+    def near(self, agent: str, places: Places, tree: float) -> set[str]:
+        """Everybody else who shares a path or an intent with it, or is at r_tree >= `tree`, which is > 0."""
+        found = self.on(places.work | places.meant)
+        for path in places.work | places.meant:
+            found |= self._meant.get(path, set())
+        for prefix, depth in places.above.items():
+            # 2 L / (depth + other) >= tree
+            deepest = 2 * (prefix.count("/") + 1) / tree - depth
+            found.update(other for other, below in self._above[prefix].items() if below <= deepest + 1e-9)
+        found.discard(agent)
+        return found
+
+
+def _leave(index: defaultdict[str, set[str]], path: str, agent: str) -> None:
+    index[path].discard(agent)
+    if not index[path]:
+        del index[path]
