@@ -363,3 +363,61 @@ class Board(Protocol):
     async def undo(self, tx: Any, *, by: str, lane: Any, cause: Sequence[str] = ()) -> BoardChange: ...
 
     async def list(self, tx: Any) -> Sequence[BoardTask]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message that was put into the room, and the event that recorded it."""
+
+    id: str
+    number: int
+    event_id: str
+
+
+class Voice(Protocol):
+    """How a wing speaks in the room. Every method runs in the caller's transaction (`tx`)."""
+
+    async def reach(self, tx: Any, names: Sequence[str]) -> Mapping[str, str | None]:
+        """Who of these can be given a turn now: "" = can; a text = why this agent cannot; None = no agent of the
+        configuration (a person)."""
+        ...
+
+    async def say(
+        self,
+        tx: Any,
+        body: str,
+        *,
+        now: float,
+        lane: Any,
+        to: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        cause: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
+    ) -> Spoken:
+        """An advisory from the room itself. `to` are those it addresses; `ask` the agents that get a turn for it,
+        through breaker and budget like any. It opens no cycle, and neither do the answers to it. `now`: Unix
+        seconds; `lane`: the (short) lane that it is recorded on."""
+        ...
+
+    async def withdraw(
+        self, tx: Any, message_id: str, reason: str, *, now: float, agents: Sequence[str]
+    ) -> Sequence[str]:
+        """Take back the turns of these agents that wait for this message; gives whose. One that runs goes on."""
+        ...
+
+    async def message(self, tx: Any, message_id: str) -> Message | None: ...
+
+
+class Airspace(Protocol):
+    """What the room's commands ask of the airspace."""
+
+    async def declare(
+        self, tx: Any, agent: str, paths: Sequence[str], *, by: str, cause: Sequence[str] = ()
+    ) -> Sequence[str]:
+        """Replace what an agent says it is about to touch; no paths = nothing. Gives the paths as they are kept.
+        Runs in the caller's transaction. Raises Refusal."""
+        ...
+
+    def who_is_near(self) -> str:
+        """Who is near whom now, as markdown for the room."""
+        ...

@@ -445,7 +445,8 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
                 parents=[ended.id],
                 meta={"notice": "circuit_closed", "agent": plan.agent},
             )
-    if plan.policy.agent_mentions:
+    # What an agent answers to an advisory alone sets nobody to work.
+    if plan.policy.agent_mentions and any(one.kind is not Kind.ADVISORY for one in plan.messages):
         await _pass_on(tx, plan, answer, event.id, now=now)
 
 

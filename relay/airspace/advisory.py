@@ -1,0 +1,255 @@
+"""An advisory: what stands between agents, what they were told, what they answered, and what came of it.
+
+Invariant: a plain value with one stored form (`record`) and one that the doors show (`as_json`,
+docs/airspace.md); its order is latched when it opens and only grows. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from relay.airspace.advisories import Pair
+from relay.airspace.multiway import Contact, Known, Place, Roles, roles
+from relay.airspace.reading import Evidence, Level
+from relay.log.events import now_iso
+
+
+class Steering(StrEnum):
+    """Has the steering agent left the contested files?"""
+
+    WAITING = "waiting"
+    LEFT = "left"
+    STAYED = "stayed"
+
+
+class Outcome(StrEnum):
+    """Was the alarm true? See `outcomes`."""
+
+    TRUE = "true"
+    FALSE = "false"
+    AVERTED = "averted"
+
+
+class Mark(StrEnum):
+    """What a person says of an advisory."""
+
+    USEFUL = "useful"
+    NOISE = "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An agent that was asked for an answer, by which message. `failed`: why it cannot answer."""
+
+    message_id: str
+    at: float
+    answered: bool = False
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent (or a person) answered; `intent`: the paths that it says it will touch."""
+
+    intent: tuple[str, ...]
+    text: str
+    message_id: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A steering agent at the moment it was told: a digest of what it had in the contested files."""
+
+    digest: str
+    left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """`contacts`: its pairs that are not clear now. `latched`: every agent that was ever part of it, the one
+    that holds first. `worst`: the highest level it had. `conflict`: git could not merge two of its branches
+    while it was open or when one was merged. `clean`: the last look showed that git can; None = unknown."""
+
+    id: str
+    opened_at: float
+    latched: tuple[Place, ...] = ()
+    contacts: Mapping[Pair, Contact] = field(default_factory=dict)
+    worst: Level = Level.CLEAR
+    #: Every pair and every file that was ever part of it.
+    pairs: tuple[Pair, ...] = ()
+    files: tuple[str, ...] = ()
+    text: str = ""
+    message_id: str | None = None
+    number: int = 0
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+    #: Agents that were addressed and not asked, and why.
+    not_asked: Mapping[str, str] = field(default_factory=dict)
+    #: The part that each agent was told to play: hold, steer, transmit.
+    told: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    deadline_at: float | None = None
+    escalated_at: float | None = None
+    steering: Steering | None = None
+    stands: Mapping[str, Stand] = field(default_factory=dict)
+    steer_by: float | None = None
+    #: Since when a resolution stands, for whoever interrupts a turn.
+    resolved_at: float | None = None
+    people_asked_at: float | None = None
+    conflict: bool = False
+    clean: bool | None = None
+    outcome: Outcome | None = None
+    mark: Mark | None = None
+    marked_by: str | None = None
+    closed_at: float | None = None
+    closed_why: str = ""
+    #: The last event of its lane, which causes the next.
+    event_id: str | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.closed_at is None
+
+    @property
+    def level(self) -> Level:
+        return max((one.level for one in self.contacts.values()), default=Level.CLEAR)
+
+    @property
+    def risk(self) -> float:
+        return max((one.risk for one in self.contacts.values()), default=0.0)
+
+    @property
+    def roles(self) -> Roles:
+        return roles(self.latched, self.contacts)
+
+    @property
+    def known(self) -> Known:
+        return Known(frozenset(self.contacts), self.latched)
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Of the pair with the highest risk first, each once."""
+        ordered = sorted(self.contacts.items(), key=lambda one: (-one[1].risk, one[0]))
+        return tuple(dict.fromkeys(evidence for _, contact in ordered for evidence in contact.evidence))
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        return tuple(agent for agent, asked in self.asked.items() if not asked.answered)
+
+    def as_json(self) -> dict[str, Any]:
+        """As every door shows it. `outcome`: null while open or unknown, true, false, or "averted"."""
+        told = self.roles
+        shown = {Outcome.TRUE: True, Outcome.FALSE: False, Outcome.AVERTED: "averted", None: None}
+        everybody = [one.agent for one in self.latched]
+        return {
+            "id": self.id,
+            "agents": list(told.agents) if self.open else everybody,
+            "order": everybody,
+            "level": self.level.word,
+            "worst": self.worst.word,
+            "risk": round(self.risk, 6),
+            "opened_at": iso(self.opened_at),
+            "closed_at": iso(self.closed_at),
+            "closed_why": self.closed_why,
+            "files": list(self.files),
+            "transmit": list(told.agents),
+            "steer": list(told.steer),
+            "hold": list(told.hold),
+            "reason": self.reason,
+            "evidence": [one.as_json() for one in self.evidence],
+            "text": self.text,
+            "message_id": self.message_id,
+            "number": self.number or None,
+            "asked": sorted(self.asked),
+            "not_asked": dict(self.not_asked),
+            "answers": {
+                agent: {
+                    "intent": list(one.intent),
+                    "text": one.text,
+                    "message_id": one.message_id,
+                    "at": iso(one.at),
+                }
+                for agent, one in self.answers.items()
+            },
+            "deadline_at": iso(self.deadline_at),
+            "escalated_at": iso(self.escalated_at),
+            "steering": self.steering and str(self.steering),
+            "conflict": self.conflict,
+            "outcome": shown[self.outcome],
+            "mark": self.mark and str(self.mark),
+            "marked_by": self.marked_by,
+        }
+
+    @property
+    def reason(self) -> str:
+        """Who holds and who steers, or who transmits, with what the right of way rests on."""
+        told = self.roles
+        if not told.steer:
+            return f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
+        why = {one.agent: grounds(one, self.latched) for one in self.latched}
+        return f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
+
+    def record(self) -> dict[str, Any]:
+        """The stored form: JSON values."""
+        told = asdict(replace(self, contacts={}))
+        told["contacts"] = [
+            {
+                "pair": list(pair),
+                "level": int(one.level),
+                "risk": one.risk,
+                "files": list(one.files),
+                "evidence": [asdict(evidence) for evidence in one.evidence],
+            }
+            for pair, one in sorted(self.contacts.items())
+        ]
+        return {**told, "worst": int(self.worst)}
+
+    @classmethod
+    def of_record(cls, kept: Mapping[str, Any]) -> Advisory:
+        told = dict(kept)
+        told["contacts"] = {
+            (one["pair"][0], one["pair"][1]): Contact(
+                Level(one["level"]),
+                one["risk"],
+                tuple(one["files"]),
+                tuple(_evidence(evidence) for evidence in one["evidence"]),
+            )
+            for one in kept["contacts"]
+        }
+        told["worst"] = Level(kept["worst"])
+        told["latched"] = tuple(Place(**one) for one in kept["latched"])
+        told["pairs"] = tuple((one[0], one[1]) for one in kept["pairs"])
+        told["files"] = tuple(kept["files"])
+        told["asked"] = {agent: Asked(**one) for agent, one in kept["asked"].items()}
+        told["answers"] = {
+            agent: Answer(**{**one, "intent": tuple(one["intent"])}) for agent, one in kept["answers"].items()
+        }
+        told["stands"] = {agent: Stand(**one) for agent, one in kept["stands"].items()}
+        for name, kind in (("steering", Steering), ("outcome", Outcome), ("mark", Mark)):
+            told[name] = kind(kept[name]) if kept[name] else None
+        return cls(**told)
+
+
+def _evidence(kept: Mapping[str, Any]) -> Evidence:
+    lines = tuple((pair[0], pair[1]) for pair in kept["lines"])
+    return Evidence(kept["text"], kept["path"], kept["other_path"], lines, kept["symbol"])
+
+
+def grounds(one: Place, latched: tuple[Place, ...]) -> str:
+    """An agent's name with what gives it the right of way, for a person to check."""
+    if one.committed:
+        count = f"{one.committed:g}"
+        return f"{one.agent} ({count} file{'' if count == '1' else 's'} committed)"
+    others = [other for other in latched if other.agent != one.agent]
+    if one.started_at and any(not o.started_at or o.started_at > one.started_at for o in others):
+        return f"{one.agent} (started first)"
+    return f"{one.agent} (first by name)" if others else one.agent
+
+
+def iso(at: float | None) -> str | None:
+    """Unix seconds as ISO 8601 in UTC."""
+    return None if at is None else now_iso(datetime.fromtimestamp(at, UTC))

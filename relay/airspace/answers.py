@@ -1,0 +1,92 @@
+"""What agents answer to an advisory: their intent goes to the others and into what they have declared.
+
+Invariant: an answer's effects commit with the follower's cursor, so each counts once; nothing here sets an agent
+to work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from relay.airspace import intent, records, wording
+from relay.airspace.advisory import Advisory, Answer
+from relay.airspace.intent import Source
+from relay.log.events import Event
+from relay.log.store import Tx
+from relay.model import Message, Voice
+
+#: The room's events about its jobs (docs/http.md, JOB), which say how an agent's turn for a message went.
+TURN_ENDED = "turn.ended"
+JOB_CHANGED = "dispatch.changed"
+#: Characters of an answer that are kept with the advisory; the message has all of it.
+MOST_TEXT = 500
+
+
+class Answers:
+    """A follower of the log (`relay.log.follow`). `exists`: is this path a file of the repository?"""
+
+    name = "airspace-answers"
+    reads = frozenset({TURN_ENDED, JOB_CHANGED})
+    emits = frozenset({records.CHANGED, intent.DECLARED, "message.posted"})
+
+    def __init__(
+        self,
+        voice: Voice,
+        exists: Callable[[str], bool],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._voice = voice
+        self._exists = exists
+        self._clock = clock
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        for job in (event.outputs or {}).get("jobs", ()):
+            one = await records.of_message(tx, job["message_id"])
+            if one is not None and job["agent"] in one.asked:
+                await self._heard(tx, one, job, event)
+
+    async def _heard(self, tx: Tx, one: Advisory, job: Mapping[str, Any], event: Event) -> None:
+        agent, asked = job["agent"], one.asked[job["agent"]]
+        if asked.message_id != job["message_id"]:
+            return  # it was asked anew meanwhile, and answers that
+        if job["state"] == "done" and job["answer_id"]:
+            message = await self._voice.message(tx, job["answer_id"])
+            if message is not None and not asked.answered:
+                await self._answered(tx, one, agent, message, event)
+            return
+        failed = ""
+        if job["state"] in ("skipped", "dead"):
+            failed = job["reason"] or str(job["state"])
+        if failed != asked.failed:
+            told = {**one.asked, agent: replace(asked, failed=failed)}
+            await records.change(tx, replace(one, asked=told), ["unreached"], cause=[event.id])
+
+    async def _answered(self, tx: Tx, one: Advisory, agent: str, message: Message, event: Event) -> None:
+        now = self._clock()
+        paths = intent.parse(message.body, self._exists)
+        answer = Answer(paths or (), message.body[:MOST_TEXT], message.id, now)
+        one = replace(
+            one,
+            answers={**one.answers, agent: answer},
+            asked={**one.asked, agent: replace(one.asked[agent], answered=True, failed="")},
+        )
+        one = await records.change(tx, one, ["answered"], cause=[event.id])
+        if paths is None:
+            return
+        assert one.event_id is not None
+        await intent.declare(tx, agent, paths, source=Source.ANSWER, by=agent, now=now, cause=[one.event_id])
+        others = [other for other in one.roles.agents if other != agent]
+        if paths and others and one.open:
+            await self._voice.say(
+                tx,
+                wording.intent(agent, paths, one.number),
+                now=now,
+                lane=records.lane_of(one.id),
+                to=others,
+                cause=[one.event_id],
+                meta={"advisory": one.id, "intent": {"agent": agent, "paths": list(paths)}},
+            )

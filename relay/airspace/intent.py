@@ -1,0 +1,144 @@
+"""What agents say they are about to touch: reading it from their answers, and keeping it for a while.
+
+Invariants: a declared path is relative to the repository, with `/`, and stays inside it; a declaration replaces
+the one before it from the same source, and ends by itself; each is an event (`intent.declared`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from relay.airspace.records import ROOM, Q
+from relay.log import events
+from relay.log.events import Event, Lane, NewEvent
+from relay.log.store import Tx
+from relay.model import Refusal
+
+DECLARED = "intent.declared"
+#: Seconds that a declared intent holds: as long as a lock's default (INTERFACES, `acquire_lock`: 30 minutes).
+HOLDS_S = 1800.0
+#: Paths of one declaration that are kept: as many as an agent of the benchmark has in hand (issue, "Cost").
+MOST_PATHS = 40
+
+_LINE = re.compile(r"^[\W_]*INTENT[\W_]*?:(?P<paths>.*)$", re.IGNORECASE | re.MULTILINE)
+_NOTHING = frozenset({"none", "nothing", "no", "-", "n/a", "no files", "no file"})
+_WRAPPING = "`'\"*_<>()[]{},;:!?"
+
+
+class Source(StrEnum):
+    """Who declared it: the agent in an answer, a person's command, the agent by its own call."""
+
+    ANSWER = "answer"
+    COMMAND = "command"
+    AGENT = "agent"
+
+
+def clean(path: str) -> str | None:
+    """The path as it is kept, or None when it is none inside the repository."""
+    text = path.strip().strip(_WRAPPING).removeprefix("./")
+    text = re.sub(r"(?::\d+(?:[-:]\d+)?)+$", "", text).rstrip(".") or text
+    if (
+        not text
+        or len(text) > 400
+        or "\0" in text
+        or "\\" in text
+        or "://" in text
+        or text.startswith(("/", "~"))
+    ):
+        return None
+    normal = posixpath.normpath(text)
+    return None if normal == "." or normal.startswith("../") or normal == ".." else normal
+
+
+def parse(text: str, exists: Callable[[str], bool]) -> tuple[str, ...] | None:
+    """The paths that an answer says it will touch; None when it says nothing of it.
+
+    Lines `INTENT: path, path` count before all, also for files that are not there yet (`INTENT: none`: no file).
+    Without one: the words of the text that are files of the repository.
+    """
+    lines = [match["paths"] for match in _LINE.finditer(text)]
+    if lines:
+        named = [word for line in lines for word in re.split(r",|;|\s+and\s+", line)]
+        paths = [
+            path
+            for one in named
+            if one.strip().strip("*_`. ").lower() not in _NOTHING
+            for path in _paths(one)
+        ]
+        return tuple(dict.fromkeys(paths))[:MOST_PATHS]
+    words = (clean(word) for word in text.split()[:5000])
+    found = dict.fromkeys(path for path in words if path and ("/" in path or "." in path) and exists(path))
+    return tuple(found)[:MOST_PATHS] or None
+
+
+def _paths(one: str) -> list[str]:
+    """The paths in a piece of an INTENT line: what is in backticks, else its words that look like one."""
+    quoted = re.findall(r"`([^`]+)`", one)
+    words = quoted or one.split()
+    found = [clean(word) for word in words]
+    paths = [path for path in found if path]
+    return paths if len(words) == 1 or quoted else [path for path in paths if "/" in path or "." in path]
+
+
+async def declare(
+    tx: Tx,
+    agent: str,
+    paths: Sequence[str],
+    *,
+    source: Source,
+    by: str,
+    now: float,
+    cause: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Replace what `agent` declared from this source; no paths from a command clear all of it.
+
+    Gives the paths as they are kept. Raises Refusal when one of them is no path of the repository.
+    """
+    kept = []
+    for path in paths:
+        one = clean(path)
+        if one is None:
+            raise Refusal(
+                f"{path[:80]!r} is no path inside the repository.", "Give it relative, like src/app.py."
+            )
+        kept.append(one)
+    if len(kept) > MOST_PATHS:
+        raise Refusal(
+            f"{len(kept)} paths are more than the {MOST_PATHS} that one intent holds.", "Name a few."
+        )
+    everything = source is Source.COMMAND and not kept
+    await tx.execute(Q.forget_intents, now=now)
+    await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source))
+    kept = list(dict.fromkeys(kept))
+    for path in kept:
+        await tx.execute(
+            Q.declare_intent,
+            agent=agent,
+            path=path,
+            source=str(source),
+            declared_at=now,
+            expires_at=now + HOLDS_S,
+        )
+    await _declared(tx, agent, kept, source, by, cause)
+    return tuple(kept)
+
+
+async def _declared(
+    tx: Tx, agent: str, paths: Sequence[str], source: Source, by: str, cause: Sequence[str]
+) -> Event:
+    outputs: dict[str, Any] = {"agent": agent, "paths": list(paths), "source": str(source), "by": by}
+    lane = Lane(ROOM, f"intent:{agent}", short=True)
+    return await events.append(tx, NewEvent(DECLARED, lane, parents=cause, outputs=outputs))
+
+
+async def declared(tx: Tx, now: float) -> Mapping[str, Mapping[str, frozenset[Source]]]:
+    """What holds now: by agent and path, the sources that declared it."""
+    found: dict[str, dict[str, frozenset[Source]]] = {}
+    for row in await tx.all(Q.intents, now=now):
+        paths = found.setdefault(row["agent"], {})
+        paths[row["path"]] = paths.get(row["path"], frozenset()) | {Source(row["source"])}
+    return found

@@ -1,0 +1,180 @@
+"""N agents in one file are one advisory: which pairs belong together, and who gives way to whom.
+
+Invariants:
+- the groups and their orders do not depend on the order in which pairs and agents are given;
+- a pair that is part of an advisory stays part of it until the pair is clear;
+- an order, once latched, only grows at its end: who had the right of way keeps it, whatever is committed later.
+
+Pure (000, section 3: "coordinated and deterministic").
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from relay.airspace.advisories import Pair
+from relay.airspace.reading import Evidence, Level
+from relay.airspace.working_set import WorkingSet
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an agent's right of way rests on, as it was when the order was latched.
+
+    `committed`: live, files in commits since the merge base. `started_at`: Unix seconds, 0 = unknown.
+    """
+
+    agent: str
+    committed: float = 0.0
+    started_at: float = 0.0
+
+    @property
+    def key(self) -> tuple[float, float, str]:
+        """Sorts the one that holds first: more committed work, then the earlier start, then the lower id."""
+        return -self.committed, self.started_at or float("inf"), self.agent
+
+
+def place_of(one: WorkingSet) -> Place:
+    return Place(one.agent, one.committed, one.started_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """A pair that is not clear. `files`: the contested ones, the strongest first."""
+
+    level: Level
+    risk: float
+    files: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The pairs of one advisory. `id` None: a new one. `latched`: its order so far, empty for a new one."""
+
+    id: str | None
+    contacts: Mapping[Pair, Contact]
+    latched: tuple[Place, ...] = ()
+
+    @property
+    def agents(self) -> frozenset[str]:
+        return frozenset(agent for pair in self.contacts for agent in pair)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An advisory that stands: its pairs, and its latched order."""
+
+    pairs: frozenset[Pair]
+    latched: tuple[Place, ...]
+
+
+def group(contacts: Mapping[Pair, Contact], standing: Mapping[str, Known]) -> list[Group]:
+    """The advisories that these pairs make; of the standing ones all, also those that have no pair left."""
+    members: dict[str, set[Pair]] = {
+        id: {pair for pair in known.pairs if pair in contacts} for id, known in standing.items()
+    }
+    free = sorted(set(contacts) - {pair for pairs in members.values() for pair in pairs})
+    free = _join(free, members, contacts)
+    groups = [
+        Group(id, {pair: contacts[pair] for pair in sorted(pairs)}, standing[id].latched)
+        for id, pairs in sorted(members.items())
+    ]
+    return groups + [
+        Group(None, {pair: contacts[pair] for pair in sorted(pairs)}) for pairs in _new(free, contacts)
+    ]
+
+
+def _join(free: list[Pair], members: dict[str, set[Pair]], contacts: Mapping[Pair, Contact]) -> list[Pair]:
+    """Add what belongs to a standing advisory; gives what is left over."""
+    while True:
+        for pair in free:
+            found = [id for id in sorted(members) if _belongs(pair, members[id], contacts)]
+            if found:
+                members[found[0]].add(pair)
+                free = [one for one in free if one != pair]
+                break
+        else:
+            return free
+
+
+def _belongs(pair: Pair, pairs: set[Pair], contacts: Mapping[Pair, Contact]) -> bool:
+    near = any(set(pair) & set(one) for one in pairs)
+    return near and bool(_meeting_files(pairs, contacts) & set(contacts[pair].files))
+
+
+def _meeting_files(pairs: Iterable[Pair], contacts: Mapping[Pair, Contact]) -> set[str]:
+    """The files that hold these pairs together: those of several of them, so that no chain of different files
+    becomes one advisory; of a single pair all."""
+    counted = Counter(path for pair in pairs for path in set(contacts[pair].files))
+    shared = {path for path, times in counted.items() if times > 1}
+    return shared or set(counted)
+
+
+def _new(free: Sequence[Pair], contacts: Mapping[Pair, Contact]) -> list[list[Pair]]:
+    """New groups: of the pairs in one file that are connected by an agent, the largest first."""
+    left = set(free)
+    made: list[list[Pair]] = []
+    while left:
+        paths = sorted({path for pair in left for path in contacts[pair].files})
+        found = [
+            (len(part), path, part)
+            for path in paths
+            for part in _connected(pair for pair in left if path in contacts[pair].files)
+        ]
+        if not found or max(size for size, _, _ in found) == 1:
+            return sorted([*made, *([pair] for pair in sorted(left))])
+        _, _, part = min(found, key=lambda one: (-one[0], one[1], one[2]))
+        made.append(part)
+        left -= set(part)
+    return sorted(made)
+
+
+def _connected(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """The pairs in parts that share no agent, each sorted."""
+    parts: list[tuple[set[str], list[Pair]]] = []
+    for pair in sorted(pairs):
+        touching = [part for part in parts if part[0] & set(pair)]
+        agents = set(pair).union(*(part[0] for part in touching))
+        joined = sorted([pair, *(one for part in touching for one in part[1])])
+        parts = [part for part in parts if part not in touching] + [(agents, joined)]
+    return sorted(part[1] for part in parts)
+
+
+def latch(latched: Sequence[Place], agents: Iterable[str], places: Mapping[str, Place]) -> tuple[Place, ...]:
+    """The order with whoever is new at its end; among themselves the new ones by right of way."""
+    have = {one.agent for one in latched}
+    new = [places.get(agent, Place(agent)) for agent in set(agents) - have]
+    return (*latched, *sorted(new, key=lambda one: one.key))
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who does what, each in the latched order. `off`: by steering agent, the files that it leaves."""
+
+    agents: tuple[str, ...] = ()
+    hold: tuple[str, ...] = ()
+    steer: tuple[str, ...] = ()
+    off: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def roles(latched: Sequence[Place], contacts: Mapping[Pair, Contact]) -> Roles:
+    """Of each pair at a resolution the one later in the order steers; who steers for nobody holds."""
+    rank = {one.agent: at for at, one in enumerate(latched)}
+    present = {agent for pair in contacts for agent in pair}
+    off: dict[str, dict[str, None]] = {}
+    resolved: set[str] = set()
+    for pair, contact in sorted(contacts.items()):
+        if contact.level is Level.RESOLUTION:
+            resolved |= set(pair)
+            later = max(pair, key=lambda agent: rank[agent])
+            off.setdefault(later, {}).update(dict.fromkeys(contact.files))
+    in_order = [one.agent for one in latched if one.agent in present]
+    return Roles(
+        agents=tuple(in_order),
+        hold=tuple(agent for agent in in_order if agent in resolved and agent not in off),
+        steer=tuple(agent for agent in in_order if agent in off),
+        off={agent: tuple(off[agent]) for agent in in_order if agent in off},
+    )

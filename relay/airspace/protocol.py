@@ -1,0 +1,339 @@
+"""The protocol at work: advisories as rows, events and messages, and what follows from them (000, section 3).
+
+Invariants:
+- what a tick decides (pairs, advisory, its event, its message, the turns it asks for) is one transaction, decided
+  inside it from what the database holds: killed at any instant, nothing is said twice and nothing is lost, and
+  two processes on one database decide it once;
+- people are asked once for an advisory that nobody answers, and once for one that nobody steers off;
+- what is kept in memory is a copy for looking only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+import uuid_utils
+
+from relay.airspace import outcomes, records, steering, wording
+from relay.airspace.advisories import Rules
+from relay.airspace.advisory import Advisory, Asked, Mark, Steering
+from relay.airspace.reading import Level, Thresholds
+from relay.airspace.tick import Observation, Standing, Step, decide, next_at
+from relay.config_airspace import AirspaceSettings
+from relay.log.store import Store, Tx
+from relay.model import Board, Spoken, Voice
+
+log = structlog.get_logger(__name__)
+#: What people are asked is for them alone: the room keeps messages with a notice out of the agents' contexts.
+ASKS_PEOPLE = {"notice": "advisory"}
+#: Seconds after its end in which a conflict at a merge still speaks for an advisory: a day's work.
+MERGE_AFTER_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """A standing resolution advisory that tells an agent to leave a file. `since`: Unix seconds."""
+
+    advisory: str
+    reason: str
+    files: tuple[str, ...]
+    since: float
+
+
+class AdvisoryProtocol:
+    """Says, asks, waits, checks. `thresholds` are those of the profile in use."""
+
+    def __init__(
+        self,
+        store: Store,
+        voice: Voice,
+        settings: Callable[[], AirspaceSettings],
+        *,
+        thresholds: Callable[[], Thresholds] = Thresholds,
+        board: Board | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._voice = voice
+        self._settings = settings
+        self._thresholds = thresholds
+        self._board = board
+        self._clock = clock
+        self._alone = asyncio.Lock()
+        self.standing = Standing()
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self._thresholds(), self._settings().cooldown_s)
+
+    @property
+    def clear(self) -> bool:
+        """Is no pair near another?"""
+        return all(track.level is Level.CLEAR for track in self.standing.tracks.values())
+
+    def due_at(self) -> float | None:
+        """When something is due that no change of the airspace announces (Unix seconds)."""
+        return next_at(self.standing, self.rules, self._clock())
+
+    async def load(self) -> None:
+        """Take what the database holds."""
+        async with self._alone:
+            self.standing = await self._store.read(records.standing)
+
+    # -- a tick
+
+    async def observe(self, observation: Observation) -> bool:
+        """Carry out what this observation decides; False when it changes nothing."""
+        settings, rules = self._settings(), self.rules
+
+        async def work(tx: Tx) -> Standing:
+            standing = await records.standing(tx)
+            decision = decide(standing, observation, rules, steer_s=settings.steer_s)
+            await records.keep_tracks(tx, decision.tracks, rules, observation.at)
+            for step in decision.steps:
+                await self._carry_out(tx, step, observation, settings)
+            return await records.standing(tx)
+
+        async with self._alone:
+            # Most ticks change nothing: that is seen without a transaction.
+            if not decide(self.standing, observation, rules, steer_s=settings.steer_s):
+                self._renew_risks(observation)
+                return False
+            self.standing = await self._store.write(work)
+        return True
+
+    def _renew_risks(self, observation: Observation) -> None:
+        """The risks that the doors show follow the scan, though nothing is recorded for them."""
+        fresh = {}
+        for id, one in self.standing.advisories.items():
+            contacts = {
+                pair: replace(contact, risk=observation.seen[pair].sample.risk)
+                if pair in observation.seen
+                else contact
+                for pair, contact in one.contacts.items()
+            }
+            fresh[id] = replace(one, contacts=contacts)
+        self.standing = replace(self.standing, advisories=fresh)
+
+    async def _carry_out(
+        self, tx: Tx, step: Step, observation: Observation, settings: AirspaceSettings
+    ) -> None:
+        after, now = step.after, observation.at
+        if step.before is None:
+            after = replace(after, id=str(uuid_utils.uuid7()))
+            if not await records.latch(tx, after):
+                return  # another process was first: its advisory is found at the next tick
+        if step.heard is None:
+            await records.change(tx, after, step.what)
+        elif step.heard is Level.CLEAR:
+            await self._say_clear(tx, after, step, now)
+        else:
+            await self._say(tx, after, step, observation, settings)
+        log.info(
+            "advisory", id=after.id, what=list(step.what), level=after.level.word, files=len(after.files)
+        )
+
+    async def _say(
+        self, tx: Tx, after: Advisory, step: Step, observation: Observation, settings: AirspaceSettings
+    ) -> None:
+        now, told = observation.at, after.roles
+        reach = await self._voice.reach(tx, told.agents)
+        ask = [agent for agent in step.ask if reach[agent] == ""]
+        unable = {agent: why for agent in step.ask if (why := reach[agent])}
+        for agent in ask:
+            if agent in after.asked:
+                before = after.asked[agent].message_id
+                await self._voice.withdraw(
+                    tx, before, "a newer advisory takes its place", now=now, agents=[agent]
+                )
+        after = replace(
+            after,
+            asked={**after.asked, **dict.fromkeys(ask, Asked("", now))},
+            not_asked=unable,
+            deadline_at=now + settings.answer_s if ask else after.deadline_at,
+        )
+        free = await self._free_work(tx, after, observation) if told.steer else None
+        after = replace(after, text=wording.line(after, free))
+        body = wording.message(after, ask=ask, answer_s=settings.answer_s, free_work=free)
+        after = await records.change(tx, after, [*step.what, "said"])
+        spoken = await self._speak(tx, after, body, now, to=told.agents, ask=ask)
+        await tx.execute(records.Q.put_advisory_message, message_id=spoken.id, advisory_id=after.id)
+        asked = {
+            agent: replace(one, message_id=spoken.id) if agent in ask else one
+            for agent, one in after.asked.items()
+        }
+        await records.change(
+            tx,
+            replace(after, message_id=spoken.id, number=spoken.number, asked=asked),
+            ["asked"],
+            cause=[spoken.event_id],
+        )
+
+    async def _say_clear(self, tx: Tx, after: Advisory, step: Step, now: float) -> None:
+        for message_id in {one.message_id for one in after.asked.values()}:
+            await self._voice.withdraw(tx, message_id, "all is clear", now=now, agents=[*after.asked])
+        after = await records.change(tx, after, step.what)
+        agents = [one.agent for one in after.latched]
+        await self._speak(tx, after, wording.all_clear(after), now, to=agents)
+
+    async def _speak(
+        self,
+        tx: Tx,
+        about: Advisory,
+        body: str,
+        now: float,
+        *,
+        to: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
+    ) -> Spoken:
+        return await self._voice.say(
+            tx,
+            body,
+            now=now,
+            lane=records.lane_of(about.id),
+            to=to,
+            ask=ask,
+            cause=[about.event_id] if about.event_id else [],
+            meta={"advisory": about.id, "level": about.level.word, **(meta or {})},
+        )
+
+    async def _free_work(self, tx: Tx, after: Advisory, observation: Observation) -> int | None:
+        if self._board is None:
+            return None
+        tasks = []
+        for task in await self._board.list(tx):
+            told = task.as_json()
+            if told["status"] == "pending" and not told["badge"] and not told["assignee"]:
+                tasks.append((task.number, str(told["title"]), int(told["priority"])))
+        mine = [
+            path
+            for agent in after.roles.steer
+            if agent in observation.sets
+            for touch in observation.sets[agent].files
+            for path in touch.paths
+            if path not in after.files
+        ]
+        return wording.nearest_free(tasks, after.files, mine)
+
+    # -- deadlines
+
+    async def remind(self) -> bool:
+        """Ask the people about what is overdue; False when nothing is."""
+        now = self._clock()
+        if not any(_overdue(one, now) for one in self.standing.advisories.values()):
+            return False
+        settings = self._settings()
+
+        async def work(tx: Tx) -> Standing:
+            for one in (await records.standing(tx)).advisories.values():
+                if _overdue(one, now):
+                    await self._ask_people(tx, one, now, settings)
+            return await records.standing(tx)
+
+        async with self._alone:
+            self.standing = await self._store.write(work)
+        return True
+
+    async def _ask_people(self, tx: Tx, one: Advisory, now: float, settings: AirspaceSettings) -> None:
+        if _unanswered(one, now):
+            silent = {agent: one.asked[agent].failed for agent in one.unanswered}
+            text = wording.no_answer(one, silent, settings.answer_s)
+            one = await records.change(tx, replace(one, escalated_at=now), ["escalated"])
+            await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
+        if _unsteered(one, now):
+            text = wording.stayed(one, steering.stayed(one), settings.steer_s)
+            stays = replace(one, people_asked_at=now, steering=Steering.STAYED)
+            one = await records.change(tx, stays, ["steering"])
+            await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
+
+    # -- what others ask
+
+    def steer(self, agent: str, path: str) -> Steer | None:
+        """The resolution advisory that tells this agent to keep off this file, if one stands."""
+        for one in self.steers(agent):
+            if path in one.files:
+                return one
+        return None
+
+    def steer_for(self, agent: str, path: str) -> str | None:
+        """Why this agent should not change this file now; None when nothing is against it."""
+        found = self.steer(agent, path)
+        return None if found is None else found.reason
+
+    def steers(self, agent: str) -> list[Steer]:
+        """The resolution advisories that tell this agent to steer, the oldest first."""
+        if not self._settings().enabled:
+            return []
+        found = []
+        for one in sorted(self.standing.advisories.values(), key=lambda one: (one.opened_at, one.id)):
+            off = one.roles.off.get(agent)
+            if off is not None and one.resolved_at is not None:
+                found.append(Steer(one.id, one.text or wording.line(one), off, one.resolved_at))
+        return found
+
+    async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
+        """What a person says of an advisory; None when there is none of that id."""
+
+        async def work(tx: Tx) -> tuple[Advisory | None, Standing]:
+            one = await records.advisory(tx, advisory_id)
+            if one is not None and one.mark is not mark:
+                marked = replace(one, mark=mark, marked_by=by if mark else None)
+                one = await records.change(tx, marked, ["marked"], by=by)
+            return one, await records.standing(tx)
+
+        async with self._alone:
+            found, self.standing = await self._store.write(work)
+        return found
+
+    async def merged(
+        self, tx: Tx, agent: str, conflicts: Sequence[str], *, now: float, cause: Sequence[str] = ()
+    ) -> None:
+        """An agent's branch was merged into the main one, or could not be for `conflicts`."""
+        ended = await tx.all(records.Q.ended_since, since=now - MERGE_AFTER_S)
+        for one in [*(await records.standing(tx)).advisories.values(), *map(records.of_row, ended)]:
+            after = outcomes.at_merge(one, agent, conflicts)
+            if after != one:
+                await records.change(tx, after, ["outcome"], cause=cause)
+
+    async def end_all(self, why: str) -> None:
+        """Close what stands: the airspace is switched off."""
+        now = self._clock()
+
+        async def work(tx: Tx) -> Standing:
+            standing = await records.standing(tx)
+            for one in standing.advisories.values():
+                ended = outcomes.on_close(replace(one, contacts={}, closed_at=now, closed_why=why))
+                if one.message_id is None:
+                    await records.change(tx, ended, ["closed"])
+                else:
+                    await self._say_clear(tx, ended, Step(ended, one, ("closed",)), now)
+            await tx.execute(records.Q.forget_pairs)
+            return await records.standing(tx)
+
+        async with self._alone:
+            self.standing = await self._store.write(work)
+
+
+def _unanswered(one: Advisory, now: float) -> bool:
+    """Is an answer overdue, or can none come?"""
+    silent = one.unanswered
+    if one.escalated_at is not None or not silent or not one.open:
+        return False
+    late = one.deadline_at is not None and now >= one.deadline_at
+    return late or all(one.asked[agent].failed for agent in silent)
+
+
+def _unsteered(one: Advisory, now: float) -> bool:
+    waits = one.steering in (Steering.WAITING, Steering.STAYED)
+    late = one.steer_by is not None and now >= one.steer_by
+    return one.open and waits and late and one.people_asked_at is None
+
+
+def _overdue(one: Advisory, now: float) -> bool:
+    return _unanswered(one, now) or _unsteered(one, now)

@@ -1,0 +1,253 @@
+"""One tick, decided: what every pair and every advisory become when the airspace was looked at.
+
+Invariant: the same standing and the same observation give the same decision, in whatever order they come; what
+is decided is said once, since the decision holds the standing after it. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from relay.airspace import steering
+from relay.airspace.advisories import Pair, Rules, Sample, Track, next_said_at, step
+from relay.airspace.advisory import Advisory
+from relay.airspace.globs import matches
+from relay.airspace.multiway import Contact, Group, Place, group, latch, place_of
+from relay.airspace.outcomes import looked, on_close
+from relay.airspace.reading import Assessment, Evidence, Level
+from relay.airspace.working_set import WorkingSet, all_paths
+
+#: Evidence counts as a reason for the level from this share of the strongest channel's on: half of it. A weaker
+#: channel alone would not have carried the level (000, equation 2).
+COUNTS_FROM = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A pair at this tick."""
+
+    sample: Sample
+    files: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The airspace at one moment. Pairs that are not in `seen` are clear.
+
+    `conflicts`: the files that git cannot merge, by pair; a pair that is not in it was not looked at. `merged`:
+    agents whose branch was merged into the main one. `announced`: by agent, the paths that are its intent only
+    since it answered an advisory.
+    """
+
+    at: float
+    sets: Mapping[str, WorkingSet]
+    seen: Mapping[Pair, Seen] = field(default_factory=dict)
+    conflicts: Mapping[Pair, tuple[str, ...]] = field(default_factory=dict)
+    merged: frozenset[str] = frozenset()
+    announced: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is kept from one tick to the next: the pairs that are not clear or were said lately, and the
+    advisories that are open, by id."""
+
+    tracks: Mapping[Pair, Track] = field(default_factory=dict)
+    advisories: Mapping[str, Advisory] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of one advisory. `what`: opened, worsened, eased, joined, parted, closed, steering, outcome.
+
+    `heard`: the level to be said, None for silence. `ask`: who is to be given a turn for it.
+    """
+
+    after: Advisory
+    before: Advisory | None = None
+    what: tuple[str, ...] = ()
+    heard: Level | None = None
+    ask: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`tracks`: those that are another than before (a CLEAR one that was never said may be forgotten)."""
+
+    tracks: Mapping[Pair, Track] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tracks or self.steps)
+
+
+def seen_of(assessment: Assessment, sample: Sample, muted: Sequence[str] = ()) -> Seen:
+    """A pair with what is contested: the evidence of the channels that carry its level, without muted files.
+
+    When all of the evidence is in muted files, the pair is clear whatever its risk.
+    """
+    strongest = max((one.weighted for one in assessment.channels.values()), default=0.0)
+    ordered = sorted(assessment.channels.items(), key=lambda one: (-one[1].weighted, one[0]))
+    carrying = [one for _, one in ordered if one.weighted > 0 and one.weighted >= COUNTS_FROM * strongest]
+    evidence = list(dict.fromkeys(evidence for one in carrying for evidence in one.evidence))
+    kept = [one for one in evidence if not _muted(one, muted)]
+    if evidence and not kept:
+        sample = replace(sample, ceiling=Level.CLEAR)
+    paths = (path for one in kept for path in (one.path, one.other_path))
+    files = dict.fromkeys(path for path in paths if path and not matches(path, muted))
+    return Seen(sample, tuple(files), tuple(kept))
+
+
+def _muted(evidence: Evidence, muted: Sequence[str]) -> bool:
+    """Is all that this evidence is about muted? Evidence without a path is not."""
+    paths = [path for path in (evidence.path, evidence.other_path) if path]
+    return bool(paths) and all(matches(path, muted) for path in paths)
+
+
+def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_s: float = 300.0) -> Decision:
+    """One tick. `steer_s`: seconds that a steering agent has to leave."""
+    now = observation.at
+    tracks: dict[Pair, Track] = {}
+    contacts: dict[Pair, Contact] = {}
+    heard: dict[Pair, Level] = {}
+    for pair in sorted({*standing.tracks, *observation.seen}):
+        seen = observation.seen.get(pair) or Seen(Sample(0.0))
+        before = standing.tracks.get(pair, Track())
+        after, say = step(before, seen.sample, rules, now)
+        if after != before:
+            tracks[pair] = after
+        if say is not None:
+            heard[pair] = say
+        if after.level is not Level.CLEAR:
+            contacts[pair] = Contact(after.level, seen.sample.risk, seen.files, seen.evidence)
+    open_ones = {id: one for id, one in standing.advisories.items() if one.open}
+    groups = group(contacts, {id: one.known for id, one in open_ones.items()})
+    places = {name: place_of(one) for name, one in observation.sets.items()}
+    steps = []
+    for one in groups:
+        was = open_ones.get(one.id) if one.id is not None else None
+        made = _step(was, one, heard, observation, places, steer_s)
+        if made is not None:
+            steps.append(made)
+    return Decision(tracks, tuple(steps))
+
+
+def _step(
+    before: Advisory | None,
+    group: Group,
+    heard: Mapping[Pair, Level],
+    observation: Observation,
+    places: Mapping[str, Place],
+    steer_s: float,
+) -> Step | None:
+    now = observation.at
+    base = before or Advisory(id="", opened_at=now)
+    after = replace(
+        base,
+        contacts=dict(group.contacts),
+        latched=latch(base.latched, group.agents, places),
+        pairs=tuple(dict.fromkeys([*base.pairs, *group.contacts])),
+        files=tuple(dict.fromkeys([*base.files, *(f for c in group.contacts.values() for f in c.files)])),
+    )
+    after = replace(after, worst=max(after.worst, after.level))
+    after = steering.check(after, observation.sets, observation.merged, now)
+    resolved = after.level is Level.RESOLUTION
+    after = replace(after, resolved_at=(after.resolved_at or now) if resolved else None)
+    after = looked(after, observation.conflicts)
+    what = [*_changed(before, after)]
+    if not after.contacts:
+        after = on_close(replace(after, closed_at=now, closed_why=_why_closed(after, observation)))
+        what.append("closed")
+        if after.outcome is not None and base.outcome is None and "outcome" not in what:
+            what.append("outcome")
+        said = Level.CLEAR if after.message_id is not None else None
+        return Step(after, before, tuple(what), said)
+    said_now = {pair: level for pair, level in heard.items() if pair in group.contacts}
+    if not said_now:
+        return Step(after, before, tuple(what)) if what else None
+    ask = _ask(after, said_now, observation)
+    told = after.roles
+    parts = {agent: part_of(agent, told.hold, told.steer) for agent in told.agents}
+    after = steering.begin(replace(after, told=parts), observation.sets, now, steer_s)
+    if after.steering != base.steering and "steering" not in what:
+        what.append("steering")
+    return Step(after, before, tuple(what), max(said_now.values()), ask)
+
+
+def _changed(before: Advisory | None, after: Advisory) -> list[str]:
+    if before is None:
+        return ["opened"]
+    what = []
+    if after.contacts and after.level != before.level:
+        what.append("worsened" if after.level > before.level else "eased")
+    had, have = set(before.roles.agents), set(after.roles.agents)
+    if have - had:
+        what.append("joined")
+    if after.contacts and had - have:
+        what.append("parted")
+    if not {"worsened", "eased", "joined", "parted"} & set(what) and before.roles != after.roles and have:
+        what.append("turned")
+    if before.steering != after.steering:
+        what.append("steering")
+    if before.outcome != after.outcome:
+        what.append("outcome")
+    return what
+
+
+def _ask(after: Advisory, heard: Mapping[Pair, Level], observation: Observation) -> tuple[str, ...]:
+    """Who is to have a turn: whom the newly said pairs concern, but not who knows it all.
+
+    Where a newcomer joins, only whose part changes is asked. A pair that is near only by what one of the two has
+    announced in an answer is told and not asked: an answer must set nobody to work.
+    """
+    told = after.roles
+    part = {agent: part_of(agent, told.hold, told.steer) for agent in told.agents}
+    new = {agent for agent in told.agents if agent not in after.told}
+    asked: set[str] = set()
+    for pair in heard:
+        if _by_answer_only(pair, after.contacts[pair], observation):
+            continue
+        changed = {agent for agent in pair if after.told.get(agent) != part[agent]}
+        asked |= changed if new & set(pair) else {a for a in pair if a in changed or part[a] != "hold"}
+    return tuple(agent for agent in told.agents if agent in asked)
+
+
+def part_of(agent: str, hold: Sequence[str], steer: Sequence[str]) -> str:
+    """The part that an agent plays: hold, steer or transmit."""
+    return "hold" if agent in hold else "steer" if agent in steer else "transmit"
+
+
+def _by_answer_only(pair: Pair, contact: Contact, observation: Observation) -> bool:
+    if contact.level is Level.RESOLUTION or not contact.files:
+        return False
+    announced: set[str] = set()
+    for agent in pair:
+        work = observation.sets.get(agent)
+        announced |= observation.announced.get(agent, frozenset()) - all_paths(work.files if work else ())
+    return set(contact.files) <= announced
+
+
+def _why_closed(after: Advisory, observation: Observation) -> str:
+    gone = [one.agent for one in after.latched if one.agent not in observation.sets]
+    if gone:
+        return f"{' and '.join(gone)} {'has' if len(gone) == 1 else 'have'} nothing in hand any more"
+    merged = [one.agent for one in after.latched if one.agent in observation.merged]
+    return f"{' and '.join(merged)} merged" if merged else ""
+
+
+def next_at(standing: Standing, rules: Rules, now: float) -> float | None:
+    """When something is due that no change announces (Unix seconds): a deadline, or what the cool-down holds
+    back; None when nothing is."""
+    times: list[float] = []
+    for track in standing.tracks.values():
+        said_at = next_said_at(track, rules)
+        times += [] if said_at is None else [said_at]
+        times += [track.early_until] if track.early_until > now else []
+    for one in standing.advisories.values():
+        if one.deadline_at is not None and one.escalated_at is None and one.unanswered:
+            times.append(one.deadline_at)
+        if one.steer_by is not None and one.people_asked_at is None and one.steering is not None:
+            times.append(one.steer_by)
+    return min(times, default=None)

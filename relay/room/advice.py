@@ -1,0 +1,79 @@
+"""The room's voice for the airspace: an advisory as a message, and the turns that it asks for.
+
+Invariant: an advisory is a message of RELAY that opens no cycle; its jobs are rows of the one queue, so breaker,
+budget, pause and retry apply to them as to any other (`relay.model.Voice`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from relay.log.events import Lane
+from relay.log.store import Tx
+from relay.model import STEWARD, Kind, Message, Spoken
+from relay.room import ledger
+from relay.room.ledger import NewMessage, Q
+from relay.room.roster import Roster
+from relay.room.values import Job, JobState
+
+
+class RoomVoice:
+    """Speaks in the room as RELAY."""
+
+    def __init__(self, roster: Callable[[], Roster]) -> None:
+        self._roster = roster
+
+    async def reach(self, tx: Tx, names: Sequence[str]) -> Mapping[str, str | None]:
+        paused = {row["name"] for row in await tx.all(Q.agents) if row["paused"]}
+        members = self._roster().members
+        found: dict[str, str | None] = {}
+        for name in names:
+            member = members.get(name)
+            if member is None:
+                found[name] = None
+            elif not member.enabled:
+                found[name] = "switched off"
+            elif not member.installed:
+                found[name] = "not installed"
+            else:
+                found[name] = "paused" if name in paused else ""
+        return found
+
+    async def say(
+        self,
+        tx: Tx,
+        body: str,
+        *,
+        now: float,
+        lane: Lane,
+        to: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        cause: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
+    ) -> Spoken:
+        message, event = await ledger.put_message(
+            tx,
+            NewMessage(
+                STEWARD, Kind.ADVISORY, body, now, lane=lane, parents=cause, to=tuple(to), meta=meta or {}
+            ),
+        )
+        if ask:
+            await ledger.queue_jobs(tx, message.id, ask, parents=[event.id], now=now)
+        return Spoken(message.id, message.number, event.id)
+
+    async def withdraw(
+        self, tx: Tx, message_id: str, reason: str, *, now: float, agents: Sequence[str]
+    ) -> Sequence[str]:
+        taken = []
+        for row in await tx.all(Q.jobs_of_message, message_id=message_id):
+            job = Job.of_row(row)
+            if job.agent in agents and job.state in (JobState.PENDING, JobState.FAILED):
+                await ledger.change_job(
+                    tx, job, JobState.SKIPPED, now=now, reason=reason, error_class="withdrawn"
+                )
+                taken.append(job.agent)
+        return taken
+
+    async def message(self, tx: Tx, message_id: str) -> Message | None:
+        return await ledger.message(tx, message_id)

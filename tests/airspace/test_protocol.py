@@ -1,0 +1,488 @@
+"""The protocol in a real room: rows, events, messages, turns, answers, deadlines, steering, outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.airspace import intent, records
+from relay.airspace.advisory import Mark, Outcome, Steering
+from relay.airspace.reading import Level
+from relay.airspace.working_set import WorkingSet
+from relay.log.follow import step, verify
+from relay.log.store import Tx
+from relay.model import Kind
+from relay.room.queue import Idle
+from relay.room.queue import Outcome as TurnOutcome
+from relay.room.values import JobState
+from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
+from tests.room import parts
+from tests.room.parts import Clock
+
+
+@pytest.fixture
+async def sky(tmp_path: Path) -> AsyncIterator[Sky]:
+    store = await open_sky(tmp_path)
+    yield Sky(store, Clock())
+    assert await verify(store) == []
+    await store.close()
+
+
+# -- saying and asking
+
+
+async def test_a_resolution_says_why_in_one_line_and_asks_both(sky: Sky) -> None:
+    def tasks(tx: Tx) -> Any:
+        return sky.board.create(tx, "Write the docs", by="ann", lane=records.lane_of("t"))
+
+    await sky.store.write(tasks)
+    one = await sky.meet()
+    (message,) = await sky.said()
+    assert message.body.splitlines()[0] == (
+        f"both change lines 40-58 of {FILE}; HOLD: CLAUDE (3 files committed), STEER: CODEX; "
+        "nearest free work: #1"
+    )
+    assert (message.speaker, message.kind, message.to) == ("RELAY", Kind.ADVISORY, ("CLAUDE", "CODEX"))
+    assert [(job.agent, job.message_id) for job in await sky.jobs()] == [
+        ("CLAUDE", message.id),
+        ("CODEX", message.id),
+    ]
+    assert await parts.waiting_cycles(sky.store) == []
+    shown = one.as_json()
+    assert (shown["level"], shown["hold"], shown["steer"]) == ("resolution", ["CLAUDE"], ["CODEX"])
+    assert (shown["message_id"], shown["asked"]) == (message.id, ["CLAUDE", "CODEX"])
+    last = (await sky.events(records.CHANGED))[-1]
+    assert last.outputs["advisory"]["id"] == one.id and last.lane == f"advisory:{one.id}"
+
+
+async def test_a_traffic_advisory_asks_both_to_transmit(sky: Sky) -> None:
+    one = await sky.meet(risk=0.5)
+    (message,) = await sky.said()
+    assert message.body.splitlines()[0] == f"both change lines 40-58 of {FILE}; TRANSMIT: CLAUDE, CODEX"
+    assert "INTENT: path" in message.body
+    assert one.as_json()["steer"] == [] and len(await sky.jobs()) == 2
+
+
+async def test_a_task_that_names_the_contested_file_is_no_free_work(sky: Sky) -> None:
+    async def tasks(tx: Tx) -> None:
+        for title in (f"Mend {FILE}", "Tidy session.py up"):
+            await sky.board.create(tx, title, by="ann", lane=records.lane_of("t"))
+
+    await sky.store.write(tasks)
+    await sky.meet()
+    assert "free work" not in (await sky.said())[0].body
+
+
+async def test_it_is_said_once_however_long_it_lasts(sky: Sky) -> None:
+    await sky.meet()
+    for _ in range(5):
+        assert not await sky.tick()
+    assert len(await sky.said()) == 1 and len(await sky.events(records.CHANGED)) == 2
+
+
+async def test_worse_is_said_again_and_takes_the_place_of_what_waits(sky: Sky) -> None:
+    await sky.meet(risk=0.5)
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+    await sky.tick()
+    first, second = await sky.said()
+    assert [(job.agent, job.state, job.message_id == second.id) for job in await sky.jobs()] == [
+        ("CLAUDE", JobState.SKIPPED, False),
+        ("CODEX", JobState.SKIPPED, False),
+        ("CLAUDE", JobState.PENDING, True),
+        ("CODEX", JobState.PENDING, True),
+    ]
+    await sky.follow()
+    assert (await sky.only()).unanswered == ("CLAUDE", "CODEX")
+    assert [asked.failed for asked in (await sky.only()).asked.values()] == ["", ""]
+    assert first.id != second.id
+
+
+async def test_easing_is_silent_and_the_end_is_said_once(sky: Sky) -> None:
+    await sky.meet()
+    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    assert await sky.tick()
+    assert len(await sky.said()) == 1 and (await sky.only()).level is Level.TRAFFIC
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick()
+    assert not await sky.tick()
+    _, clear = await sky.said()
+    assert clear.body == f"clear: CLAUDE and CODEX are apart again in {FILE}"
+    assert all(job.state is JobState.SKIPPED for job in await sky.jobs())
+    assert not (await sky.only()).open and sky.protocol.clear
+
+
+async def test_within_the_cool_down_it_stands_unsaid_and_is_said_after_it(sky: Sky) -> None:
+    await sky.meet()
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick()
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+    await sky.tick()
+    assert len(await sky.said()) == 2
+    assert sky.protocol.steer_for("CODEX", FILE) is not None, "the guard knows it all the same"
+    assert sky.protocol.due_at() is not None
+    await sky.tick(sky.settings.cooldown_s)
+    assert len(await sky.said()) == 3
+
+
+async def test_three_in_one_file_get_one_message(sky: Sky) -> None:
+    sky.sets |= {name: work(name, FILE) for name in ("CLAUDE", "CODEX", "GEMINI")}
+    sky.seen |= {
+        (a, b): near(0.9) for a, b in (("CLAUDE", "CODEX"), ("CLAUDE", "GEMINI"), ("CODEX", "GEMINI"))
+    }
+    await sky.tick()
+    (message,) = await sky.said()
+    assert message.to == ("CLAUDE", "CODEX", "GEMINI") and len(await sky.jobs()) == 3
+    assert message.body.startswith(f"CLAUDE, CODEX and GEMINI meet in {FILE} (both change lines 40-58")
+    assert "HOLD: CLAUDE (first by name), STEER: CODEX, GEMINI" in message.body
+
+
+async def test_a_third_joins_at_the_end_and_only_it_is_asked(sky: Sky) -> None:
+    one = await sky.meet()
+    sky.sets["GEMINI"] = work("GEMINI", FILE, committed=99.0)
+    sky.seen |= {("CLAUDE", "GEMINI"): near(0.9), ("CODEX", "GEMINI"): near(0.9)}
+    await sky.tick()
+    grown = await sky.only()
+    assert grown.id == one.id and [place.agent for place in grown.latched] == ["CLAUDE", "CODEX", "GEMINI"]
+    _, second = await sky.said()
+    assert [job.agent for job in await sky.jobs() if job.message_id == second.id] == ["GEMINI"]
+    assert [job.state for job in await sky.jobs()] == [JobState.PENDING] * 3
+
+
+async def test_a_commit_in_the_middle_does_not_turn_it_round(sky: Sky) -> None:
+    await sky.meet()
+    sky.sets["CODEX"] = work("CODEX", FILE, committed=50.0)
+    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    await sky.tick()
+    sky.seen[("CLAUDE", "CODEX")] = near(0.95)
+    await sky.tick(sky.settings.cooldown_s)
+    assert (await sky.only()).roles.hold == ("CLAUDE",)
+
+
+async def test_two_daemons_decide_it_once(sky: Sky, tmp_path: Path) -> None:
+    other_store = await open_sky(tmp_path)
+    try:
+        other = sky.another(other_store)
+        sky.sets |= {"CLAUDE": work("CLAUDE", FILE, committed=3.0), "CODEX": work("CODEX", FILE)}
+        sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+        theirs = replace(sky.observation(), sets={**sky.sets, "CODEX": work("CODEX", FILE, committed=9.0)})
+        await asyncio.gather(sky.protocol.observe(sky.observation()), other.observe(theirs))
+        assert len(await sky.said()) == 1 and len(await sky.jobs()) == 2
+        one = await sky.only()
+        await sky.protocol.load()
+        await other.load()
+        paths = [protocol.steer_for(one.roles.steer[0], FILE) for protocol in (sky.protocol, other)]
+        assert paths[0] == paths[1] is not None
+    finally:
+        await other_store.close()
+
+
+async def test_the_latch_is_one_row_that_the_second_finds(sky: Sky) -> None:
+    one = await sky.meet()
+    turned = replace(one, id="another", latched=one.latched[::-1])
+    assert not await sky.store.write(lambda tx: records.latch(tx, turned))
+    assert (await sky.only()).latched == one.latched
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"enabled": False}, "switched off"),
+        ({"installed": False}, "not installed"),
+    ],
+)
+async def test_who_cannot_be_asked_is_not_and_it_says_why(sky: Sky, change: dict[str, Any], why: str) -> None:
+    sky.members["CODEX"] = replace(sky.members["CODEX"], **change)
+    one = await sky.meet()
+    assert [job.agent for job in await sky.jobs()] == ["CLAUDE"]
+    assert f"CODEX was not asked ({why})" in (await sky.said())[0].body.splitlines()[0]
+    assert one.as_json()["not_asked"] == {"CODEX": why}
+
+
+async def test_a_paused_agent_and_a_person_are_addressed_and_not_asked(sky: Sky) -> None:
+    await sky.store.write(lambda tx: tx.execute(parts.Q.set_paused, name="CLAUDE", paused=1))
+    await sky.meet("CLAUDE", "ann")
+    (message,) = await sky.said()
+    assert message.to == ("CLAUDE", "ann") and await sky.jobs() == []
+    assert "CLAUDE was not asked (paused)" in message.body and "ann was not asked" not in message.body
+    assert sky.protocol.due_at() == (await sky.only()).steer_by
+
+
+async def test_muted_files_are_no_reason(sky: Sky) -> None:
+    muted = ("**/CHANGELOG*",)
+    sky.sets |= {name: work(name, FILE) for name in ("CLAUDE", "CODEX")}
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9, "CHANGELOG.md", muted=muted)
+    assert not await sky.tick()
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9, "CHANGELOG.md", FILE, muted=muted)
+    await sky.tick()
+    assert (await sky.only()).files == (FILE,)
+
+
+# -- the answer
+
+
+async def test_an_answers_intent_goes_to_the_other_and_is_declared(sky: Sky) -> None:
+    one = await sky.meet()
+    plan = await sky.turn("CODEX", "I go to the docs.\n\nINTENT: docs/a.md, `src/new.py`\n@CLAUDE go on")
+    assert "HOLD: CLAUDE" in plan.prompt and "INTENT: path" in plan.prompt
+    answered = await sky.only()
+    assert answered.answers["CODEX"].intent == ("docs/a.md", "src/new.py")
+    assert answered.unanswered == ("CLAUDE",)
+    held = await sky.store.read(lambda tx: intent.declared(tx, sky.clock()))
+    assert {agent: sorted(paths) for agent, paths in held.items()} == {"CODEX": ["docs/a.md", "src/new.py"]}
+    (declared,) = await sky.events(intent.DECLARED)
+    assert declared.outputs["source"] == "answer" and declared.parents
+    after = await sky.turn("CLAUDE", "INTENT: none")
+    assert f"CODEX intends to touch `docs/a.md`, `src/new.py` (its answer to #{one.number})." in after.context
+    assert (await sky.only()).unanswered == ()
+
+
+async def test_an_answer_sets_nobody_to_work(sky: Sky) -> None:
+    await sky.meet()
+    before = len(await sky.jobs())
+    await sky.turn("CODEX", "@CLAUDE @GEMINI look: INTENT: src/free.py")
+    await sky.turn("CLAUDE", "@CODEX thanks\nINTENT: src/free.py")
+    assert len(await sky.jobs()) == before
+    assert await parts.waiting_cycles(sky.store) == []
+
+
+async def test_near_only_by_an_answer_is_told_and_not_asked(sky: Sky) -> None:
+    sky.sets["GEMINI"] = work("GEMINI", "src/free.py")
+    sky.sets["CODEX"] = work("CODEX", FILE)
+    sky.seen[("CODEX", "GEMINI")] = near(0.5, "src/free.py")
+    await sky.tick(announced={"CODEX": frozenset({"src/free.py"})})
+    assert len(await sky.said()) == 1 and await sky.jobs() == []
+
+
+async def test_without_an_answer_people_are_asked_once(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    assert not await sky.protocol.remind()
+    sky.clock.move(sky.settings.answer_s)
+    assert await sky.protocol.remind()
+    assert not await sky.protocol.remind()
+    (asked,) = await sky.asked_people()
+    assert asked.body.startswith("CODEX has not answered within 3 min (#1). both change lines 40-58")
+    assert (await sky.events(records.CHANGED))[-1].outputs["what"] == ["escalated"]
+
+
+async def test_an_agent_that_cannot_answer_is_reported_at_once(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    left = await parts.claim(sky.store, sky.policy("CODEX", unable="it is not installed"), sky.clock())
+    assert isinstance(left, Idle)
+    await sky.follow()
+    assert await sky.protocol.remind()
+    (asked,) = await sky.asked_people()
+    assert asked.body.startswith("CODEX cannot answer (it is not installed) (#1).")
+
+
+async def test_an_answer_after_all_counts(sky: Sky) -> None:
+    await sky.meet()
+    sky.clock.move(sky.settings.answer_s)
+    await sky.protocol.remind()
+    await sky.turn("CODEX", "INTENT: none")
+    assert (await sky.only()).unanswered == ("CLAUDE",)
+
+
+async def test_killed_between_the_answer_and_its_effects_nothing_is_lost_or_twice(sky: Sky) -> None:
+    await sky.meet()
+    plan = await parts.plan_of(sky.store, sky.policy("CODEX"), sky.clock())
+    await parts.end(sky.store, plan, TurnOutcome("INTENT: docs/a.md"), sky.clock())
+
+    class Killed(BaseException):
+        pass
+
+    real = sky.voice.say
+
+    async def dies(*_args: Any, **_more: Any) -> Any:
+        raise Killed
+
+    sky.voice.say = dies  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        await step(sky.store, sky.answers)
+    assert (await sky.only()).answers == {} and await sky.events(intent.DECLARED) == []
+    sky.voice.say = real  # type: ignore[method-assign]
+    await sky.follow()
+    await sky.follow()
+    assert len(await sky.events(intent.DECLARED)) == 1
+    told = [one for one in await parts.all_messages(sky.store) if "intent" in one.meta]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("at", range(12))
+async def test_killed_at_any_step_of_a_tick_it_is_said_once(sky: Sky, at: int) -> None:
+    class Killed(BaseException):
+        pass
+
+    class Dying:
+        """A transaction that dies before its n-th statement."""
+
+        def __init__(self, tx: Tx) -> None:
+            self.tx, self.left = tx, at * 3
+
+        async def _one_more(self) -> None:
+            if self.left == 0:
+                raise Killed
+            self.left -= 1
+
+        async def execute(self, *args: Any, **more: Any) -> int:
+            await self._one_more()
+            return await self.tx.execute(*args, **more)
+
+        async def one(self, *args: Any, **more: Any) -> Any:
+            await self._one_more()
+            return await self.tx.one(*args, **more)
+
+        async def all(self, *args: Any, **more: Any) -> Any:
+            await self._one_more()
+            return await self.tx.all(*args, **more)
+
+    class DyingStore:
+        async def write(self, work: Any, **more: Any) -> Any:
+            return await sky.store.write(lambda tx: work(Dying(tx)), **more)
+
+        async def read(self, work: Any, **more: Any) -> Any:
+            return await sky.store.read(work, **more)
+
+    sky.sets |= {"CLAUDE": work("CLAUDE", FILE), "CODEX": work("CODEX", FILE)}
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+    dying = sky.another(DyingStore())  # type: ignore[arg-type]
+    with pytest.raises(Killed):
+        await dying.observe(sky.observation())
+    assert await sky.said() == [] and await sky.jobs() == [] and await sky.all() == []
+    await sky.tick()
+    restarted = sky.another()
+    await restarted.load()
+    assert not await restarted.observe(sky.observation())
+    assert len(await sky.said()) == 1 and len(await sky.jobs()) == 2
+
+
+# -- steering
+
+
+async def test_an_agent_that_leaves_has_steered(sky: Sky) -> None:
+    await sky.meet()
+    assert (await sky.only()).steering is Steering.WAITING
+    sky.sets["CODEX"] = work("CODEX", "src/free.py")
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick()
+    one = await sky.only()
+    assert (one.steering, one.outcome) == (Steering.LEFT, Outcome.AVERTED)
+    assert not await sky.protocol.remind()
+
+
+async def test_an_agent_that_stops_there_while_the_risk_falls_has_steered(sky: Sky) -> None:
+    await sky.meet()
+    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    await sky.tick()
+    assert (await sky.only()).steering is Steering.LEFT
+
+
+async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    await sky.turn("CODEX", "INTENT: none")
+    sky.sets["CODEX"] = WorkingSet("CODEX", (touch(FILE, 1, 99),))
+    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    await sky.tick()
+    assert (await sky.only()).steering is Steering.WAITING
+    sky.clock.move(sky.settings.steer_s)
+    assert await sky.protocol.remind()
+    await sky.tick()
+    assert not await sky.protocol.remind()
+    (asked,) = await sky.asked_people()
+    assert asked.body.startswith(f"CODEX should have left {FILE} and has not within 4 min (#1).")
+    assert (await sky.only()).steering is Steering.STAYED
+    sky.sets["CODEX"] = work("CODEX", "src/free.py")
+    await sky.tick()
+    assert (await sky.only()).steering is Steering.LEFT
+
+
+async def test_the_guard_is_told_whom_and_where(sky: Sky) -> None:
+    await sky.meet()
+    assert "STEER: CODEX" in (sky.protocol.steer_for("CODEX", FILE) or "")
+    assert sky.protocol.steer_for("CODEX", "src/free.py") is None
+    assert sky.protocol.steer_for("CLAUDE", FILE) is None
+    (steer,) = sky.protocol.steers("CODEX")
+    assert steer.files == (FILE,) and steer.since == sky.clock()
+    sky.settings = replace(sky.settings, enabled=False)
+    assert sky.protocol.steer_for("CODEX", FILE) is None
+
+
+# -- what came of it
+
+
+async def test_a_conflict_that_git_sees_makes_it_true_at_once(sky: Sky) -> None:
+    await sky.meet(conflicts={("CLAUDE", "CODEX"): (FILE,)})
+    assert (await sky.only()).outcome is Outcome.TRUE
+    sky.sets["CODEX"] = work("CODEX", "src/free.py")
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick(conflicts={("CLAUDE", "CODEX"): ()})
+    assert (await sky.only()).outcome is Outcome.TRUE, "a conflict once seen is not unseen by steering"
+
+
+async def test_ended_clean_without_steering_is_a_false_alarm(sky: Sky) -> None:
+    await sky.meet(risk=0.5)
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick(conflicts={("CLAUDE", "CODEX"): ()})
+    assert (await sky.only()).outcome is Outcome.FALSE
+
+
+async def test_what_git_was_not_asked_stays_open(sky: Sky) -> None:
+    await sky.meet(risk=0.5)
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick()
+    assert (await sky.only()).outcome is None
+
+
+async def test_a_branch_that_was_merged_has_not_steered(sky: Sky) -> None:
+    await sky.meet(conflicts={("CLAUDE", "CODEX"): ()})
+    del sky.sets["CODEX"]
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick(merged=frozenset({"CODEX"}))
+    one = await sky.only()
+    assert one.outcome is Outcome.FALSE
+    assert one.closed_why == "CODEX has nothing in hand any more"
+    await sky.store.write(lambda tx: sky.protocol.merged(tx, "CLAUDE", [FILE], now=sky.clock()))
+    assert (await sky.only()).outcome is Outcome.TRUE, "the merge of the other shows it after all"
+
+
+async def test_precision_counts_what_was_said(sky: Sky) -> None:
+    await sky.meet(conflicts={("CLAUDE", "CODEX"): (FILE,)})
+    await sky.protocol.mark((await sky.only()).id, Mark.USEFUL, by="ann")
+    found = await sky.store.read(records.counts)
+    assert (found["true"], found["false"], found["useful"], found["precision"]) == (1, 0, 1, 1.0)
+    assert found["traffic"]["precision"] is None
+    last = (await sky.events(records.CHANGED))[-1].outputs
+    assert (last["what"], last["by"], last["advisory"]["mark"]) == (["marked"], "ann", "useful")
+    assert await sky.protocol.mark("no such", None, by="ann") is None
+
+
+async def test_switched_off_ends_what_stands(sky: Sky) -> None:
+    await sky.meet()
+    await sky.protocol.end_all("the airspace was switched off")
+    one = await sky.only()
+    assert not one.open and one.closed_why == "the airspace was switched off"
+    assert sky.protocol.clear and all(job.state is JobState.SKIPPED for job in await sky.jobs())
+    assert "switched off" in (await sky.said())[-1].body
+
+
+async def test_a_stored_advisory_is_the_same(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CODEX", "INTENT: docs/a.md")
+    one = await sky.only()
+    assert type(one).of_record(one.record()) == one
+
+
+async def test_the_message_has_the_advisory_as_its_cause(sky: Sky) -> None:
+    await sky.meet()
+    (message,) = await sky.said()
+    (posted,) = await sky.events("message.posted")
+    opened, asked = await sky.events(records.CHANGED)
+    assert posted.outputs["message"]["id"] == message.id
+    assert posted.parents == (opened.id,) and posted.id in asked.parents
