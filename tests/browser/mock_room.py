@@ -20,6 +20,8 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from tests.browser.mock_airspace import MockAirspace
+
 STATIC = Path(__file__).parents[2] / "relay" / "faces" / "static"
 TOKEN = "test-room-token"
 CSP = (
@@ -115,6 +117,8 @@ class MockRoom:
         #: Take a message in, and lose the answer on its way: the next n posts.
         self.lose_answers = 0
         self.url = ""
+        #: Airspace, worktrees and permission requests.
+        self.air = MockAirspace(self.tell, self.store)
         self._clock = datetime.now(UTC)
         self._runner: web.AppRunner | None = None
 
@@ -137,7 +141,7 @@ class MockRoom:
             "cursor": str(len(self.log) + 1),
         } | more
         self.entries.append(entry)
-        self._store("entry", entry)
+        self.store("entry", entry)
         return entry
 
     def receipt(self, message: dict[str, Any], agent: str, state: str, **more: Any) -> dict[str, Any]:
@@ -169,7 +173,7 @@ class MockRoom:
             changed["ended_at"] = at
         job = job | changed | more
         self.jobs[job["id"]] = job
-        self._store("receipt", job)
+        self.store("receipt", job)
         return job
 
     def cycle(self, message: dict[str, Any], state: str, **more: Any) -> None:
@@ -178,7 +182,7 @@ class MockRoom:
         if data["action"]:
             decision = {key: data[key] for key in ("action", "agents", "reason", "took_ms")}
             message["meta"] = message["meta"] | {"decision": decision | {"model": self.dispatcher["model"]}}
-        self._store("cycle", data)
+        self.store("cycle", data)
 
     def stream(self, job: dict[str, Any], text: str, offset: int, tool: str | None = None) -> None:
         data = {
@@ -188,12 +192,12 @@ class MockRoom:
             "text": text,
             "offset": offset,
         }
-        self._tell("stream", data | ({"tool": tool} if tool else {}))
+        self.tell("stream", data | ({"tool": tool} if tool else {}))
 
     def agent(self, name: str, **changes: Any) -> None:
         at = next(i for i, a in enumerate(self.agents) if a["name"] == name)
         self.agents[at] = self.agents[at] | changes
-        self._tell("agent", self.agents[at])
+        self.tell("agent", self.agents[at])
 
     def task(self, title: str, status: str = "pending", **more: Any) -> dict[str, Any]:
         self._remember_board()
@@ -211,7 +215,7 @@ class MockRoom:
             "priority": 0,
         } | more
         self.tasks = [*self.tasks, task]
-        self._store("task", {"tasks": self.tasks})
+        self.store("task", {"tasks": self.tasks})
         return task
 
     async def drop_clients(self) -> None:
@@ -233,12 +237,12 @@ class MockRoom:
 
     # -- inside
 
-    def _store(self, kind: str, data: dict[str, Any]) -> None:
+    def store(self, kind: str, data: dict[str, Any]) -> None:
         self.log.append({"cursor": str(len(self.log) + 1), "type": kind, "data": data})
         for client in self.clients:
             client.outgoing.put_nowait(self.log[-1])
 
-    def _tell(self, kind: str, data: dict[str, Any]) -> None:
+    def tell(self, kind: str, data: dict[str, Any]) -> None:
         for client in self.clients:
             client.outgoing.put_nowait({"cursor": None, "type": kind, "data": data})
 
@@ -266,6 +270,7 @@ class MockRoom:
         app.router.add_post("/api/tasks", self._task_add)
         app.router.add_post("/api/tasks/undo", self._task_undo)
         app.router.add_patch("/api/tasks/{number}", self._task_patch)
+        self.air.add_routes(app.router)
         app.router.add_get("/ws", self._ws)
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()
@@ -446,14 +451,14 @@ class MockRoom:
         self._remember_board()
         changes |= {"updated_at": stamp(datetime.now(UTC))}
         self.tasks = [t | changes if t["number"] == number else t for t in self.tasks]
-        self._store("task", {"tasks": self.tasks})
+        self.store("task", {"tasks": self.tasks})
         return web.json_response({"success": True})
 
     async def _task_undo(self, _: web.Request) -> web.Response:
         if not self.boards:
             return web.json_response({"success": False, "reason": "There is nothing to undo."})
         self.tasks = self.boards.pop()
-        self._store("task", {"tasks": self.tasks})
+        self.store("task", {"tasks": self.tasks})
         return web.json_response({"success": True})
 
     async def _ws(self, request: web.Request) -> web.WebSocketResponse:
@@ -472,7 +477,7 @@ class MockRoom:
         for frame in self.log[len(self.log) if after is None else int(after) :]:
             client.outgoing.put_nowait(frame)
         self.clients.append(client)
-        self._tell("people", {"people": self.here()})
+        self.tell("people", {"people": self.here()})
         writer = asyncio.create_task(self._write(client))
         try:
             async for _ in socket:
@@ -483,7 +488,7 @@ class MockRoom:
                 await writer
             if client in self.clients:
                 self.clients.remove(client)
-            self._tell("people", {"people": self.here()})
+            self.tell("people", {"people": self.here()})
         return socket
 
     async def _write(self, client: Client) -> None:

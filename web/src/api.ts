@@ -1,7 +1,9 @@
 /** One place where the page speaks HTTP. A refusal of any kind is thrown as `ApiError` with what to do. */
 
 import { personName } from "./state/prefs";
-import type { Agent, Entry, Hit, Job, RoomState, Task } from "./types";
+import type {
+  Advisory, Agent, AirspaceState, Entry, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, Worktree, WorktreeDiff,
+} from "./types";
 
 export class ApiError extends Error {
   constructor(
@@ -130,5 +132,20 @@ export const api = {
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
   setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
     call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  airspace: () => call<AirspaceState>("GET", "/api/airspace"),
+  /** Times as ISO 8601. */
+  airspaceHistory: async (from: string, to: string) =>
+    (await call<{ samples: Sample[] }>("GET", `/api/airspace/history${query({ from, to })}`)).samples,
+  advisories: (limit: number) =>
+    call<{ advisories: Advisory[]; precision: Precision }>("GET", `/api/airspace/advisories${query({ limit })}`),
+  markAdvisory: (id: string, mark: Advisory["mark"]) =>
+    call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
+  worktrees: async () => (await call<{ worktrees: Worktree[] }>("GET", "/api/worktrees")).worktrees,
+  worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
+  merge: (agent: string) =>
+    call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed({})),
+  permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
+  decide: (request: string, option: string) =>
+    call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
 };

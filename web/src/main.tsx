@@ -8,6 +8,7 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/transcript.css";
 import "./style/views.css";
+import "./style/proximity.css";
 
 import { signal } from "@preact/signals";
 import { render } from "preact";

@@ -34,6 +34,10 @@ export interface Meta {
   error?: unknown;
   command?: unknown;
   truncated?: boolean;
+  /** What the answer changed in the agent's worktree. */
+  worktree?: { branch: string; files: number; insertions: number; deletions: number };
+  /** The advisory that this entry speaks of: it, or its id. */
+  advisory?: Partial<Advisory> | string;
 }
 
 export interface Entry {
@@ -160,7 +164,145 @@ export interface StreamPiece {
   tool?: string;
 }
 
+export type Level = "clear" | "advisory" | "resolution";
+export type Point = readonly [number, number, number];
+/** Line ranges (first, last), both included. */
+export type Lines = readonly (readonly [number, number])[];
+
+/** The shapes of docs/airspace.md. */
+export interface AirAgent {
+  agentId: string;
+  kind: "agent" | "person";
+  files: { path: string; lines: Lines; weight: number; change?: string; source?: string }[];
+  intent: string[];
+  startedAt: Time;
+  committed: number | null;
+  branch: string | null;
+  position: Point | null;
+}
+
+export interface Evidence {
+  text: string;
+  path?: string;
+  other_path?: string;
+  lines?: Lines;
+  symbol?: string;
+}
+
+export interface Reading {
+  risk: number;
+  weight: number;
+  alone: boolean;
+  evidence: (Evidence | string)[];
+}
+
+export interface Link {
+  a: string;
+  b: string;
+  risk: number;
+  distance: number;
+  level: Level;
+  channels: Record<string, number>;
+  readings?: Record<string, Reading>;
+}
+
+export interface Advisory {
+  id: string;
+  agents: string[];
+  level: Level;
+  risk: number;
+  opened_at: Time;
+  closed_at: Time;
+  files: string[];
+  transmit: string[];
+  steer: string[];
+  hold: string[];
+  reason: string;
+  evidence: (Evidence | string)[];
+  text: string;
+  message_id: string | null;
+  answers: Record<string, { intent: string[]; text: string; message_id: string | null; at: Time }>;
+  deadline_at: Time;
+  outcome: boolean | null;
+  mark: "useful" | "noise" | null;
+  steering: "waiting" | "left" | "stayed" | null;
+}
+
+/** Counts of advisories whose branches did, did not, or may still conflict; `averted` = steered away before. */
+export interface Precision {
+  true: number;
+  false: number;
+  open: number;
+  averted?: number;
+  useful: number;
+  noise: number;
+}
+
+export interface AirspaceState {
+  profile: string;
+  enabled: boolean;
+  thresholds: { traffic: number; resolution: number; slack: number };
+  agents: AirAgent[];
+  links: Link[];
+  advisories: Advisory[];
+  positions: Record<string, Point>;
+  /** Left out of a frame = as before. */
+  fileCoordinates?: Record<string, Point>;
+  counts: { agents: number; pairs: number; clear: number; advisory: number; resolution: number; files: number };
+  graph: { files: number; edges: number; failed: string[]; building: boolean };
+  precision: Precision;
+  at: Time;
+}
+
+export interface Sample {
+  at: Time;
+  positions: Record<string, Point>;
+  links: { a: string; b: string; risk: number; level: Level }[];
+  advisories: string[];
+}
+
+export interface Worktree {
+  agent: string;
+  path: string;
+  branch: string;
+  base: string;
+  ahead: number;
+  behind: number;
+  dirty: boolean;
+  files: number;
+  insertions: number;
+  deletions: number;
+  /** Made by the room; else a checkout that was named to it. */
+  own: boolean;
+  merges: "clean" | "conflicts" | "nothing" | "unknown" | null;
+  conflicts: string[];
+}
+
+export interface WorktreeDiff {
+  agent: string;
+  branch: string;
+  base: string;
+  diff: string;
+  files: { path: string; change: string; insertions: number; deletions: number; binary: boolean }[];
+  truncated: boolean;
+}
+
+export interface PermissionRequest {
+  id: string;
+  agent: string;
+  title: string;
+  tool: string;
+  paths: string[];
+  options: { id: string; name: string; kind: string }[];
+  asked_at: Time;
+  deadline_at: Time;
+  advisory: Partial<Advisory> | string | null;
+}
+
 export type Frame =
+  | { cursor: string | null; type: "airspace"; data: AirspaceState }
+  | { cursor: string | null; type: "advisory"; data: Advisory }
+  | { cursor: string | null; type: "permission"; data: object }
   | { cursor: string | null; type: "hello"; data: { cursor: string; version: string } }
   | { cursor: string | null; type: "entry"; data: Entry }
   | { cursor: string | null; type: "receipt"; data: Job }

@@ -107,6 +107,12 @@ export function onEntries(listener: Listener): void {
   listeners.push(listener);
 }
 
+const frameListeners: ((frames: readonly Frame[]) => void)[] = [];
+/** Called with the live frames that are not about the transcript, its queue or its board. */
+export function onFrames(listener: (frames: readonly Frame[]) => void): void {
+  frameListeners.push(listener);
+}
+
 const ENDED = new Set(["done", "failed", "skipped", "dead"]);
 
 export function applyFrames(frames: readonly Frame[]): void {
@@ -114,6 +120,7 @@ export function applyFrames(frames: readonly Frame[]): void {
   const changed: Job[] = [];
   const flowing = new Map(streams.value);
   let flows = false;
+  const others: Frame[] = [];
   batch(() => {
     for (const frame of frames) {
       switch (frame.type) {
@@ -148,7 +155,8 @@ export function applyFrames(frames: readonly Frame[]): void {
         case "dispatcher":
           dispatcher.value = frame.data;
           break;
-        default: // types of later versions, and those the socket itself handles
+        default: // types of later versions, and those that another part of the page follows
+          others.push(frame);
       }
       if (frame.cursor !== null && frame.cursor !== undefined && frame.type !== "hello") cursor = String(frame.cursor);
     }
@@ -160,6 +168,7 @@ export function applyFrames(frames: readonly Frame[]): void {
     }
   });
   if (entries.length) for (const listener of listeners) listener(entries);
+  if (others.length) for (const listener of frameListeners) listener(others);
 }
 
 function takeState(state: RoomState): void {

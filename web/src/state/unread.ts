@@ -1,6 +1,7 @@
 /** What the reader has not seen: the line, the count in the title, and what is remembered between visits. */
 
 import { computed, effect, signal } from "@preact/signals";
+import { permissions } from "./permissions";
 import { memory, personName } from "./prefs";
 import { loaded, onEntries, room, timeline } from "./room";
 
@@ -28,7 +29,8 @@ export const unread = computed(() => {
 
 effect(() => {
   const title = room.value ? `${room.value.name} · relay` : "relay";
-  document.title = unread.value > 0 ? `(${unread.value > 99 ? "99+" : unread.value}) ${title}` : title;
+  const asked = permissions.value.length ? `${permissions.value[0]!.agent} asks · ` : "";
+  document.title = asked + (unread.value > 0 ? `(${unread.value > 99 ? "99+" : unread.value}) ${title}` : title);
 });
 
 // Entries count as read while the reader looks at the end of the room.

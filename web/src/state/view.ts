@@ -4,8 +4,8 @@ import { signal } from "@preact/signals";
 import type { Entry } from "../types";
 import { jumpTo } from "./room";
 
-export type View = "room" | "board" | "agents" | "queue";
-export const VIEWS: readonly View[] = ["room", "board", "agents", "queue"];
+export type View = "room" | "board" | "agents" | "queue" | "airspace" | "worktrees";
+export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "worktrees"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");
@@ -14,12 +14,27 @@ export const agentPanel = signal<string | null>(null);
 export const replyTo = signal<Entry | null>(null);
 /** The task that was just pointed at. */
 export const taskFocus = signal<number | null>(null);
+/** What the airspace view shows the evidence of. A link's key is `linkKey` of state/airspace.ts. */
+export type Picked = { agent: string } | { link: string } | { advisory: string } | null;
+export const picked = signal<Picked>(null);
+/** The agent whose diff the worktrees view shows. */
+export const worktreeOf = signal<string | null>(null);
 /** Bumped to ask the composer for the focus. */
 export const composerCall = signal(0);
 
 export function show(next: View): void {
   view.value = next;
   overlay.value = "none";
+}
+
+export function showAirspace(what: Picked): void {
+  picked.value = what;
+  show("airspace");
+}
+
+export function showWorktree(agent: string): void {
+  worktreeOf.value = agent;
+  show("worktrees");
 }
 
 export function callComposer(): void {

@@ -3,10 +3,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { agents, dispatcher, now, workers } from "../state/room";
+import { permissions } from "../state/permissions";
 import { agentPanel, show, showEntry } from "../state/view";
 import { amount, clock, instant, span } from "../text/format";
 import type { Agent, DispatcherState, Meter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
+import { PermissionCard } from "./permissions";
+import { Whereabouts } from "./proximity";
 
 export type Health = "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
@@ -240,7 +243,9 @@ export function AgentPanel() {
         <IconButton icon="close" label="Close" keys="Esc" onClick={() => (agentPanel.value = null)} />
       </header>
       <div class="panel-body">
+        {permissions.value.filter((one) => one.agent === agent.name).map((one) => <PermissionCard key={one.id} request={one} named={false} />)}
         <Facts agent={agent} />
+        <Whereabouts name={agent.name} />
         <Actions agent={agent} />
         <Meters agent={agent} />
         <Settings agent={agent} />
@@ -281,6 +286,7 @@ export function AgentsView() {
               <button type="button" class="button small" onClick={() => (agentPanel.value = agent.name)} aria-label={`Open ${agent.name}`}>Open</button>
             </header>
             <Facts agent={agent} />
+            <Whereabouts name={agent.name} />
             <Meters agent={agent} />
           </article>
         ))}

@@ -8,6 +8,7 @@ import { taskFocus } from "../state/view";
 import { ago } from "../text/format";
 import type { Task, TaskStatus } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "./bits";
+import { ProximityBadge } from "./proximity";
 
 const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = [
   { status: "pending", name: "Pending", empty: "Nothing waits. Add a task above, or write /task in the room." },
@@ -132,6 +133,7 @@ function Card({ task }: { task: Task }) {
         <span>{task.assignee ? "" : `by ${task.created_by}`}</span>
         <span class="muted">{ago(task.updated_at ?? task.created_at, now.value)}</span>
       </div>
+      {status !== "done" && <ProximityBadge name={task.assignee} />}
     </li>
   );
 }

@@ -10,6 +10,7 @@ import { plainLine } from "../text/markdown";
 import type { Entry } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Markdown } from "./markdown";
+import { AdvisoryEntry, Changed } from "./proximity";
 import { Receipts } from "./receipts";
 
 const ROLE: Record<string, string> = { agent: "agent", dispatcher: "dispatcher", system: "room", advisory: "advisory", human: "" };
@@ -148,7 +149,8 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry) ? "tasks" : "messages"} />
+        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry) ? "tasks" : "messages"} />}
+        <Changed entry={entry} />
         <Footer entry={entry} />
         <Receipts entry={entry} />
       </div>

@@ -1,17 +1,21 @@
 /** The frame around the views: side bar (tabs at phone width), the line to the room, the layers over it. */
 
 import { useEffect } from "preact/hooks";
+import { openAdvisories } from "../state/airspace";
 import { line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { goToEnd, jobs, now, people, room, tail, tasks, ready, workers, loaded, agents } from "../state/room";
 import { unread } from "../state/unread";
+import { worktrees } from "../state/worktrees";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, view, type View } from "../state/view";
 import { entryOf } from "../state/room";
 import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
 import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
 import { BoardView } from "./board";
 import { Composer } from "./composer";
+import { Lazy } from "./lazy";
 import { Help, Palette } from "./palette";
+import { PermissionStack } from "./permissions";
 import { QueueView } from "./queue";
 import { NameDialog } from "./signin";
 import { Transcript } from "./transcript";
@@ -32,6 +36,8 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "board", name: "Board", icon: "board", keys: "g b" },
   { view: "agents", name: "Agents", icon: "agents", keys: "g a" },
   { view: "queue", name: "Queue", icon: "queue", keys: "g q" },
+  { view: "airspace", name: "Airspace", icon: "airspace", keys: "g s" },
+  { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
 ];
 
 function count(tab: View): number {
@@ -44,8 +50,16 @@ function count(tab: View): number {
       return [...jobs.value.values()].filter((j) => j.state === "active" || j.state === "pending").length;
     case "agents":
       return agents.value.filter((a) => a.breaker.state === "open").length;
+    case "airspace":
+      return openAdvisories.value.length;
+    case "worktrees":
+      return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "conflicts").length ?? 0;
   }
 }
+
+const alarms = (tab: View): boolean => tab === "agents" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
+const airspaceView = () => import("../airspace/view");
+const worktreesView = () => import("./worktrees");
 
 function Tabs() {
   return (
@@ -56,7 +70,7 @@ function Tabs() {
           <button key={tab.view} type="button" aria-current={view.value === tab.view ? "page" : undefined} onClick={() => show(tab.view)} data-testid={`tab-${tab.view}`}>
             <Icon name={tab.icon} size={18} />
             <span>{tab.name}</span>
-            {n > 0 && <em class={tab.view === "agents" ? "alarm" : ""}>{n}</em>}
+            {n > 0 && <em class={alarms(tab.view) ? "alarm" : ""}>{n}</em>}
             <kbd>{tab.keys}</kbd>
           </button>
         );
@@ -232,12 +246,15 @@ export function Shell() {
         {view.value === "board" && <BoardView />}
         {view.value === "agents" && <AgentsView />}
         {view.value === "queue" && <QueueView />}
+        {view.value === "airspace" && <Lazy load={airspaceView} />}
+        {view.value === "worktrees" && <Lazy load={worktreesView} />}
       </main>
       <AgentPanel />
       {phone.value && <div class="bottom-tabs"><Tabs /></div>}
       {overlay.value === "search" && <Palette />}
       {overlay.value === "help" && <Help />}
       {(askName.value || !personName.value) && <NameDialog />}
+      <PermissionStack />
       <Toasts />
       <Tooltip />
     </div>

@@ -1,0 +1,49 @@
+/** The advisories beside the picture: the open ones first, and how right they have been so far. */
+
+import { advisoryList, isOpen, precision, precisionLine, why } from "../state/airspace";
+import { now } from "../state/room";
+import { picked } from "../state/view";
+import { ago, instant, span } from "../text/format";
+import type { Advisory } from "../types";
+import { LevelChip, Who } from "../ui/proximity";
+
+const OUTCOME = { true: ["✓", "true alarm"], false: ["✕", "false alarm"], null: ["·", "outcome not known yet"] } as const;
+/** Closed ones that are listed at first. */
+const CLOSED = 30;
+
+function Row({ one }: { one: Advisory }) {
+  const open = isOpen(one);
+  const chosen = picked.value !== null && "advisory" in picked.value && picked.value.advisory === one.id;
+  const deadline = instant(one.deadline_at);
+  const silent = open ? one.agents.filter((a) => !one.answers[a]) : [];
+  const [mark, words] = OUTCOME[String(one.outcome) as keyof typeof OUTCOME];
+  return (
+    <li>
+      <button type="button" class={`adv ${open ? "adv-open" : ""}`} aria-pressed={chosen} onClick={() => (picked.value = chosen ? null : { advisory: one.id })} data-testid="advisory" data-level={one.level} data-open={open}>
+        <span class="adv-head">
+          {open ? <LevelChip level={one.level} /> : <span class="adv-outcome" data-tip={words}><span aria-hidden="true">{mark}</span><span class="offscreen">{words}</span></span>}
+          <span class="adv-who">{one.agents.map((name, i) => <span key={name}>{i > 0 && <span class="muted"> ↔ </span>}<Who name={name} /></span>)}</span>
+          <time class="muted">{ago(one.opened_at, now.value)}</time>
+        </span>
+        <span class="adv-why">{why(one)}</span>
+        {open && one.steer.length > 0 && <span class="adv-do">hold {one.hold.join(", ")} · steer <b>{one.steer.join(", ")}</b>{one.steering === "left" ? ", has left" : one.steering === "stayed" ? ", stayed" : ""}</span>}
+        {open && silent.length > 0 && deadline !== null && <span class="adv-do">{deadline > now.value ? `${silent.join(", ")} to answer in ${span(deadline - now.value)}` : `no answer from ${silent.join(", ")}`}</span>}
+        {one.mark && <span class="adv-do">marked {one.mark}</span>}
+      </button>
+    </li>
+  );
+}
+
+export function AdvisoryList() {
+  const list = advisoryList.value;
+  const open = list.filter(isOpen);
+  const closed = list.filter((one) => !isOpen(one));
+  return (
+    <section class="advs" aria-label="Advisories">
+      <header><h2>Advisories</h2><span class="muted" data-testid="precision" data-tip="Of the advisories that are over: did the branches conflict?">{precisionLine(precision.value)}</span></header>
+      {open.length > 0 && <ul data-testid="advisories-open">{open.map((one) => <Row key={one.id} one={one} />)}</ul>}
+      {!open.length && <p class="muted advs-none">{list.length ? "None is open." : "None yet. When two agents come near each other in the code, it is said here and in the room."}</p>}
+      {closed.length > 0 && <><h3>Over</h3><ul data-testid="advisories-closed">{closed.slice(0, CLOSED).map((one) => <Row key={one.id} one={one} />)}</ul>{closed.length > CLOSED && <p class="muted advs-none">and {closed.length - CLOSED} older in what was read</p>}</>}
+    </section>
+  );
+}

@@ -1,0 +1,249 @@
+/** The side panel: why the picked agent, link or advisory is what it is. */
+
+import type { ComponentChildren } from "preact";
+import { api } from "../api";
+import {
+  advisories, airspace, evidence, isOpen, LEVEL_WORDS, linkKey, openAdvisories, other, readings, warningsOf, why,
+} from "../state/airspace";
+import { agents, now } from "../state/room";
+import { agentPanel, picked, showEntry, showWorktree } from "../state/view";
+import { worktreeFor } from "../state/worktrees";
+import { ago, clock, instant, span } from "../text/format";
+import type { Advisory, Evidence, Level, Lines, Link, Reading } from "../types";
+import { attempt, hued, Icon, IconButton, toast } from "../ui/bits";
+import { Diffstat } from "../ui/diffstat";
+import { LevelChip, Who } from "../ui/proximity";
+
+/** What the channels of docs/airspace.md are called; one of a later version goes by its own name. */
+const CHANNELS: Readonly<Record<string, string>> = {
+  overlap: "Same lines",
+  dependency: "Imports",
+  tree: "Neighbouring files",
+  symbol: "Symbol hazard",
+  symbols: "Symbol hazard",
+  hazard: "Symbol hazard",
+  call: "Calls",
+  calls: "Calls",
+  test: "Shared tests",
+  tests: "Shared tests",
+  merge: "Trial merge",
+};
+
+const ranges = (lines: Lines | undefined): string => (lines ?? []).map(([s, e]) => (s === e ? String(s) : `${s}–${e}`)).join(", ");
+
+function EvidenceLine({ one }: { one: Evidence }) {
+  return (
+    <li>
+      {one.text}
+      {(one.path || one.symbol) && (
+        <small>
+          {one.path && <code>{one.path}{one.lines?.length ? `:${ranges(one.lines)}` : ""}</code>}
+          {one.other_path && <> ↔ <code>{one.other_path}</code></>}
+          {one.symbol && <> <code class="symbol">{one.symbol}</code></>}
+        </small>
+      )}
+    </li>
+  );
+}
+
+function Channel({ name, reading }: { name: string; reading: Partial<Reading> & { risk: number } }) {
+  const weight = reading.weight ?? 1;
+  const share = reading.risk * weight;
+  return (
+    <li class={`channel ${share > 0 ? "" : "channel-none"}`} data-testid={`channel-${name}`}>
+      <div class="channel-head">
+        <b>{CHANNELS[name] ?? name}</b>
+        <span class="channel-sum">{reading.weight === undefined ? reading.risk.toFixed(2) : <>{reading.risk.toFixed(2)} × {weight.toFixed(2)} = <b>{share.toFixed(2)}</b></>}</span>
+      </div>
+      <div class="channel-bar" role="meter" aria-label={`${CHANNELS[name] ?? name}: weighted risk`} aria-valuemin={0} aria-valuemax={1} aria-valuenow={Number(share.toFixed(2))}>
+        <i class="raw" style={{ width: `${reading.risk * 100}%` }} />
+        <i style={{ width: `${share * 100}%` }} />
+      </div>
+      {reading.alone === false && share > 0 && <p class="muted small">Raises no resolution advisory alone.</p>}
+      {reading.evidence && reading.evidence.length > 0 && <ul class="evidence">{reading.evidence.slice(0, 12).map((one, i) => <EvidenceLine key={i} one={evidence(one)} />)}{reading.evidence.length > 12 && <li class="muted">and {reading.evidence.length - 12} more</li>}</ul>}
+    </li>
+  );
+}
+
+function Head({ children, level, onClose }: { children: ComponentChildren; level: Level; onClose?: () => void }) {
+  return (
+    <header class="pick-head">
+      <LevelChip level={level} />
+      <h2>{children}</h2>
+      <IconButton icon="close" label="Close" keys="Esc" onClick={onClose ?? (() => (picked.value = null))} testid="air-unpick" />
+    </header>
+  );
+}
+
+function LinkEvidence({ link }: { link: Link }) {
+  const standing = openAdvisories.value.filter((one) => one.agents.includes(link.a) && one.agents.includes(link.b));
+  return (
+    <section class="pick" data-testid="pick-link" aria-label={`Between ${link.a} and ${link.b}`}>
+      <Head level={link.level}><Who name={link.a} /> ↔ <Who name={link.b} /></Head>
+      <p class="pick-risk">Risk <b>{link.risk.toFixed(2)}</b> <span class="muted">distance {link.distance.toFixed(2)}, traffic from {airspace.value?.thresholds.traffic}, resolution from {airspace.value?.thresholds.resolution}</span></p>
+      <ul class="channels">{readings(link).map(([name, reading]) => <Channel key={name} name={name} reading={reading} />)}</ul>
+      {standing.map((one) => <AdvisoryCard key={one.id} one={one} />)}
+    </section>
+  );
+}
+
+function AgentEvidence({ name }: { name: string }) {
+  const state = airspace.value;
+  const agent = state?.agents.find((a) => a.agentId === name);
+  const links = (state?.links ?? []).filter((l) => l.a === name || l.b === name).sort((x, y) => y.risk - x.risk);
+  const warnings = warningsOf(name);
+  const tree = worktreeFor(name);
+  return (
+    <section class="pick" data-testid="pick-agent" aria-label={`Agent ${name}`}>
+      <Head level={warnings[0]?.level ?? "clear"}><Who name={name} /></Head>
+      {!agent && <p class="muted">{name} has no working set now.</p>}
+      {agent && (
+        <p class="pick-facts">
+          {agent.kind === "person" ? "person" : "agent"}
+          {agent.branch && <> on <code>{agent.branch}</code></>}
+          {agent.startedAt && <>, since {clock(agent.startedAt)}</>}
+          {agent.committed ? `, ${agent.committed} ${agent.committed === 1 ? "file" : "files"} committed` : ", nothing committed"}
+        </p>
+      )}
+      <div class="pick-act">
+        {agents.value.some((a) => a.name === name) && <button type="button" class="button small" onClick={() => (agentPanel.value = name)}>Open {name}</button>}
+        {tree && tree.files > 0 && <button type="button" class="button small" onClick={() => showWorktree(name)}>Show diff <Diffstat of={tree} /></button>}
+      </div>
+      {warnings.map((one) => <AdvisoryCard key={one.id} one={one} />)}
+      <h3>Nearest</h3>
+      {links.length ? (
+        <ul class="pick-list">
+          {links.slice(0, 12).map((l) => (
+            <li key={linkKey(l.a, l.b)}>
+              <button type="button" onClick={() => (picked.value = { link: linkKey(l.a, l.b) })}>
+                <Who name={other(l, name)} /><span class="muted">{l.level === "clear" ? "" : LEVEL_WORDS[l.level]}</span><span class="num">{l.risk.toFixed(2)}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      ) : <p class="muted">Nobody is near {name}.</p>}
+      {agent && (
+        <>
+          <h3>Working set, {agent.files.length} {agent.files.length === 1 ? "file" : "files"}</h3>
+          <ul class="files">
+            {[...agent.files].sort((x, y) => y.weight - x.weight).slice(0, 60).map((f) => (
+              <li key={f.path} data-tip={`weight ${f.weight.toFixed(2)}${f.change ? `, ${f.change}` : ""}${f.source ? `, from ${f.source}` : ""}`}>
+                <i class="weight" style={{ opacity: 0.25 + 0.75 * f.weight }} aria-hidden="true" />
+                <code>{f.path}{f.lines.length ? <span class="muted">:{ranges(f.lines)}</span> : null}</code>
+                <span class="offscreen">weight {f.weight.toFixed(2)}</span>
+              </li>
+            ))}
+          </ul>
+          {agent.files.length > 60 && <p class="muted">and {agent.files.length - 60} more</p>}
+          {agent.intent.length > 0 && (
+            <>
+              <h3>Intends to touch</h3>
+              <ul class="files">{agent.intent.map((path) => <li key={path}><code>{path}</code></li>)}</ul>
+            </>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+const STEERING: Readonly<Record<string, string>> = {
+  waiting: "The steering agent has not left yet.",
+  left: "The steering agent has left the contested region.",
+  stayed: "The steering agent stayed; a person was asked.",
+};
+
+function Outcome({ one }: { one: Advisory }) {
+  if (isOpen(one)) {
+    const deadline = instant(one.deadline_at);
+    const silent = one.agents.filter((a) => !one.answers[a]);
+    if (deadline === null || !silent.length) return null;
+    return <p class="waits">{deadline > now.value ? <>Waits {span(deadline - now.value)} more for {silent.join(" and ")}.</> : <>{silent.join(" and ")} did not answer in time.</>}</p>;
+  }
+  const words = one.outcome === true ? "True alarm: the branches conflict." : one.outcome === false ? "False alarm: the branches merge clean." : "Whether it was true is not known yet.";
+  return <p class={`outcome-line outcome-${one.outcome}`}>{words}</p>;
+}
+
+function Mark({ one }: { one: Advisory }) {
+  const set = (mark: Advisory["mark"]): void => {
+    const wanted = one.mark === mark ? null : mark;
+    void attempt(
+      api.markAdvisory(one.id, wanted).then((told) => {
+        if (told.id === one.id) advisories.value = new Map(advisories.value).set(one.id, told);
+      }),
+    ).then((ok) => ok && toast(wanted ? `Marked ${wanted}.` : "Mark removed."));
+  };
+  return (
+    <div class="marks" role="group" aria-label="Was this advisory worth it?">
+      {(["useful", "noise"] as const).map((mark) => (
+        <button key={mark} type="button" class="button small" aria-pressed={one.mark === mark} onClick={() => set(mark)} data-testid={`mark-${mark}`}>
+          {one.mark === mark && <Icon name="check" size={13} />} {mark === "useful" ? "Useful" : "Noise"}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Names({ verb, names }: { verb: string; names: readonly string[] }) {
+  return names.length ? <span class="do"><b>{verb}</b> {names.map((name, i) => <span key={name}>{i > 0 && ", "}<Who name={name} /></span>)}</span> : null;
+}
+
+/** One advisory, whole. */
+export function AdvisoryCard({ one }: { one: Advisory }) {
+  const answers = Object.entries(one.answers ?? {});
+  return (
+    <article class={`advisory advisory-${isOpen(one) ? one.level : "closed"}`} data-testid="advisory-card" aria-label={`Advisory: ${one.agents.join(", ")}`}>
+      <p class="advisory-why">{why(one)}</p>
+      <p class="advisory-do"><Names verb="HOLD" names={one.hold} /><Names verb="STEER" names={one.steer} />{!one.steer.length && <Names verb="TRANSMIT" names={one.transmit} />}</p>
+      {one.reason && <p class="muted small">{one.reason}</p>}
+      {one.evidence.length > 1 && <ul class="evidence">{one.evidence.slice(0, 8).map((e, i) => <EvidenceLine key={i} one={evidence(e)} />)}</ul>}
+      {answers.length > 0 && (
+        <ul class="answers">
+          {answers.map(([name, a]) => (
+            <li key={name}>
+              <Who name={name} /> {a.text || "answered"}
+              {a.intent.length > 0 && <small>goes on with {a.intent.map((p, i) => <span key={p}>{i > 0 && ", "}<code>{p}</code></span>)}</small>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {one.steering && <p class="small">{STEERING[one.steering] ?? one.steering}</p>}
+      <Outcome one={one} />
+      <footer>
+        <span class="muted small">{ago(one.opened_at, now.value)}{one.closed_at ? `, clear after ${span((instant(one.closed_at) ?? 0) - (instant(one.opened_at) ?? 0))}` : ""}</span>
+        {one.message_id && <button type="button" class="link small" onClick={() => void showEntry(one.message_id!)}>in the room</button>}
+        <Mark one={one} />
+      </footer>
+    </article>
+  );
+}
+
+function AdvisoryEvidence({ one }: { one: Advisory }) {
+  const links = (airspace.value?.links ?? []).filter((l) => one.agents.includes(l.a) && one.agents.includes(l.b)).sort((x, y) => y.risk - x.risk);
+  return (
+    <section class="pick" data-testid="pick-advisory" aria-label="Advisory">
+      <Head level={isOpen(one) ? one.level : "clear"}>{one.agents.map((name, i) => <span key={name} style={hued(name)}>{i > 0 && " ↔ "}<Who name={name} /></span>)}</Head>
+      <AdvisoryCard one={one} />
+      {links[0] && (
+        <>
+          <p class="pick-risk">Risk <b>{links[0].risk.toFixed(2)}</b> <span class="muted">now{links.length > 1 ? `, between ${links[0].a} and ${links[0].b}` : ""}</span></p>
+          <ul class="channels">{readings(links[0]).map(([name, reading]) => <Channel key={name} name={name} reading={reading} />)}</ul>
+        </>
+      )}
+    </section>
+  );
+}
+
+export function PickPanel() {
+  const what = picked.value;
+  if (!what) return null;
+  if ("agent" in what) return <AgentEvidence name={what.agent} />;
+  if ("link" in what) {
+    const link = airspace.value?.links.find((l) => linkKey(l.a, l.b) === what.link);
+    if (link) return <LinkEvidence link={link} />;
+    return <section class="pick" data-testid="pick-link"><Head level="clear">{what.link}</Head><p class="muted">They are not near each other now.</p></section>;
+  }
+  const one = advisories.value.get(what.advisory);
+  if (one) return <AdvisoryEvidence one={one} />;
+  return <section class="pick" data-testid="pick-advisory"><Head level="clear">Advisory</Head><p class="muted">This advisory is not in the log that was read.</p></section>;
+}

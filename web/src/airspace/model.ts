@@ -1,0 +1,119 @@
+/** What is in the picture: agents, what is between them, and where they came from. Pure values, live or past. */
+
+import { isOpen, linkKey, RANK, wayOf } from "../state/airspace";
+import type { Picked } from "../state/view";
+import type { Advisory, AirspaceState, Evidence, Level, Point } from "../types";
+import type { Cloud } from "./cloud";
+import { waysUpTo, type Still } from "./replay";
+
+export interface Marker {
+  id: string;
+  person: boolean;
+  at: Point;
+  level: Level;
+  way: readonly Point[];
+  /** Indices into the cloud. */
+  files: readonly number[];
+}
+
+export interface Line {
+  key: string;
+  a: string;
+  b: string;
+  risk: number;
+  level: Level;
+  /** An open advisory stands on it. */
+  lit: boolean;
+}
+
+export interface Model {
+  markers: readonly Marker[];
+  lines: readonly Line[];
+  picked: Picked;
+  /** Agents and links of the pick; all others stand back. Empty = nothing is picked. */
+  chosen: ReadonlySet<string>;
+  /** Files of the evidence. */
+  marked: readonly number[];
+  past: boolean;
+}
+
+/** Milliseconds of the way that is drawn behind an agent. */
+const WAY_MS = 20 * 60_000;
+
+const worse = (x: Level, y: Level): Level => (RANK[y] > RANK[x] ? y : x);
+
+function linesOf(links: readonly { a: string; b: string; risk: number; level: Level }[], open: readonly Advisory[]): Line[] {
+  return links.map(({ a, b, risk, level }) => {
+    const standing = open.filter((one) => one.agents.includes(a) && one.agents.includes(b));
+    // Hysteresis: an advisory may stand on a pair that the last measure calls clear.
+    const shown = standing.reduce((worst, one) => worse(worst, one.level), level);
+    return { key: linkKey(a, b), a, b, risk, level: shown, lit: standing.length > 0 };
+  });
+}
+
+export function evidenceFiles(list: readonly (Evidence | string)[]): string[] {
+  return list.flatMap((one) => (typeof one === "string" ? [] : [one.path, one.other_path])).filter((path): path is string => Boolean(path));
+}
+
+/** The agents and links a pick is about, and the files of its evidence. */
+function chosenBy(picked: Picked, state: AirspaceState | null, lines: readonly Line[], advisories: ReadonlyMap<string, Advisory>): { chosen: Set<string>; files: string[] } {
+  if (!picked) return { chosen: new Set(), files: [] };
+  if ("agent" in picked) {
+    const links = lines.filter((l) => l.a === picked.agent || l.b === picked.agent);
+    const files = state?.agents.find((a) => a.agentId === picked.agent)?.files.map((f) => f.path) ?? [];
+    return { chosen: new Set([picked.agent, ...links.map((l) => l.key)]), files };
+  }
+  if ("link" in picked) {
+    const link = state?.links.find((l) => linkKey(l.a, l.b) === picked.link);
+    const line = lines.find((l) => l.key === picked.link);
+    const files = Object.values(link?.readings ?? {}).flatMap((reading) => evidenceFiles(reading.evidence));
+    return { chosen: new Set([picked.link, ...(line ? [line.a, line.b] : [])]), files };
+  }
+  const one = advisories.get(picked.advisory);
+  if (!one) return { chosen: new Set(), files: [] };
+  const between = lines.filter((l) => one.agents.includes(l.a) && one.agents.includes(l.b)).map((l) => l.key);
+  return { chosen: new Set([...one.agents, ...between]), files: [...one.files, ...evidenceFiles(one.evidence)] };
+}
+
+const known = (cloud: Cloud, paths: readonly string[]): number[] =>
+  [...new Set(paths)].map((path) => cloud.index.get(path)).filter((i): i is number => i !== undefined);
+
+function levelOf(id: string, lines: readonly Line[]): Level {
+  return lines.filter((l) => l.a === id || l.b === id).reduce<Level>((worst, l) => worse(worst, l.level), "clear");
+}
+
+export function liveModel(state: AirspaceState, cloud: Cloud, advisories: ReadonlyMap<string, Advisory>, picked: Picked): Model {
+  const lines = linesOf(state.links, [...advisories.values()].filter(isOpen));
+  const { chosen, files } = chosenBy(picked, state, lines, advisories);
+  const since = Date.now() - WAY_MS;
+  const markers = Object.entries(state.positions).map(([id, at]): Marker => {
+    const agent = state.agents.find((a) => a.agentId === id);
+    return {
+      id,
+      at,
+      person: agent?.kind === "person",
+      level: levelOf(id, lines),
+      way: wayOf(id).filter((s) => s.at >= since).map((s) => s.p),
+      files: known(cloud, agent?.files.map((f) => f.path) ?? []),
+    };
+  });
+  return { markers, lines, picked, chosen, marked: known(cloud, files), past: false };
+}
+
+/** The past knows places, risks and advisories; working sets it does not keep. */
+export function pastModel(still: Still, stills: readonly Still[], state: AirspaceState | null, cloud: Cloud, advisories: ReadonlyMap<string, Advisory>, picked: Picked): Model {
+  const stood = still.advisories.map((id) => advisories.get(id)).filter((one): one is Advisory => one !== undefined);
+  // What level it had then is in the link; the advisory's own is that of its end.
+  const lines = linesOf(still.links, []).map((l) => ({ ...l, lit: l.level !== "clear" && stood.some((one) => one.agents.includes(l.a) && one.agents.includes(l.b)) }));
+  const { chosen, files } = chosenBy(picked, null, lines, advisories);
+  const ways = waysUpTo(stills, still.at, WAY_MS);
+  const markers = Object.entries(still.positions).map(([id, at]): Marker => ({
+    id,
+    at,
+    person: state?.agents.find((a) => a.agentId === id)?.kind === "person",
+    level: levelOf(id, lines),
+    way: ways.get(id) ?? [],
+    files: [],
+  }));
+  return { markers, lines, picked, chosen, marked: known(cloud, files), past: true };
+}

@@ -1,0 +1,27 @@
+/** What draws the file cloud and knows where a point of the airspace is on the screen: in space, or as a plan. */
+
+import type { Cloud, Fit } from "./cloud";
+import type { Palette } from "./palette";
+
+/** CSS pixels; `near` is 1 at the middle of the cloud, more before it, less behind it. */
+export interface Spot {
+  x: number;
+  y: number;
+  near: number;
+  seen: boolean;
+}
+
+export type Act = "left" | "right" | "up" | "down" | "in" | "out";
+
+export interface Stage {
+  setCloud(cloud: Cloud, fit: Fit, palette: Palette): void;
+  resize(width: number, height: number): void;
+  draw(): void;
+  project(x: number, y: number, z: number, out: Spot): Spot;
+  /** `shift` = pan where arrows turn. */
+  act(act: Act, shift: boolean): void;
+  reset(): void;
+  dispose(): void;
+}
+
+export const newSpot = (): Spot => ({ x: 0, y: 0, near: 1, seen: false });

@@ -1,0 +1,188 @@
+/** The airspace view: the picture, the time under it, and the evidence and the advisories beside it. */
+
+import { effect, signal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { airspace, airspaceProblem, advisories, coordinates, loadAdvisories } from "../state/airspace";
+import { memory, theme } from "../state/prefs";
+import { phone, picked } from "../state/view";
+import "../style/airspace.css";
+import { IconButton, Words } from "../ui/bits";
+import { AdvisoryList } from "./advisories";
+import { makeCloud } from "./cloud";
+import { PickPanel } from "./evidence";
+import { liveModel, pastModel } from "./model";
+import { followLive, live, loadPast, pastAt, pause, still, stills } from "./past";
+import { Picture } from "./picture";
+import { Tables } from "./tables";
+import { TimeBar } from "./timeline";
+
+type Shown = "space" | "plan" | "table";
+const MODES: readonly { mode: Shown; name: string }[] = [
+  { mode: "space", name: "3D" },
+  { mode: "plan", name: "Plan" },
+  { mode: "table", name: "Table" },
+];
+
+/** What the reader chose; null = what suits the screen. */
+const chosen = signal<Shown | null>(MODES.find((m) => m.mode === memory.get("airspace"))?.mode ?? null);
+/** Why there is no 3D. */
+const noSpace = signal("");
+
+function choose(mode: Shown): void {
+  if (mode === "space") noSpace.value = "";
+  chosen.value = mode;
+  memory.set("airspace", mode);
+}
+
+function shown(): Shown {
+  const wanted = chosen.value ?? (phone.value ? "plan" : "space");
+  return wanted === "space" && noSpace.value ? "plan" : wanted;
+}
+
+/** In words, for whoever does not see the picture. */
+function summary(): string {
+  const state = airspace.value;
+  if (!state) return "";
+  const { agents, advisory, resolution } = state.counts;
+  return `Map of the code: ${agents} agents among ${Object.keys(coordinates.value).length} files, ${advisory} pairs at traffic, ${resolution} at resolution. Arrow keys turn it, plus and minus zoom, 0 resets. Tab goes to the agents. The same is below as tables.`;
+}
+
+function Legend() {
+  const t = airspace.value?.thresholds;
+  return (
+    <ul class="air-legend" aria-label="Links">
+      <li><i class="key key-clear" aria-hidden="true" />clear</li>
+      <li><i class="key key-advisory" aria-hidden="true" />traffic{t ? ` ${t.traffic}` : ""}</li>
+      <li><i class="key key-resolution" aria-hidden="true" />resolution{t ? ` ${t.resolution}` : ""}</li>
+    </ul>
+  );
+}
+
+function Stage({ mode }: { mode: "space" | "plan" }) {
+  const host = useRef<HTMLDivElement>(null);
+  const picture = useRef<Picture | null>(null);
+  const cloud = useMemo(() => makeCloud(coordinates.value), [coordinates.value]);
+  const held = useRef(cloud);
+  held.current = cloud;
+  useEffect(() => {
+    const made = new Picture(host.current!, {
+      onPick: (what) => (picked.value = what),
+      onNoSpace: (why) => (noSpace.value = why),
+    });
+    picture.current = made;
+    const themes = matchMedia("(prefers-color-scheme: dark)");
+    const repaint = (): void => made.repaint();
+    themes.addEventListener("change", repaint);
+    const unfollow = theme.subscribe(repaint);
+    return () => {
+      themes.removeEventListener("change", repaint);
+      unfollow();
+      made.dispose();
+      picture.current = null;
+    };
+  }, []);
+  useEffect(() => void picture.current?.setMode(mode), [mode]);
+  useEffect(() => picture.current?.setCloud(cloud), [cloud]);
+  // The model follows its signals without drawing the view anew.
+  useEffect(
+    () =>
+      effect(() => {
+        const state = airspace.value;
+        const past = still.value;
+        if (pastAt.value !== null) {
+          const nothing = { at: pastAt.value, positions: {}, links: [], advisories: [] };
+          picture.current?.setModel(pastModel(past ?? nothing, stills.value, state, held.current, advisories.value, picked.value), false);
+        } else if (state) picture.current?.setModel(liveModel(state, held.current, advisories.value, picked.value), true);
+      }),
+    [cloud],
+  );
+  return (
+    <div class="air-stage">
+      <div class="air-picture" ref={host} tabIndex={0} role="group" aria-label={summary()} data-testid="air-picture" data-mode={mode} />
+      <div class="air-tools">
+        <IconButton icon="plus" label="Nearer" keys="+" onClick={() => picture.current?.act("in")} />
+        <IconButton icon="minus" label="Farther" keys="-" onClick={() => picture.current?.act("out")} />
+        <IconButton icon="frame" label="Reset the view" keys="0" onClick={() => picture.current?.reset()} testid="air-reset" />
+      </div>
+      <Legend />
+    </div>
+  );
+}
+
+function Counts() {
+  const state = airspace.value;
+  if (!state) return null;
+  const { counts, graph } = state;
+  return (
+    <p class="air-counts" data-testid="air-counts">
+      {counts.agents} {counts.agents === 1 ? "agent" : "agents"} · {counts.pairs} {counts.pairs === 1 ? "pair" : "pairs"}
+      {counts.advisory > 0 && <b class="said-advisory-count"> · {counts.advisory} traffic</b>}
+      {counts.resolution > 0 && <b class="said-resolution-count"> · {counts.resolution} resolution</b>}
+      {" · "}{counts.files.toLocaleString("en")} files touched of {graph.files.toLocaleString("en")}
+    </p>
+  );
+}
+
+/** What the picture cannot say itself. */
+function Hints() {
+  const state = airspace.value;
+  const lines: string[] = [];
+  if (state) {
+    if (!state.enabled) lines.push("The airspace is switched off: nothing is measured. Set `airspace.enabled` to true in `config.json`, and start the room again.");
+    if (state.graph.building) lines.push(`The graph of the code is being built (${state.graph.files} files so far). Risks from imports and symbols are missing until then.`);
+    if (state.enabled && state.counts.agents === 0) lines.push("Nobody is in the air. An agent appears once it has a worktree, or says by `/intent @AGENT path` what it will touch.");
+    if (state.enabled && state.counts.agents === 1) lines.push("One agent is alone here. Nearness is between two.");
+    if (state.graph.failed.length) lines.push(`${state.graph.failed.length} ${state.graph.failed.length === 1 ? "file does" : "files do"} not parse now and keep${state.graph.failed.length === 1 ? "s its" : " their"} last good edges: ${state.graph.failed.slice(0, 3).join(", ")}${state.graph.failed.length > 3 ? ", …" : ""}`);
+  }
+  if (noSpace.value && (chosen.value ?? "space") === "space") lines.push(`${noSpace.value} This is the plan.`);
+  return <>{lines.map((line) => <p key={line} class="notice air-notice" data-testid="air-hint"><Words text={line} /></p>)}</>;
+}
+
+function Nothing() {
+  return (
+    <div class="empty" data-testid="air-none">
+      <h2>{airspaceProblem.value ? "There is no airspace here" : "Reading the airspace…"}</h2>
+      {airspaceProblem.value && <p><Words text={airspaceProblem.value} /></p>}
+      {airspaceProblem.value && <p class="muted">It measures how near agents come to each other in the code. It needs <code>workspace.repo</code> in <code>config.json</code>, and agents with a worktree each.</p>}
+    </div>
+  );
+}
+
+export default function AirspaceView() {
+  useEffect(() => {
+    void loadPast();
+    loadAdvisories().catch(() => undefined); // the whole state brings the open ones; the past is then missing, not wrong
+    const stop = followLive();
+    return () => {
+      stop();
+      pause();
+      live();
+    };
+  }, []);
+  const mode = shown();
+  const state = airspace.value;
+  return (
+    <section class="view air-view" aria-label="Airspace" data-shown={mode}>
+      <header class="view-head">
+        <h1>Airspace</h1>
+        <Counts />
+        <div class="segments" role="group" aria-label="Shown as">
+          {MODES.map((m) => <button key={m.mode} type="button" aria-pressed={mode === m.mode} onClick={() => choose(m.mode)} data-testid={`air-${m.mode}`}>{m.name}</button>)}
+        </div>
+      </header>
+      {!state ? <Nothing /> : (
+        <div class="air-body">
+          <div class="air-main">
+            <Hints />
+            {mode === "table" ? <div class="air-table-box"><Tables acts /></div> : <><Stage mode={mode} /><div class="offscreen"><Tables acts={false} /></div></>}
+            <TimeBar />
+          </div>
+          <aside class="air-side">
+            <PickPanel />
+            <AdvisoryList />
+          </aside>
+        </div>
+      )}
+    </section>
+  );
+}

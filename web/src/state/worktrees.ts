@@ -1,0 +1,57 @@
+/** The agents' worktrees. Reading them costs the room some git, so they are read when something has changed. */
+
+import { signal } from "@preact/signals";
+import { api, ApiError } from "../api";
+import type { AirspaceState, Worktree } from "../types";
+import { airspace } from "./airspace";
+import { onLive } from "./live";
+import { onEntries } from "./room";
+
+export const worktrees = signal<Worktree[] | null>(null);
+export const worktreesProblem = signal("");
+/** Milliseconds that changes are gathered before the list is read again. */
+const GATHER = 2000;
+
+export const worktreeFor = (agent: string): Worktree | undefined => worktrees.value?.find((w) => w.agent === agent);
+
+export async function loadWorktrees(): Promise<void> {
+  try {
+    worktrees.value = await api.worktrees();
+    worktreesProblem.value = "";
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    worktreesProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
+  }
+}
+
+let waiting: ReturnType<typeof setTimeout> | undefined;
+/** Something changed while nobody looked. */
+let stale = false;
+
+function soon(): void {
+  waiting ??= setTimeout(() => {
+    waiting = undefined;
+    stale = document.hidden;
+    if (!stale) void loadWorktrees();
+  }, GATHER);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && stale) soon();
+});
+
+/** What of the airspace tells that a worktree has changed. */
+const shape = (state: AirspaceState): string =>
+  state.agents.map((a) => `${a.agentId} ${a.branch} ${a.committed} ${a.files.map((f) => `${f.path}${f.lines.join()}`).join()}`).join("\n");
+
+let last = "";
+airspace.subscribe((state) => {
+  if (!state) return;
+  const now = shape(state);
+  if (last && now !== last) soon();
+  last = now;
+});
+onEntries((entries) => {
+  if (entries.some((e) => e.meta.worktree)) soon();
+});
+onLive(() => void loadWorktrees());

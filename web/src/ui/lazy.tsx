@@ -1,0 +1,35 @@
+/** A view that comes as a file of its own when it is opened. */
+
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+const held = new Map<() => Promise<{ default: ComponentType }>, ComponentType>();
+
+export function Lazy({ load }: { load: () => Promise<{ default: ComponentType }> }) {
+  const [, again] = useState(0);
+  const [failed, setFailed] = useState(false);
+  useEffect(() => {
+    if (held.has(load)) return;
+    let gone = false;
+    load().then(
+      (module) => {
+        held.set(load, module.default);
+        if (!gone) again((n) => n + 1);
+      },
+      () => { if (!gone) setFailed(true); },
+    );
+    return () => { gone = true; };
+  }, [load]);
+  const View = held.get(load);
+  if (View) return <View />;
+  if (!failed) return <section class="view" aria-busy="true" />;
+  return (
+    <section class="view">
+      <div class="empty" role="alert">
+        <h2>This view could not be loaded</h2>
+        <p>The line may be down, or the room runs a newer version by now.</p>
+        <button type="button" class="button" onClick={() => location.reload()}>Load the page anew</button>
+      </div>
+    </section>
+  );
+}

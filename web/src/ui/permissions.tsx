@@ -1,0 +1,86 @@
+/** What an agent asks leave for: a card that stays until somebody answers, wherever that is, or its time is over. */
+
+import { useState } from "preact/hooks";
+import { advisories, why } from "../state/airspace";
+import { decide, permissions } from "../state/permissions";
+import { now } from "../state/room";
+import { agentPanel, showAirspace } from "../state/view";
+import { instant, span } from "../text/format";
+import type { Advisory, PermissionRequest } from "../types";
+import { Icon, toast } from "./bits";
+import { LevelChip, Who } from "./proximity";
+
+/** Kinds of the Agent Client Protocol: allow_once, allow_always, reject_once, reject_always. */
+const allows = (kind: string): boolean => kind.startsWith("allow");
+const URGENT = 15_000;
+
+function advisoryOf(request: PermissionRequest): Partial<Advisory> | null {
+  const said = request.advisory;
+  if (said === null || said === undefined) return null;
+  const id = typeof said === "string" ? said : said.id;
+  return (id && advisories.value.get(id)) || (typeof said === "object" ? said : { id: said });
+}
+
+function Reason({ one }: { one: Partial<Advisory> }) {
+  const text = one.evidence ? why(one as Advisory) : (one.reason ?? one.text ?? "An advisory stands on this.");
+  return (
+    <p class="asks-why">
+      {one.level && <LevelChip level={one.level} />} {text}
+      {one.id && <> <button type="button" class="link" onClick={() => showAirspace({ advisory: one.id! })}>evidence</button></>}
+    </p>
+  );
+}
+
+export function PermissionCard({ request, named = true }: { request: PermissionRequest; named?: boolean }) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState("");
+  const deadline = instant(request.deadline_at);
+  const left = deadline === null ? null : deadline - now.value;
+  const asked = instant(request.asked_at);
+  const one = advisoryOf(request);
+  const answer = async (option: PermissionRequest["options"][number]): Promise<void> => {
+    setBusy(true);
+    const refused = await decide(request, option.id);
+    setBusy(false);
+    setProblem(refused);
+    if (!refused) toast(`${request.agent}: ${option.name}.`);
+  };
+  return (
+    <section class="asks" data-testid="permission" data-agent={request.agent} aria-label={`${request.agent} asks: ${request.title}`}>
+      <header>
+        <Icon name="key" />
+        <p>{named && <><Who name={request.agent} /> asks: </>}<b>{request.title || request.tool}</b></p>
+        {left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{span(left)}</time>}
+      </header>
+      {request.tool && request.tool !== request.title && <p class="muted small">{request.tool}</p>}
+      {request.paths.length > 0 && (
+        <ul class="asks-paths">
+          {request.paths.slice(0, 6).map((path) => <li key={path}><code>{path}</code></li>)}
+          {request.paths.length > 6 && <li class="muted">and {request.paths.length - 6} more</li>}
+        </ul>
+      )}
+      {one && <Reason one={one} />}
+      {problem && <p class="problem" role="alert">{problem}</p>}
+      <div class="asks-act">
+        {request.options.map((option) => (
+          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
+            {option.name}
+          </button>
+        ))}
+      </div>
+      {left !== null && asked !== null && deadline !== null && <i class="asks-left" style={{ transform: `scaleX(${Math.max(0, Math.min(1, left / (deadline - asked)))})` }} aria-hidden="true" />}
+    </section>
+  );
+}
+
+/** Over every view, at the corner. */
+export function PermissionStack() {
+  // In its agent's panel a request stands already.
+  const list = permissions.value.filter((one) => one.agent !== agentPanel.value);
+  return (
+    <div class="asks-stack" role="region" aria-label="Permission requests" aria-live="assertive">
+      {list.slice(0, 3).map((one) => <PermissionCard key={one.id} request={one} />)}
+      {list.length > 3 && <p class="asks-more">{list.length - 3} more wait</p>}
+    </div>
+  );
+}

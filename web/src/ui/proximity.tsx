@@ -1,0 +1,94 @@
+/** How near somebody is to others, in the small: chips, badges on task cards, and advisories in the transcript. */
+
+import { advisoryOf, airspace, isOpen, LEVEL_WORDS, linkKey, nearest, other, warningsOf, why } from "../state/airspace";
+import { showAirspace, showWorktree } from "../state/view";
+import { worktreeFor } from "../state/worktrees";
+import type { Advisory, Entry, Level } from "../types";
+import { hued, Icon } from "./bits";
+import { Diffstat } from "./diffstat";
+import { Markdown } from "./markdown";
+
+/** The level as a word and a shape, and only then as a colour. */
+export function LevelChip({ level }: { level: Level }) {
+  return <span class={`level level-${level}`} data-level={level}>{level === "advisory" ? "TA" : level === "resolution" ? "RA" : "clear"}<span class="offscreen"> {LEVEL_WORDS[level]}</span></span>;
+}
+
+export function Who({ name }: { name: string }) {
+  return <b class="who" style={hued(name)}>{name}</b>;
+}
+
+/** On a task card: its assignee is in an open advisory. */
+export function ProximityBadge({ name }: { name: string | null }) {
+  const one = warningsOf(name)[0];
+  if (!one || !name) return null;
+  const others = one.agents.filter((a) => a.toUpperCase() !== name.toUpperCase());
+  return (
+    <button type="button" class={`near-badge near-badge-${one.level}`} data-testid="near-badge" data-tip={why(one)} onClick={(event) => { event.stopPropagation(); showAirspace({ advisory: one.id }); }}>
+      <LevelChip level={one.level} /> near {others.join(", ")}
+    </button>
+  );
+}
+
+/** What the transcript says for an advisory: its level, who, one line, and the way to the evidence. */
+export function AdvisoryEntry({ entry }: { entry: Entry }) {
+  const one = advisoryOf(entry);
+  // What was said then is in the entry; what it is now, in the advisory.
+  const said = typeof entry.meta.advisory === "object" ? entry.meta.advisory : null;
+  const level = said?.level ?? one?.level;
+  const names = said?.agents ?? one?.agents ?? entry.to;
+  const over = one?.opened_at !== undefined && !isOpen(one as Advisory) && level !== "clear";
+  return (
+    <div class={`said-advisory said-${level ?? "unknown"}`} data-testid="said-advisory">
+      <p class="said-head">
+        {level && <LevelChip level={level} />}
+        {names.map((name, i) => <span key={name}>{i > 0 && <span class="muted">↔ </span>}<Who name={name} /></span>)}
+        {over && <span class="muted">clear since</span>}
+      </p>
+      <Markdown text={entry.body} />
+      <button type="button" class="button small" onClick={() => showAirspace(one?.id ? { advisory: one.id } : names.length > 1 ? { link: linkKey(names[0]!, names[1]!) } : null)} data-testid="show-in-airspace">
+        <Icon name="airspace" size={14} /> Show in airspace
+      </button>
+    </div>
+  );
+}
+
+/** Below an answer that changed files. */
+export function Changed({ entry }: { entry: Entry }) {
+  const tree = entry.meta.worktree;
+  if (!tree) return null;
+  return (
+    <div class="changed" data-testid="changed">
+      <Icon name="branch" size={14} />
+      <code>{tree.branch}</code>
+      <Diffstat of={tree} files />
+      <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>
+    </div>
+  );
+}
+
+/** In an agent's panel: its branch, and who is nearest to it. */
+export function Whereabouts({ name }: { name: string }) {
+  const tree = worktreeFor(name);
+  const link = nearest(name);
+  if (!tree && !link && !airspace.value?.positions[name]) return null;
+  return (
+    <dl class="whereabouts" data-testid="whereabouts">
+      {tree && (
+        <div>
+          <dt>Branch</dt>
+          <dd><code>{tree.branch}</code> {tree.files ? <button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> : <span class="muted">no change</span>}</dd>
+        </div>
+      )}
+      <div>
+        <dt>Nearest</dt>
+        <dd>
+          {link ? (
+            <button type="button" class="link" onClick={() => showAirspace({ link: linkKey(link.a, link.b) })}>
+              <LevelChip level={link.level} /> <Who name={other(link, name)} /> {link.risk.toFixed(2)}
+            </button>
+          ) : <span class="muted">nobody</span>}
+        </dd>
+      </div>
+    </dl>
+  );
+}

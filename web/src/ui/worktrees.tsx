@@ -1,0 +1,169 @@
+/** The agents' worktrees: what each has changed, whether git can merge it, the diff, and the one click that merges. */
+
+import { useEffect, useState } from "preact/hooks";
+import { api, ApiError } from "../api";
+import { room } from "../state/room";
+import { showAirspace, worktreeOf } from "../state/view";
+import { loadWorktrees, worktrees, worktreesProblem } from "../state/worktrees";
+import type { Worktree, WorktreeDiff } from "../types";
+import "../style/worktrees.css";
+import { Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
+import { Diffstat } from "./diffstat";
+import { Who } from "./proximity";
+import { DiffView } from "./worktrees_diff";
+
+const MERGES: Readonly<Record<string, { mark: string; words: string; tip: string }>> = {
+  clean: { mark: "✓", words: "merges clean", tip: "A trial merge found no conflict." },
+  conflicts: { mark: "✕", words: "conflicts", tip: "A trial merge found conflicts." },
+  nothing: { mark: "–", words: "nothing to merge", tip: "The branch has nothing that the main branch has not." },
+  unknown: { mark: "?", words: "not tried", tip: "A trial merge could not be made." },
+};
+
+function Merges({ tree }: { tree: Worktree }) {
+  const told = MERGES[tree.merges ?? "unknown"] ?? MERGES.unknown!;
+  const tip = tree.conflicts.length ? `${told.tip}\n${tree.conflicts.slice(0, 10).join("\n")}` : told.tip;
+  return <span class={`merges merges-${tree.merges ?? "unknown"}`} data-tip={tip} tabIndex={0} data-testid="merges"><span aria-hidden="true">{told.mark}</span> {told.words}{tree.conflicts.length ? ` in ${tree.conflicts.length}` : ""}</span>;
+}
+
+function Commits({ tree }: { tree: Worktree }) {
+  return (
+    <span class="commits">
+      <span data-tip={`${tree.ahead} commits that the main branch has not`}>↑ {tree.ahead}<span class="offscreen"> ahead</span></span>
+      <span data-tip={`${tree.behind} commits of the main branch that it has not`}>↓ {tree.behind}<span class="offscreen"> behind</span></span>
+      {tree.dirty && <span class="tag" data-tip="It holds changes that are not committed yet.">uncommitted</span>}
+    </span>
+  );
+}
+
+/** What a merge will do, from what is known of the worktree; the room has the last word. */
+export function plan(tree: Worktree): string[] {
+  const commits = `${tree.ahead} ${tree.ahead === 1 ? "commit" : "commits"}`;
+  return [
+    `${commits} of \`${tree.branch}\` come into the main branch: ${tree.files} ${tree.files === 1 ? "file" : "files"}, ${tree.insertions} lines added, ${tree.deletions} removed.`,
+    tree.dirty ? "The worktree holds changes that are not committed. The room says in its answer what it did with them; none is lost." : "",
+    tree.behind ? `The main branch has gone on by ${tree.behind} ${tree.behind === 1 ? "commit" : "commits"} since; git joins both.` : "",
+    "The agent's branch and worktree stay as they are.",
+    "If git cannot merge it clean, nothing changes.",
+  ].filter(Boolean);
+}
+
+function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void }) {
+  const [state, setState] = useState<"asks" | "merging" | "refused">("asks");
+  const [words, setWords] = useState("");
+  const merge = async (): Promise<void> => {
+    setState("merging");
+    try {
+      const told = await api.merge(tree.agent);
+      toast([`${tree.branch} is merged${told.commit ? ` as ${told.commit.slice(0, 10)}` : ""}.`, told.reason].filter(Boolean).join(" "));
+      onClose();
+    } catch (problem) {
+      if (!(problem instanceof ApiError)) throw problem;
+      setWords([problem.message, problem.fix].filter(Boolean).join(" "));
+      setState("refused");
+    }
+    void loadWorktrees();
+  };
+  const now = worktrees.value?.find((w) => w.agent === tree.agent) ?? tree;
+  return (
+    <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
+      <h2>Merge <code>{tree.branch}</code></h2>
+      {state !== "refused" && <ul class="plan">{plan(tree).map((line) => <li key={line}><Words text={line} /></li>)}</ul>}
+      {state === "refused" && (
+        <>
+          <p class="problem" role="alert" data-testid="merge-refused">Not merged: {words}</p>
+          {now.conflicts.length > 0 && <ul class="conflicts">{now.conflicts.map((path) => <li key={path}><code>{path}</code></li>)}</ul>}
+        </>
+      )}
+      <div class="dialog-act">
+        <button type="button" class="button" onClick={onClose}>{state === "refused" ? "Close" : "Not now"}</button>
+        {state !== "refused" && <button type="button" class="button primary" disabled={state === "merging"} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
+      </div>
+    </Layer>
+  );
+}
+
+function Row({ tree, onMerge }: { tree: Worktree; onMerge: () => void }) {
+  const open = worktreeOf.value === tree.agent;
+  return (
+    <tr data-testid="worktree" data-agent={tree.agent} class={open ? "open" : ""}>
+      <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button></td>
+      <td class="branch"><code>{tree.branch}</code>{!tree.own && <span class="tag" data-tip={`A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
+      <td><Commits tree={tree} /></td>
+      <td>{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}</td>
+      <td><Merges tree={tree} /></td>
+      <td class="act">
+        <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
+        <button type="button" class="button small" disabled={tree.merges !== "clean" && tree.merges !== "unknown"} onClick={onMerge} data-testid="merge">Merge…</button>
+      </td>
+    </tr>
+  );
+}
+
+function Diff({ tree }: { tree: Worktree }) {
+  const [told, setTold] = useState<WorktreeDiff | null>(null);
+  const [problem, setProblem] = useState("");
+  // Read anew when the numbers of the worktree have changed.
+  const version = `${tree.agent} ${tree.ahead} ${tree.files} ${tree.insertions} ${tree.deletions}`;
+  useEffect(() => {
+    let gone = false;
+    api.worktreeDiff(tree.agent).then(
+      (found) => { if (!gone) { setTold(found); setProblem(""); } },
+      (error: Error) => { if (!gone) setProblem(error.message); },
+    );
+    return () => { gone = true; };
+  }, [version]);
+  return (
+    <section class="diff-box" aria-label={`Diff of ${tree.agent}`}>
+      <header><h2><Who name={tree.agent} /> <span class="muted">{tree.branch}</span></h2><IconButton icon="close" label="Hide diff" onClick={() => (worktreeOf.value = null)} /></header>
+      {problem && <p class="problem" role="alert">{problem}</p>}
+      {!told && !problem && <p class="diff-note" role="status">Reading the diff…</p>}
+      {told && (told.files.length || told.diff ? <DiffView key={tree.agent} told={told} conflicts={tree.conflicts} /> : <p class="diff-note">There is no change.</p>)}
+    </section>
+  );
+}
+
+function Empty() {
+  if (worktreesProblem.value) return <div class="empty"><h2>The worktrees could not be read</h2><p>{worktreesProblem.value}</p></div>;
+  return (
+    <div class="empty" data-testid="no-worktrees">
+      <h2>No agent has a worktree</h2>
+      {room.value?.repo ? (
+        <p>Each agent that the room drives gets one at its first turn, on a branch of its own: <code>relay/&lt;agent&gt;</code>. Ask an agent for a change, and it appears here.</p>
+      ) : (
+        <>
+          <p>Agents get a git worktree each when the room knows the repository. Name it in <code>config.json</code>, then start the room again:</p>
+          <Copyable text={'"workspace": { "repo": "." }'} />
+        </>
+      )}
+    </div>
+  );
+}
+
+export default function WorktreesView() {
+  const [merging, setMerging] = useState<string | null>(null);
+  useEffect(() => void loadWorktrees(), []);
+  const list = worktrees.value;
+  const shown = list?.find((w) => w.agent === worktreeOf.value);
+  const asked = list?.find((w) => w.agent === merging);
+  return (
+    <section class="view worktrees-view" aria-label="Worktrees">
+      <header class="view-head">
+        <h1>Worktrees</h1>
+        {list && list.length > 0 && <p>{list.filter((w) => w.files > 0).length} of {list.length} with changes</p>}
+        <button type="button" class="button small" onClick={() => void loadWorktrees()} data-testid="worktrees-again"><Icon name="retry" size={14} /> Read again</button>
+      </header>
+      {list && list.length > 0 && (
+        <div class={`worktrees-list ${shown ? "with-diff" : ""}`}>
+          <table class="trees">
+            <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Into the main branch</th><th><span class="offscreen">Actions</span></th></tr></thead>
+            <tbody>{list.map((tree) => <Row key={tree.agent} tree={tree} onMerge={() => setMerging(tree.agent)} />)}</tbody>
+          </table>
+        </div>
+      )}
+      {shown && <Diff tree={shown} />}
+      {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
+      {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}
+      {asked && <MergeDialog tree={asked} onClose={() => setMerging(null)} />}
+    </section>
+  );
+}
