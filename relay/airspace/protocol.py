@@ -94,7 +94,9 @@ class AdvisoryProtocol:
         async def work(tx: Tx) -> Standing:
             standing = await records.standing(tx)
             decision = decide(standing, observation, rules, steer_s=settings.steer_s)
-            await records.keep_tracks(tx, decision.tracks, rules, observation.at)
+            # The clear ones too, which are forgotten when their cool-down is over.
+            clear = {pair: one for pair, one in standing.tracks.items() if one.level is Level.CLEAR}
+            await records.keep_tracks(tx, {**clear, **decision.tracks}, rules, observation.at)
             for step in decision.steps:
                 await self._carry_out(tx, step, observation, settings)
             return await records.standing(tx)
