@@ -279,6 +279,15 @@ class AdvisoryProtocol:
                 found.append(Steer(one.id, one.text or wording.line(one), off, one.resolved_at))
         return found
 
+    def behind(self, agent: str) -> frozenset[str]:
+        """The agents that this one has the latched right of way over, where both stand in one advisory."""
+        found: set[str] = set()
+        for one in self.standing.advisories.values():
+            names = one.roles.agents
+            if agent in names:
+                found |= set(names[names.index(agent) + 1 :])
+        return frozenset(found)
+
     async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
         """What a person says of an advisory; None when there is none of that id."""
 

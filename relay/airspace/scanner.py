@@ -44,7 +44,8 @@ Declared = Mapping[str, Mapping[str, frozenset[Source]]]
 
 
 class Scanner:
-    """Runs the ticks. `publish(type, data)` tells connected clients; `agents` are the names of the room's agents."""
+    """Runs the ticks. `publish(type, data)` tells connected clients; `agents` are the names of the room's agents;
+    `after_tick` is called when the protocol has acted."""
 
     def __init__(
         self,
@@ -56,9 +57,11 @@ class Scanner:
         *,
         agents: Callable[[], Collection[str]] = tuple,
         publish: Callable[[str, dict[str, Any]], None] = lambda type, data: None,
+        after_tick: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
+        self._after_tick = after_tick
         self._protocol = protocol
         self._worktrees = worktrees
         self._measure = measure
@@ -153,6 +156,7 @@ class Scanner:
         await self._look(settings, now)
         await self._protocol.observe(self._observation(settings, now))
         await self._protocol.remind()
+        self._after_tick()
         sample = self._sample()
         waits = self._sampled is not None and now < self._sampled.at + history.EVERY_S
         if not waits and sample.differs(self._sampled):
@@ -235,6 +239,11 @@ class Scanner:
     def links(self) -> dict[Pair, tuple[Assessment, Level]]:
         levels = self.levels()
         return {pair: (found, levels[pair]) for pair, found in self._sky.links.items()}
+
+    @property
+    def sets(self) -> Mapping[str, WorkingSet]:
+        """The working sets as they were last seen, by agent."""
+        return self._sets
 
     @property
     def names(self) -> list[str]:

@@ -373,6 +373,7 @@ async def test_an_agent_that_leaves_has_steered(sky: Sky) -> None:
     await sky.tick()
     one = await sky.only()
     assert (one.steering, one.outcome) == (Steering.LEFT, Outcome.AVERTED)
+    assert (one.as_json()["outcome"], one.as_json()["verdict"]) == (None, "averted")
     assert not await sky.protocol.remind()
 
 
