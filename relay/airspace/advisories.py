@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from relay.airspace.closure import closure_rate, enters_early
 from relay.airspace.reading import Assessment, Level, Thresholds, noisy_or
 
 #: Seconds over which the closure rate is measured and looked ahead. TCAS II warns 20-48 s before the closest
@@ -134,30 +135,27 @@ def ceiling(assessment: Assessment, thresholds: Thresholds) -> Level:
     return Level.RESOLUTION if alone >= thresholds.traffic - thresholds.slack else Level.TRAFFIC
 
 
-def closure_rate(trail: Sequence[tuple[float, float]], now: float, over_s: float) -> float:
-    """(R_t - R_{t-dt}) / dt in risk a second (000, section 3), over `over_s` seconds up to now.
+def rate_of(trail: Sequence[tuple[float, float]], now: float, over_s: float) -> float:
+    """The closure rate over the last `over_s` seconds, in risk a second.
 
     `trail`: (Unix seconds, risk), oldest first; between two samples the risk stands as it was.
     """
     if not trail:
         return 0.0
     earlier = [risk for at, risk in trail if at <= now - over_s]
-    then = earlier[-1] if earlier else trail[0][1]
-    return (trail[-1][1] - then) / over_s
+    return closure_rate(earlier[-1] if earlier else trail[0][1], trail[-1][1], over_s)
 
 
 def closing(trail: Sequence[tuple[float, float]], rules: Rules, now: float) -> bool:
-    """Does this pair approach so that R crosses the traffic threshold within the look-ahead?
+    """Does this pair approach so that it is to be told early (`closure.enters_early`)?
 
     Only a real approach counts: at least `RISES` separate rises within the look-ahead, and more in all than the
     slack, which is what the thresholds take for noise.
     """
-    over = rules.look_ahead_s
-    rate = closure_rate(trail, now, over)
-    if rate * over <= rules.thresholds.slack:
+    over, slack = rules.look_ahead_s, rules.thresholds.slack
+    rate = rate_of(trail, now, over)
+    if rate * over <= slack or not enters_early(trail[-1][1], rate, rules.thresholds, over):
         return False
     before = [one for one in trail if one[0] <= now - over][-1:]
     recent = [*before, *(one for one in trail if one[0] > now - over)]
-    least = rules.thresholds.slack / 2
-    rises = sum(later[1] - earlier[1] >= least for earlier, later in pairwise(recent))
-    return rises >= RISES and trail[-1][1] + rate * over >= rules.thresholds.traffic
+    return sum(later[1] - earlier[1] >= slack / 2 for earlier, later in pairwise(recent)) >= RISES

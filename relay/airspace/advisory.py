@@ -141,9 +141,10 @@ class Advisory:
         return tuple(agent for agent, asked in self.asked.items() if not asked.answered)
 
     def as_json(self) -> dict[str, Any]:
-        """As every door shows it. `outcome`: null while open or unknown, true, false, or "averted"."""
+        """As every door shows it. `verdict`: open, true, false, averted (`outcomes`); `outcome`: true and false of
+        these as such, else null."""
         told = self.roles
-        shown = {Outcome.TRUE: True, Outcome.FALSE: False, Outcome.AVERTED: "averted", None: None}
+        shown = {Outcome.TRUE: True, Outcome.FALSE: False}
         everybody = [one.agent for one in self.latched]
         return {
             "id": self.id,
@@ -179,7 +180,8 @@ class Advisory:
             "escalated_at": iso(self.escalated_at),
             "steering": self.steering and str(self.steering),
             "conflict": self.conflict,
-            "outcome": shown[self.outcome],
+            "outcome": shown.get(self.outcome) if self.outcome else None,
+            "verdict": str(self.outcome or "open"),
             "mark": self.mark and str(self.mark),
             "marked_by": self.marked_by,
         }

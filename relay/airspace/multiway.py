@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from relay.airspace.advisories import Pair
 from relay.airspace.reading import Evidence, Level
+from relay.airspace.right_of_way import in_order
 from relay.airspace.working_set import WorkingSet
 
 
@@ -29,11 +30,6 @@ class Place:
     agent: str
     committed: float = 0.0
     started_at: float = 0.0
-
-    @property
-    def key(self) -> tuple[float, float, str]:
-        """Sorts the one that holds first: more committed work, then the earlier start, then the lower id."""
-        return -self.committed, self.started_at or float("inf"), self.agent
 
 
 def place_of(one: WorkingSet) -> Place:
@@ -146,8 +142,11 @@ def _connected(pairs: Iterable[Pair]) -> list[list[Pair]]:
 def latch(latched: Sequence[Place], agents: Iterable[str], places: Mapping[str, Place]) -> tuple[Place, ...]:
     """The order with whoever is new at its end; among themselves the new ones by right of way."""
     have = {one.agent for one in latched}
-    new = [places.get(agent, Place(agent)) for agent in set(agents) - have]
-    return (*latched, *sorted(new, key=lambda one: one.key))
+    new = {agent: places.get(agent, Place(agent)) for agent in set(agents) - have}
+    order = in_order(
+        WorkingSet(one.agent, started_at=one.started_at, committed=one.committed) for one in new.values()
+    )
+    return (*latched, *(new[one.agent] for one in order))
 
 
 @dataclass(frozen=True, slots=True)

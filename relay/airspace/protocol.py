@@ -94,7 +94,9 @@ class AdvisoryProtocol:
         async def work(tx: Tx) -> Standing:
             standing = await records.standing(tx)
             decision = decide(standing, observation, rules, steer_s=settings.steer_s)
-            await records.keep_tracks(tx, decision.tracks, rules, observation.at)
+            # The clear ones too, which are forgotten when their cool-down is over.
+            clear = {pair: one for pair, one in standing.tracks.items() if one.level is Level.CLEAR}
+            await records.keep_tracks(tx, {**clear, **decision.tracks}, rules, observation.at)
             for step in decision.steps:
                 await self._carry_out(tx, step, observation, settings)
             return await records.standing(tx)
@@ -276,6 +278,15 @@ class AdvisoryProtocol:
             if off is not None and one.resolved_at is not None:
                 found.append(Steer(one.id, one.text or wording.line(one), off, one.resolved_at))
         return found
+
+    def behind(self, agent: str) -> frozenset[str]:
+        """The agents that this one has the latched right of way over, where both stand in one advisory."""
+        found: set[str] = set()
+        for one in self.standing.advisories.values():
+            names = one.roles.agents
+            if agent in names:
+                found |= set(names[names.index(agent) + 1 :])
+        return frozenset(found)
 
     async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
         """What a person says of an advisory; None when there is none of that id."""

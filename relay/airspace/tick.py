@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from relay.airspace import steering
 from relay.airspace.advisories import Pair, Rules, Sample, Track, next_said_at, step
-from relay.airspace.advisory import Advisory
+from relay.airspace.advisory import Advisory, Steering
 from relay.airspace.globs import matches
 from relay.airspace.multiway import Contact, Group, Place, group, latch, place_of
 from relay.airspace.outcomes import looked, on_close
@@ -248,6 +248,7 @@ def next_at(standing: Standing, rules: Rules, now: float) -> float | None:
     for one in standing.advisories.values():
         if one.deadline_at is not None and one.escalated_at is None and one.unanswered:
             times.append(one.deadline_at)
-        if one.steer_by is not None and one.people_asked_at is None and one.steering is not None:
+        waits = one.steering is Steering.WAITING
+        if waits and one.steer_by is not None and one.people_asked_at is None:
             times.append(one.steer_by)
     return min(times, default=None)

@@ -87,6 +87,21 @@ def stayed(advisory: Advisory, agents: Sequence[str], steer_s: float) -> str:
     )
 
 
+def steer_off(reason: str, path: str) -> str:
+    """To an agent that is about to change a contested file."""
+    return (
+        f"Steer clear of {flat(path)}: {reason}. Take other work, or end your turn and say what you wait for."
+    )
+
+
+def interrupted(reason: str, contested: Sequence[str]) -> str:
+    """In front of the prompt of a turn that was cut off."""
+    return (
+        f"Your turn was cut off, since another agent works in the same place: {reason}. Make no further change in "
+        f"{files(contested)}. Go on with the rest, or end your turn and say what you wait for."
+    )
+
+
 def intent(agent: str, paths: Sequence[str], number: int) -> str:
     """An agent's declared intent, for the others."""
     about = f" (its answer to #{number})" if number else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Tx
-from relay.model import STEWARD, Board, Message, Refusal
+from relay.model import STEWARD, Airspace, Board, Message, Refusal
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
 from relay.room.ledger import Q, Rules
@@ -46,9 +46,10 @@ class Done:
 class Acts:
     """Carries out commands in the caller's transaction. Raises Refusal, with nothing changed."""
 
-    def __init__(self, board: Board, roster: Callable[[], Roster]) -> None:
+    def __init__(self, board: Board, roster: Callable[[], Roster], airspace: Airspace | None = None) -> None:
         self._board = board
         self._roster = roster
+        self._airspace = airspace
 
     async def obey(self, tx: Tx, command: commands.Command, act: Act, view: StewardView) -> Done:
         """Do what `command` says, and answer."""
@@ -77,8 +78,19 @@ class Acts:
                 self._guard(act, "/continue")
                 rules = Rules(agents=self._roster().names)
                 return Done(await queue.lift_hops(tx, rules, now=act.now, parents=[act.event_id]))
+            case commands.ShowAirspace():
+                return Done(self._sky().who_is_near())
+            case commands.DeclareIntent(agent, paths):
+                kept = await self._sky().declare(tx, agent, paths, by=act.by, cause=[act.event_id])
+                told = ", ".join(f"`{path}`" for path in kept)
+                return Done(f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent.")
             case _:
                 return await self._board_command(tx, command, act)
+
+    def _sky(self) -> Airspace:
+        if self._airspace is None:
+            raise Refusal("This room has no airspace.", "Set `airspace.enabled` to true and start it anew.")
+        return self._airspace
 
     async def _board_command(self, tx: Tx, command: commands.Command, act: Act) -> Done:
         lane, cause = ledger.cycle_lane(act.message.id), [act.event_id]

@@ -17,6 +17,7 @@ Pure.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -128,6 +129,19 @@ class Continue:
     """Lift the hop limit of the conversation among agents."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShowAirspace:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareIntent:
+    """What an agent is about to touch; no paths = nothing any more."""
+
+    agent: str
+    paths: tuple[str, ...]
+
+
 Command = (
     AddTask
     | MoveTask
@@ -144,6 +158,8 @@ Command = (
     | Pause
     | Resume
     | Continue
+    | ShowAirspace
+    | DeclareIntent
 )
 
 
@@ -285,6 +301,20 @@ def _resume(rest: str, agents: Sequence[str]) -> Command:
     return Resume(_agents(rest, agents) or tuple(agents))
 
 
+def _intent(rest: str, agents: Sequence[str]) -> Command:
+    try:
+        words = shlex.split(rest.replace("\n", " "))  # a path with blanks stands in quotes
+    except ValueError:
+        raise _WrongArguments("A quotation mark has no second one.") from None
+    chosen = _agents(words[0], agents) if words else ()
+    if len(chosen) != 1:
+        raise _WrongArguments("Say which agent it is about, one at a time.")
+    paths = [path for word in words[1:] if (path := word.strip(","))]
+    if not paths:
+        raise _WrongArguments("Say which files it will touch, or `-` for none.")
+    return DeclareIntent(chosen[0], () if paths == ["-"] else tuple(dict.fromkeys(paths)))
+
+
 def _bare(command: Command) -> Callable[[str, Sequence[str]], Command]:
     """A command without arguments. What follows it is refused: `/clearall done` may have meant less."""
 
@@ -343,6 +373,14 @@ COMMANDS: tuple[Spec, ...] = (
         "let agents who talk to each other go on past the limit",
         "/continue",
         _bare(Continue()),
+    ),
+    Spec("/airspace", "/airspace", "show who is near whom in the code", "/airspace", _bare(ShowAirspace())),
+    Spec(
+        "/intent",
+        "/intent @AGENT <path>...",
+        "say which files an agent will touch next (`-`: none)",
+        "/intent @CODEX src/auth/session.py",
+        _intent,
     ),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}

@@ -7,6 +7,7 @@ would be, so everybody sees who did what; every refusal says what would make it 
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -43,6 +44,7 @@ SHOWN = (
     ledger.TURN_ENDED,
     "task.created",
     "task.changed",
+    "advisory.changed",
 )
 #: Seconds for which the room is not well after a message had to be refused, unless one is taken before.
 REFUSED_S = 15.0
@@ -440,6 +442,11 @@ class Room:
                 "refused", refusal.reason, refusal.fix or "GET /api/tasks shows the board."
             ) from None
 
+    async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> dict[str, Any]:
+        """Say which files an agent will touch, as `/intent` does; no paths = none."""
+        told = " ".join(map(shlex.quote, paths)) or "-"
+        return await self._order(f"/intent {self._mention(agent)} {told}", by)
+
     async def undo_tasks(self, *, by: str) -> dict[str, Any]:
         return await self._order("/undo", by)
 
@@ -469,6 +476,8 @@ def frames_of(event: Event) -> list[Frame]:
         frames.append(Frame(event.pos, "entry", entry))
     frames += [Frame(event.pos, "cycle", cycle) for cycle in told.get("cycles", ())]
     frames += [Frame(event.pos, "receipt", job) for job in told.get("jobs", ())]
+    if "advisory" in told:
+        frames.append(Frame(event.pos, "advisory", told["advisory"]))
     return frames
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.advisories import Rules, Sample, Track, ceiling, closing, closure_rate, next_said_at, step
+from relay.airspace.advisories import Rules, Sample, Track, ceiling, closing, next_said_at, rate_of, step
 from relay.airspace.reading import Assessment, Level, Reading, Thresholds, assess
 
 CLEAR, TRAFFIC, RESOLUTION = Level
@@ -133,14 +133,15 @@ def test_an_assessment_capped_by_its_profile_stays_capped() -> None:
         ([(0.0, 0.0), (50.0, 0.3), (60.0, 0.0)], 60.0, 0.0),
     ],
 )
-def test_closure_rate(trail: list[tuple[float, float]], now: float, rate: float) -> None:
-    assert closure_rate(trail, now, 30.0) == pytest.approx(rate)
+def test_the_rate_over_the_look_ahead(trail: list[tuple[float, float]], now: float, rate: float) -> None:
+    assert rate_of(trail, now, 30.0) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(
     ("why", "trail", "now", "closes"),
     [
-        ("a steady approach", [(0.0, 0.0), (10.0, 0.1), (20.0, 0.2)], 20.0, True),
+        ("a steady approach", [(0.0, 0.1), (10.0, 0.2), (20.0, 0.3)], 20.0, True),
+        ("steady, but not near yet", [(0.0, 0.0), (10.0, 0.1), (20.0, 0.2)], 20.0, False),
         ("one jump is no approach", [(0.0, 0.0), (2.0, 0.3)], 2.0, False),
         (
             "noise is none either",
@@ -149,8 +150,8 @@ def test_closure_rate(trail: list[tuple[float, float]], now: float, rate: float)
             False,
         ),
         ("too far away", [(0.0, 0.0), (10.0, 0.04), (20.0, 0.08)], 20.0, False),
-        ("it has stopped", [(0.0, 0.0), (10.0, 0.1), (20.0, 0.2)], 60.0, False),
-        ("it goes away", [(0.0, 0.3), (10.0, 0.2), (20.0, 0.1)], 20.0, False),
+        ("it has stopped", [(0.0, 0.1), (10.0, 0.2), (20.0, 0.3)], 60.0, False),
+        ("it goes away", [(0.0, 0.34), (10.0, 0.3), (20.0, 0.27)], 20.0, False),
         ("nothing known", [], 0.0, False),
     ],
 )

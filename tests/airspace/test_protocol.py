@@ -373,6 +373,7 @@ async def test_an_agent_that_leaves_has_steered(sky: Sky) -> None:
     await sky.tick()
     one = await sky.only()
     assert (one.steering, one.outcome) == (Steering.LEFT, Outcome.AVERTED)
+    assert (one.as_json()["outcome"], one.as_json()["verdict"]) == (None, "averted")
     assert not await sky.protocol.remind()
 
 
@@ -486,3 +487,15 @@ async def test_the_message_has_the_advisory_as_its_cause(sky: Sky) -> None:
     opened, asked = await sky.events(records.CHANGED)
     assert posted.outputs["message"]["id"] == message.id
     assert posted.parents == (opened.id,) and posted.id in asked.parents
+
+
+async def test_a_clear_pair_is_forgotten_after_its_cool_down(sky: Sky) -> None:
+    await sky.meet()
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick()
+    assert list(sky.protocol.standing.tracks) == [("CLAUDE", "CODEX")]
+    sky.clock.move(sky.settings.cooldown_s)
+    sky.sets |= {name: work(name, FILE) for name in ("CODEX", "GEMINI")}
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick()
+    assert list(sky.protocol.standing.tracks) == [("CODEX", "GEMINI")]

@@ -11,6 +11,7 @@ from relay.room.commands import (
     ClearAll,
     Command,
     Continue,
+    DeclareIntent,
     MoveAll,
     MoveTask,
     Pause,
@@ -18,6 +19,7 @@ from relay.room.commands import (
     Resume,
     Retry,
     Route,
+    ShowAirspace,
     ShowHelp,
     ShowQueue,
     ShowTasks,
@@ -71,6 +73,10 @@ PENDING, DOING, DONE = Status
         ("/resume", Resume(AGENTS)),
         ("/resume codex", Resume(("CODEX",))),
         ("/continue", Continue()),
+        ("/airspace", ShowAirspace()),
+        ("/intent @codex src/a.py, src/b.py", DeclareIntent("CODEX", ("src/a.py", "src/b.py"))),
+        ("/intent CLAUDE 'with a blank.md' x.py x.py", DeclareIntent("CLAUDE", ("with a blank.md", "x.py"))),
+        ("/intent @GEMINI -", DeclareIntent("GEMINI", ())),
     ],
 )
 def test_a_command_is_understood(body: str, expected: Command) -> None:
@@ -126,6 +132,11 @@ def test_what_is_not_command_like_is_a_message(body: str) -> None:
         ("/retry 1 2", ["One number"]),
         ("/cancel", ["whose turn", "/cancel @CLAUDE"]),
         ("/pause @bob", ["no agent `bob`"]),
+        ("/intent", ["which agent", "/intent @CODEX src/auth/session.py"]),
+        ("/intent @all x.py", ["one at a time"]),
+        ("/intent src/a.py", ["no agent `src/a.py`"]),
+        ("/intent @CODEX", ["which files"]),
+        ("/intent @CODEX 'x", ["quotation mark"]),
         ("/move #3 `x\n`done", ["`x 'done` is no status"]),
     ],
 )

@@ -13,7 +13,9 @@ CREATE TABLE advisories (
   body TEXT NOT NULL
 );
 CREATE UNIQUE INDEX advisories_open ON advisories (founders) WHERE closed_at IS NULL;
-CREATE INDEX advisories_by_time ON advisories (opened_at);
+CREATE INDEX advisories_by_time ON advisories (opened_at, id);
+CREATE INDEX advisories_by_end ON advisories (closed_at);
+CREATE INDEX advisories_counted ON advisories (said, worst, outcome, mark);
 
 -- Which messages of the room are about an advisory and ask for an answer.
 CREATE TABLE advisory_messages (

@@ -1,0 +1,113 @@
+"""While an agent works: what stands against an edit, and which turn is cut off (docs/airspace.md).
+
+Invariants:
+- a decision looks at what is in memory and nothing else, so that an edit never waits for it;
+- of two agents one may always go on: who has the latched right of way over another is never told to steer for it;
+- a turn is cut off once for an advisory, and not when it began after that was said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+
+from relay.airspace import lookahead, wording
+from relay.airspace.globs import matches
+from relay.airspace.protocol import AdvisoryProtocol, Steer
+from relay.airspace.working_set import WorkingSet
+from relay.config_airspace import AirspaceSettings
+from relay.model import GuardDecision, Location
+
+log = structlog.get_logger(__name__)
+
+
+class AirspaceGuard:
+    """`relay.model.Guard`. `sets` gives the working sets as they were last seen."""
+
+    def __init__(
+        self,
+        protocol: AdvisoryProtocol,
+        sets: Callable[[], Mapping[str, WorkingSet]],
+        settings: Callable[[], AirspaceSettings],
+    ) -> None:
+        self._protocol = protocol
+        self._sets = sets
+        self._settings = settings
+
+    async def decide(self, agent: str, location: Location) -> GuardDecision:
+        """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
+        of an agent that holds against it, which no scan has seen yet."""
+        settings = self._settings()
+        if not settings.enabled:
+            return GuardDecision(reason="The airspace is switched off.")
+        if location.writes is False or matches(location.path, settings.muted):
+            return GuardDecision()
+        steer = self._protocol.steer(agent, location.path)
+        if steer is not None:
+            return GuardDecision(True, wording.steer_off(steer.reason, location.path), steer.advisory)
+        if location.lines is None:
+            return GuardDecision()
+        sets, behind = self._sets(), self._protocol.behind(agent)
+        mine = sets.get(agent, WorkingSet(agent))
+        others = [one for name, one in sets.items() if name not in behind]
+        found = lookahead.before(mine, others, location.path, location.lines)
+        if found is None:
+            return GuardDecision()
+        return GuardDecision(True, wording.steer_off(found.evidence.text, location.path))
+
+
+class Interrupter:
+    """Cuts off the turns of agents that cannot be asked before an edit, `airspace.interrupt_s` after a resolution
+    told them to steer.
+
+    `working` gives since when (Unix seconds) each agent at work is at its turn; `guarded` says whether an agent
+    is asked before its edits; `interrupt` begins its turn anew with the text in front (`relay.room.drain`).
+    """
+
+    def __init__(
+        self,
+        protocol: AdvisoryProtocol,
+        settings: Callable[[], AirspaceSettings],
+        *,
+        working: Callable[[], Mapping[str, float]],
+        guarded: Callable[[str], bool],
+        interrupt: Callable[[str, str], Awaitable[bool]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._protocol = protocol
+        self._settings = settings
+        self._working = working
+        self._guarded = guarded
+        self._interrupt = interrupt
+        self._clock = clock
+        self._looked = asyncio.Event()
+        self._done: dict[tuple[str, str], float] = {}
+
+    def look(self) -> None:
+        """After each tick."""
+        if self._due():
+            self._looked.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._looked.wait()
+            self._looked.clear()
+            for agent, steer in self._due():
+                self._done[(agent, steer.advisory)] = steer.since
+                cut = await self._interrupt(agent, wording.interrupted(steer.reason, steer.files))
+                log.info("turn cut off for an advisory", agent=agent, advisory=steer.advisory, cut=cut)
+
+    def _due(self) -> list[tuple[str, Steer]]:
+        after, now = self._settings().interrupt_s, self._clock()
+        standing = self._protocol.standing.advisories
+        self._done = {key: since for key, since in self._done.items() if key[1] in standing}
+        return [
+            (agent, steer)
+            for agent, began in self._working().items()
+            if not self._guarded(agent)
+            for steer in self._protocol.steers(agent)
+            if began < steer.since <= now - after and self._done.get((agent, steer.advisory)) != steer.since
+        ]

@@ -1,0 +1,82 @@
+"""The airspace as the commands and the doors reach it: what is seen, what was, and what people say of it.
+
+Invariant: reading changes nothing; what a person does is an event with the person's name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relay.airspace import history, intent, records, sky
+from relay.airspace.advisory import Mark
+from relay.airspace.intent import Source
+from relay.airspace.protocol import AdvisoryProtocol, Steer
+from relay.airspace.scanner import Scanner
+from relay.config_airspace import AirspaceSettings
+from relay.log.store import Store, Tx
+from relay.model import Refusal
+
+
+class LiveAirspace:
+    """One running airspace (`relay.model.Airspace`, `relay.faces.airspace_api`)."""
+
+    def __init__(
+        self,
+        store: Store,
+        protocol: AdvisoryProtocol,
+        scanner: Scanner,
+        settings: Callable[[], AirspaceSettings],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._protocol = protocol
+        self._scanner = scanner
+        self._settings = settings
+        self._clock = clock
+
+    async def state(self) -> dict[str, Any]:
+        return await self._scanner.state()
+
+    async def past(self, since: float | None, until: float | None) -> list[dict[str, Any]]:
+        """The samples of that time (Unix seconds), but none older than `airspace.history_h` hours."""
+        now = self._clock()
+        oldest = now - self._settings().history_h * 3600.0
+        start = oldest if since is None else max(since, oldest)
+        end = now if until is None else until
+        return await self._store.read(lambda tx: history.between(tx, start, end), long=True)
+
+    async def advisories(self, limit: int) -> dict[str, Any]:
+        """The newest advisories, newest first, and the precision so far."""
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            found = await records.latest(tx, limit)
+            return {"advisories": [one.as_json() for one in found], "precision": await records.counts(tx)}
+
+        return await self._store.read(work)
+
+    async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> dict[str, Any] | None:
+        """Mark an advisory useful or noise, or neither; None when there is none of that id."""
+        found = await self._protocol.mark(advisory_id, Mark(mark) if mark else None, by=by)
+        return None if found is None else found.as_json()
+
+    async def declare(
+        self, tx: Tx, agent: str, paths: Sequence[str], *, by: str, cause: Sequence[str] = ()
+    ) -> Sequence[str]:
+        if not self._settings().enabled:
+            raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
+        return await intent.declare(
+            tx, agent, paths, source=Source.COMMAND, by=by, now=self._clock(), cause=cause
+        )
+
+    def who_is_near(self) -> str:
+        if not self._settings().enabled:
+            return "The airspace is switched off (`airspace.enabled`)."
+        standing = sorted(self._protocol.standing.advisories.values(), key=lambda one: one.opened_at)
+        return sky.near_text(self._scanner.links(), standing, self._scanner.names)
+
+    def steer(self, agent: str, path: str) -> Steer | None:
+        """The standing resolution that tells this agent to keep off this file, for the guard."""
+        return self._protocol.steer(agent, path)

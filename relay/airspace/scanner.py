@@ -1,0 +1,322 @@
+"""The live airspace: looks when something changed, lets the protocol act, and shows what it saw.
+
+Invariants:
+- a scan follows a change, at most every `airspace.tick_s`; while a pair is not clear there is also one each tick,
+  since weights fade; while all is clear and nothing changes, nothing runs;
+- measuring runs in a thread; one tick at a time;
+- what is shown is never newer than what the protocol has acted on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from relay.airspace import history, intent, records, sky
+from relay.airspace.advisories import Pair, Sample, ceiling, closing
+from relay.airspace.advisory import iso
+from relay.airspace.globs import matches
+from relay.airspace.intent import Source
+from relay.airspace.near import Merge
+from relay.airspace.protocol import AdvisoryProtocol
+from relay.airspace.reading import Assessment, Level
+from relay.airspace.sky import Measure, Sampled, Sky, Worktrees
+from relay.airspace.tick import Observation, Seen, seen_of
+from relay.airspace.working_set import FileTouch, WorkingSet, all_paths
+from relay.config_airspace import AirspaceSettings
+from relay.log import events
+from relay.log.follow import tail
+from relay.log.store import Store
+
+#: Seconds between two frames of the live state at least (docs/airspace.md).
+SHOW_EVERY_S = 1.0
+#: Samples that are kept of a pair for its closure rate: the look-ahead at the shortest tick's pace of change.
+MOST_TRAIL = 64
+#: A branch that was merged counts as such for this long, so that its empty working set is not taken for steering.
+MERGED_S = 600.0
+
+Declared = Mapping[str, Mapping[str, frozenset[Source]]]
+
+
+class Scanner:
+    """Runs the ticks. `publish(type, data)` tells connected clients; `agents` are the names of the room's agents;
+    `after_tick` is called when the protocol has acted."""
+
+    def __init__(
+        self,
+        store: Store,
+        protocol: AdvisoryProtocol,
+        worktrees: Worktrees,
+        measure: Measure,
+        settings: Callable[[], AirspaceSettings],
+        *,
+        agents: Callable[[], Collection[str]] = tuple,
+        publish: Callable[[str, dict[str, Any]], None] = lambda type, data: None,
+        after_tick: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._after_tick = after_tick
+        self._protocol = protocol
+        self._worktrees = worktrees
+        self._measure = measure
+        self._settings = settings
+        self._agents = agents
+        self._publish = publish
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._sets: dict[str, WorkingSet] = {}
+        self._sky = Sky()
+        self._merges: dict[Pair, Merge] = {}
+        self._merged: dict[str, float] = {}
+        self._trails: dict[Pair, deque[tuple[float, float]]] = {}
+        self._declared: Declared = {}
+        self._sampled: Sampled | None = None
+        self._precision: dict[str, Any] | None = None
+        self._at = 0.0
+        self._to_show = asyncio.Event()
+        self.ticks = 0
+
+    def poke(self) -> None:
+        """Something changed: look soon."""
+        self._changed.set()
+
+    # -- running
+
+    async def run(self) -> None:
+        """Look for ever."""
+        await self._protocol.load()
+        self._changed.set()
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(), name="airspace-follow")
+            group.create_task(self._show(), name="airspace-show")
+            while True:
+                await self._wait()
+                began = loop.time()
+                self._changed.clear()
+                await self.tick()
+                await asyncio.sleep(max(0.0, began + self._settings().tick_s - loop.time()))
+
+    async def _wait(self) -> None:
+        """Until something changed, or until something is due."""
+        due = self._due_at()
+        timeout = None if due is None else max(0.0, due - self._clock())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+
+    def _due_at(self) -> float | None:
+        """When the next tick comes by itself (Unix seconds)."""
+        if not self._settings().enabled:
+            return None
+        times = [self._protocol.due_at(), self._sample_due_at()]
+        if not self._protocol.clear:
+            times.append(self._at + self._settings().tick_s)
+        return min((at for at in times if at is not None), default=None)
+
+    def _sample_due_at(self) -> float | None:
+        if self._sampled is None or not self._sample().differs(self._sampled):
+            return None
+        return self._sampled.at + history.EVERY_S
+
+    async def _follow(self) -> None:
+        """What others wrote: an intent asks for a look, an advisory changed by an answer or a person is read."""
+        start = await self._store.read(events.last_pos)
+        async for batch in tail(self._store, start, types=[intent.DECLARED, records.CHANGED]):
+            if any(event.type == intent.DECLARED for event in batch):
+                self.poke()
+            if any(event.type == records.CHANGED for event in batch):
+                await self._protocol.load()
+                self._precision = None
+                self._to_show.set()
+                if self._protocol.due_at() is not None:
+                    self.poke()
+
+    def merged(self, agent: str) -> None:
+        """An agent's branch was merged into the main one."""
+        self._merged[agent] = self._clock()
+        self.poke()
+
+    # -- one tick
+
+    async def tick(self) -> None:
+        """Look once, act on it, and show it."""
+        self.ticks += 1
+        settings, now = self._settings(), self._clock()
+        self._at = now
+        if not settings.enabled:
+            await self._switched_off()
+            return
+        await self._look(settings, now)
+        await self._protocol.observe(self._observation(settings, now))
+        await self._protocol.remind()
+        self._after_tick()
+        sample = self._sample()
+        waits = self._sampled is not None and now < self._sampled.at + history.EVERY_S
+        if not waits and sample.differs(self._sampled):
+            keep_s = settings.history_h * 3600.0
+            await self._store.write(lambda tx: history.put(tx, sample, keep_s))
+            self._sampled = sample
+        self._to_show.set()
+
+    async def _switched_off(self) -> None:
+        self._sets, self._sky, self._trails = {}, Sky(), {}
+        if self._protocol.standing.advisories or self._protocol.standing.tracks:
+            await self._protocol.end_all("the airspace is switched off")
+        self._to_show.set()
+
+    async def _look(self, settings: AirspaceSettings, now: float) -> None:
+        """Measure, with the merges that are known; and once more when git says something new of a near pair."""
+        self._declared = await self._store.read(lambda tx: intent.declared(tx, now))
+        found = await self._worktrees.working_sets()
+        self._sets = with_intents({one.agent: one for one in found}, self._declared)
+        measured = [without(one, settings.muted) for one in self._sets.values()]
+        self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= set(self._sets)}
+        self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
+        if await self._try_merges(settings):
+            self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
+        self._keep_trails(now)
+
+    async def _try_merges(self, settings: AirspaceSettings) -> bool:
+        """Ask git about the pairs that share a file or are part of an advisory; True when it says something new."""
+        pairs = {pair for one in self._protocol.standing.advisories.values() for pair in one.pairs}
+        for pair in self._sky.links:
+            a, b = (all_paths(self._sets[name].files) for name in pair)
+            if a & b:
+                pairs.add(pair)
+        asked = sorted(pair for pair in pairs if set(pair) <= set(self._sets))
+        told = await self._worktrees.merges(asked) if asked else {}
+        known = {
+            pair: Merge(tuple(path for path in one.conflicts if not matches(path, settings.muted)))
+            for pair, one in told.items()
+            if one is not None
+        }
+        before, self._merges = self._merges, known
+        return before != known
+
+    def _keep_trails(self, now: float) -> None:
+        for pair in [pair for pair in self._trails if pair not in self._sky.links]:
+            del self._trails[pair]
+        for pair, found in self._sky.links.items():
+            trail = self._trails.setdefault(pair, deque(maxlen=MOST_TRAIL))
+            if not trail or trail[-1][1] != found.risk:
+                trail.append((now, found.risk))
+
+    def _observation(self, settings: AirspaceSettings, now: float) -> Observation:
+        self._merged = {name: at for name, at in self._merged.items() if now - at < MERGED_S}
+        seen: dict[Pair, Seen] = {}
+        for pair, found in self._sky.links.items():
+            rules = self._protocol.rules
+            sample = Sample(
+                found.risk, ceiling(found, rules.thresholds), closing(self._trails[pair], rules, now)
+            )
+            seen[pair] = seen_of(found, sample, settings.muted)
+        return Observation(
+            at=now,
+            sets=self._sets,
+            seen=seen,
+            conflicts={pair: one.conflicts for pair, one in self._merges.items()},
+            merged=frozenset(self._merged),
+            announced={
+                agent: frozenset(path for path, sources in paths.items() if sources == {Source.ANSWER})
+                for agent, paths in self._declared.items()
+            },
+        )
+
+    # -- what is seen
+
+    def levels(self) -> dict[Pair, Level]:
+        """The level of each link, as the protocol holds it."""
+        tracks = self._protocol.standing.tracks
+        return {pair: tracks[pair].level if pair in tracks else Level.CLEAR for pair in self._sky.links}
+
+    def links(self) -> dict[Pair, tuple[Assessment, Level]]:
+        levels = self.levels()
+        return {pair: (found, levels[pair]) for pair, found in self._sky.links.items()}
+
+    @property
+    def sets(self) -> Mapping[str, WorkingSet]:
+        """The working sets as they were last seen, by agent."""
+        return self._sets
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._sets)
+
+    def _sample(self) -> Sampled:
+        return Sampled(
+            self._at,
+            self._sky.positions,
+            {pair: (found.risk, level) for pair, (found, level) in self.links().items()},
+            tuple(sorted(self._protocol.standing.advisories)),
+        )
+
+    async def state(self) -> dict[str, Any]:
+        """The whole of GET /api/airspace."""
+        if self._precision is None:
+            self._precision = await self._store.read(records.counts)
+        settings, thresholds = self._settings(), self._measure.thresholds
+        agents, branches = self._agents(), self._worktrees.branches()
+        links, levels = self._sky.links, self.levels()
+        standing = self._protocol.standing.advisories.values()
+        return {
+            "profile": settings.profile,
+            "enabled": settings.enabled,
+            "thresholds": {
+                "traffic": thresholds.traffic,
+                "resolution": thresholds.resolution,
+                "slack": thresholds.slack,
+            },
+            "agents": [
+                sky.agent_json(
+                    one,
+                    person=one.agent not in agents,
+                    branch=branches.get(one.agent),
+                    position=self._sky.positions.get(one.agent),
+                )
+                for one in self._sets.values()
+            ],
+            "links": [sky.link_json(pair, found, levels[pair]) for pair, found in links.items()],
+            "advisories": [one.as_json() for one in standing],
+            "positions": sky.points_json(self._sky.positions),
+            "fileCoordinates": sky.points_json(self._sky.file_coordinates),
+            "counts": sky.counts_json(len(self._sets), levels, self._sky.files),
+            "graph": self._measure.graph(),
+            "precision": self._precision,
+            "at": iso(self._at or None),
+        }
+
+    async def _show(self) -> None:
+        """Tell connected clients of every change, at most once in `SHOW_EVERY_S`."""
+        while True:
+            await self._to_show.wait()
+            self._to_show.clear()
+            self._publish("airspace", await self.state())
+            await asyncio.sleep(SHOW_EVERY_S)
+
+
+def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str, WorkingSet]:
+    """The sets with what their agents have declared; one who has only declared something has a set too."""
+    made = dict(sets)
+    for agent, paths in declared.items():
+        before = made.get(agent, WorkingSet(agent))
+        new = set(paths) - all_paths(before.intent)
+        made[agent] = replace(
+            before, intent=(*before.intent, *(FileTouch(path) for path in paths if path in new))
+        )
+    return dict(sorted(made.items()))
+
+
+def without(one: WorkingSet, globs: Sequence[str]) -> WorkingSet:
+    """The set without the muted files, so that what is measured is about the rest."""
+
+    def kept(files: Sequence[FileTouch]) -> tuple[FileTouch, ...]:
+        return tuple(touch for touch in files if not all(matches(path, globs) for path in touch.paths))
+
+    return replace(one, files=kept(one.files), intent=kept(one.intent))

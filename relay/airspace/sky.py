@@ -1,0 +1,184 @@
+"""The airspace as it was last seen: what a scan gives, and what the doors show of it (docs/airspace.md).
+
+Invariant: plain values; each has one JSON form, made here. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from relay.airspace.advisories import Pair
+from relay.airspace.advisory import Advisory, iso
+from relay.airspace.near import Merge
+from relay.airspace.reading import Assessment, Level, Thresholds
+from relay.airspace.working_set import FileTouch, WorkingSet
+
+Point = tuple[float, float, float]
+#: What counts as a change that the history keeps: a move by a hundredth of the cloud's width (coordinates are in
+#: [-1, 1]), a risk that differs by half of the hysteresis's slack (Thresholds.slack 0.05).
+MOVED = 0.02
+RISEN = 0.025
+
+
+@dataclass(frozen=True, slots=True)
+class Sky:
+    """One scan. `links`: the pairs above the floor; `counts` as the scenario's scan prints them."""
+
+    links: Mapping[Pair, Assessment] = field(default_factory=dict)
+    positions: Mapping[str, Point] = field(default_factory=dict)
+    file_coordinates: Mapping[str, Point] = field(default_factory=dict)
+    files: int = 0
+
+
+class Measure(Protocol):
+    """Measures the airspace (relay.airspace.scan). Runs in a thread, one scan at a time."""
+
+    @property
+    def thresholds(self) -> Thresholds: ...
+
+    def scan(self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge]) -> Sky:
+        """All sets as they are now; what did not change since the last scan is not measured again."""
+        ...
+
+    def graph(self) -> dict[str, Any]:
+        """`{files, edges, failed: [path], building}` of the dependency graph."""
+        ...
+
+
+class Worktrees(Protocol):
+    """Where the working sets come from."""
+
+    async def working_sets(self) -> Sequence[WorkingSet]: ...
+
+    async def merges(self, pairs: Sequence[Pair]) -> Mapping[Pair, Merge | None]:
+        """Speculative merges of these pairs; None = it could not be tried."""
+        ...
+
+    def branches(self) -> Mapping[str, str]:
+        """The branch of each agent, where known."""
+        ...
+
+
+def link_json(pair: Pair, found: Assessment, level: Level) -> dict[str, Any]:
+    """`channels` are the bare r in [0, 1]; `readings` have weight and evidence."""
+    return {
+        "a": pair[0],
+        "b": pair[1],
+        "risk": round(found.risk, 6),
+        "distance": round(found.distance, 6),
+        "level": level.word,
+        "channels": {name: round(one.risk, 6) for name, one in found.channels.items()},
+        "readings": {name: one.as_json() for name, one in found.channels.items()},
+    }
+
+
+def agent_json(
+    one: WorkingSet, *, person: bool, branch: str | None, position: Point | None
+) -> dict[str, Any]:
+    return {
+        "agentId": one.agent,
+        "kind": "person" if person else "agent",
+        "files": [_file_json(touch) for touch in one.files],
+        "intent": [touch.path for touch in one.intent],
+        "startedAt": iso(one.started_at or None),
+        "committed": one.committed,
+        "branch": branch,
+        "position": None if position is None else _point(position),
+    }
+
+
+def _file_json(touch: FileTouch) -> dict[str, Any]:
+    return {
+        "path": touch.path,
+        "new_path": touch.new_path,
+        "lines": [[span.start, span.end] for span in touch.lines],
+        "weight": round(touch.weight, 4),
+        "change": str(touch.change),
+    }
+
+
+def _point(point: Point) -> list[float]:
+    return [round(each, 5) for each in point]
+
+
+def points_json(points: Mapping[str, Point]) -> dict[str, list[float]]:
+    return {name: _point(point) for name, point in points.items()}
+
+
+def counts_json(agents: int, links: Mapping[Pair, Level], files: int) -> dict[str, int]:
+    """`pairs`: all there are; those that are not among the links are clear."""
+    levels = list(links.values())
+    pairs = agents * (agents - 1) // 2
+    near = levels.count(Level.TRAFFIC), levels.count(Level.RESOLUTION)
+    return {
+        "agents": agents,
+        "pairs": pairs,
+        "clear": pairs - sum(near),
+        "advisory": near[0],
+        "resolution": near[1],
+        "files": files,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the history keeps of one moment."""
+
+    at: float
+    positions: Mapping[str, Point]
+    links: Mapping[Pair, tuple[float, Level]]
+    advisories: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "at": iso(self.at),
+            "positions": points_json(self.positions),
+            "links": [
+                {"a": a, "b": b, "risk": round(risk, 4), "level": level.word}
+                for (a, b), (risk, level) in sorted(self.links.items())
+            ],
+            "advisories": list(self.advisories),
+        }
+
+    def differs(self, other: Sampled | None) -> bool:
+        """Is this another picture than `other`, beyond what nobody would see?"""
+        if other is None:
+            return bool(self.positions)
+        if set(self.positions) != set(other.positions) or set(self.links) != set(other.links):
+            return True
+        if self.advisories != other.advisories:
+            return True
+        moved = any(
+            abs(here - there) > MOVED
+            for name, point in self.positions.items()
+            for here, there in zip(point, other.positions[name], strict=True)
+        )
+        return moved or any(
+            level is not other.links[pair][1] or abs(risk - other.links[pair][0]) > RISEN
+            for pair, (risk, level) in self.links.items()
+        )
+
+
+def near_text(
+    links: Mapping[Pair, tuple[Assessment, Level]], advisories: Sequence[Advisory], agents: Sequence[str]
+) -> str:
+    """Who is near whom, as markdown for the room: what stands first, then the nearest pairs."""
+    if not agents:
+        return "Nobody has anything in hand."
+    lines = [f"- {_level(one.level)} {one.text or one.reason}" for one in advisories]
+    ordered = sorted(links.items(), key=lambda one: (-one[1][0].risk, one[0]))
+    shown = [one for one in ordered if one[1][1] is Level.CLEAR][:8]
+    lines += [
+        f"- {a} and {b}: risk {found.risk:.2f}, clear"
+        + (f" ({found.evidence[0].text})" if found.evidence else "")
+        for (a, b), (found, _) in shown
+    ]
+    if not lines:
+        return f"All is clear: {', '.join(agents)} are apart from each other."
+    return "**In the airspace:**\n" + "\n".join(lines)
+
+
+def _level(level: Level) -> str:
+    return {Level.TRAFFIC: "**traffic:**", Level.RESOLUTION: "**resolution:**"}.get(level, "clear:")

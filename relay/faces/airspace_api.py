@@ -1,0 +1,137 @@
+"""The doors of the airspace (docs/airspace.md): its state, its history, its advisories, and what people say of them.
+
+Invariant: a handler reads the request, asks once and shows the answer; no rule of the airspace lives here.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from relay.faces.auth import speaker
+from relay.faces.errors import ApiError, answer
+from relay.faces.gate import CREDENTIAL
+from relay.faces.limits import Limits
+from relay.faces.reading import Body, Query, bad, read_body
+from relay.faces.room_api import Json
+
+_WHO = ("name", "agent_id")
+_MARKS = ("useful", "noise")
+
+
+class AirspaceApi(Protocol):
+    """What the doors ask of the airspace."""
+
+    async def state(self) -> Json: ...
+
+    async def past(self, since: float | None, until: float | None) -> Sequence[Json]:
+        """Samples of that time (Unix seconds; None = as far as there is), oldest first."""
+        ...
+
+    async def advisories(self, limit: int) -> Json: ...
+
+    async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> Json | None:
+        """The advisory, None when there is none of that id."""
+        ...
+
+
+class IntentApi(Protocol):
+    """Where a person's word becomes a command of the room."""
+
+    async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> Json: ...
+
+
+class AirspaceDoors:
+    """The handlers. `reserved` gives the names that no person has."""
+
+    def __init__(
+        self,
+        airspace: AirspaceApi,
+        room: IntentApi,
+        reserved: Callable[[], Collection[str]],
+        limits: Limits | None = None,
+    ) -> None:
+        self._airspace, self._room, self._reserved = airspace, room, reserved
+        self._limits = limits or Limits()
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/airspace", self.state),
+            web.get("/api/airspace/history", self.history),
+            web.get("/api/airspace/advisories", self.advisories),
+            web.post("/api/airspace/advisories/{advisory}/mark", self.mark),
+            web.post("/api/airspace/intent", self.intent),
+        ]
+
+    async def state(self, request: web.Request) -> web.Response:
+        Query(request)
+        return answer(await self._airspace.state())
+
+    async def history(self, request: web.Request) -> web.Response:
+        query = Query(request, "from", "to")
+        since, until = _time(query, "from"), _time(query, "to")
+        if since is not None and until is not None and since > until:
+            raise bad("from is later than to.", "Send the earlier time as from.")
+        return answer({"samples": list(await self._airspace.past(since, until))})
+
+    async def advisories(self, request: web.Request) -> web.Response:
+        limit = Query(request, "limit").whole("limit", 50, high=1000)
+        return answer(await self._airspace.advisories(limit))
+
+    async def mark(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "mark")
+        if "mark" not in body:
+            raise bad("mark is missing.", 'Send {"mark": "useful"}, "noise" or null.')
+        mark = body.maybe_text("mark")
+        if mark is not None and mark not in _MARKS:
+            raise bad(f"mark is {mark[:40]!r}.", "It is useful, noise or null.")
+        found = await self._airspace.mark(request.match_info["advisory"], mark, by=self._by(request, body))
+        if found is None:
+            raise ApiError(
+                404,
+                "not_found",
+                "There is no advisory of that id.",
+                "GET /api/airspace/advisories lists them.",
+            )
+        return answer(found)
+
+    async def intent(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "agent", "paths")
+        agent, paths = body.text("agent"), body.values.get("paths")
+        if not isinstance(paths, list) or not all(isinstance(one, str) and one.strip() for one in paths):
+            raise bad("paths is no list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
+        done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
+        return answer({**done, "agent": agent, "intent": paths if done.get("success") else None})
+
+    async def _body(self, request: web.Request, *fields: str) -> Body:
+        limits = self._limits
+        return await read_body(request, [*fields, *_WHO], limit=limits.body_bytes, within_s=limits.body_s)
+
+    def _by(self, request: web.Request, body: Body) -> str:
+        claims: dict[str, Any] = {field: body.maybe_text(field) for field in _WHO}
+        return speaker(request[CREDENTIAL], claims, self._reserved(), _owner())
+
+
+def _owner() -> str:
+    """Who speaks when a request does not say: who runs the room, since the key is theirs."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "someone"
+
+
+def _time(query: Query, field: str) -> float | None:
+    """A time in ISO 8601 as Unix seconds; without a zone it is UTC. Raises ApiError."""
+    text = query.text(field)
+    if text is None:
+        return None
+    try:
+        # A `+` of the zone that was not escaped arrives as a blank.
+        told = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text.strip())
+    except ValueError:
+        raise bad(f"{field} is {text[:40]!r}.", "Send a time like 2026-01-31T12:00:00Z.") from None
+    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()

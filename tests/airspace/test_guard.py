@@ -1,0 +1,140 @@
+"""What stands against an edit, and which turn is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relay.airspace.guard import AirspaceGuard, Interrupter
+from relay.airspace.working_set import FileTouch, Span, WorkingSet
+from relay.model import Location
+from tests.airspace.parts import FILE, Sky, near, open_sky, work
+from tests.room.parts import Clock, until
+
+
+@pytest.fixture
+async def sky(tmp_path: Path) -> AsyncIterator[Sky]:
+    store = await open_sky(tmp_path)
+    yield Sky(store, Clock())
+    await store.close()
+
+
+@pytest.fixture
+def guard(sky: Sky) -> AirspaceGuard:
+    return AirspaceGuard(sky.protocol, lambda: sky.sets, lambda: sky.settings)
+
+
+async def test_a_standing_resolution_answers_for_who_steers(sky: Sky, guard: AirspaceGuard) -> None:
+    one = await sky.meet()
+    told = await guard.decide("CODEX", Location(FILE))
+    assert told.steer and told.advisory == one.id
+    assert told.reason.startswith(f"Steer clear of {FILE}: both change lines 40-58")
+    assert not (await guard.decide("CLAUDE", Location(FILE))).steer
+    assert not (await guard.decide("CODEX", Location("src/free.py"))).steer
+    assert not (await guard.decide("CODEX", Location(FILE, writes=False))).steer
+
+
+async def test_muted_or_switched_off_nothing_is_contested(sky: Sky, guard: AirspaceGuard) -> None:
+    await sky.meet()
+    sky.settings = replace(sky.settings, muted=("src/**",))
+    assert not (await guard.decide("CODEX", Location(FILE))).steer
+    sky.settings = replace(sky.settings, muted=(), enabled=False)
+    assert not (await guard.decide("CODEX", Location(FILE))).steer
+
+
+async def test_an_edit_that_no_scan_has_seen_is_looked_ahead_of(sky: Sky, guard: AirspaceGuard) -> None:
+    held = FileTouch(FILE, lines=(Span(40, 58, new_count=19),))
+    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,), committed=2.0)
+    told = await guard.decide("CODEX", Location(FILE, (50, 51), True))
+    assert told.steer and told.advisory is None and "CLAUDE has changed lines 40-58" in told.reason
+    assert not (await guard.decide("CODEX", Location(FILE, (1, 2), True))).steer
+    assert not (await guard.decide("CODEX", Location(FILE, None, True))).steer
+
+
+async def test_of_two_one_may_always_go_on(sky: Sky, guard: AirspaceGuard) -> None:
+    """CLAUDE holds; CODEX commits more afterwards, which would turn a fresh right of way round."""
+    await sky.meet()
+    held = FileTouch(FILE, lines=(Span(40, 58, new_count=19),))
+    sky.sets["CODEX"] = WorkingSet("CODEX", (held,), committed=9.0)
+    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,), committed=3.0)
+    assert not (await guard.decide("CLAUDE", Location(FILE, (50, 51), True))).steer
+    assert (await guard.decide("CODEX", Location(FILE, (50, 51), True))).steer
+
+
+class Turns:
+    """Who works since when, and what was cut off."""
+
+    def __init__(self, sky: Sky) -> None:
+        self.since: dict[str, float] = {}
+        self.cut: list[tuple[str, str]] = []
+        self.guarded: set[str] = set()
+        self.one = Interrupter(
+            sky.protocol,
+            lambda: sky.settings,
+            working=lambda: self.since,
+            guarded=self.guarded.__contains__,
+            interrupt=self._interrupt,
+            clock=sky.clock,
+        )
+
+    async def _interrupt(self, agent: str, text: str) -> bool:
+        self.cut.append((agent, text))
+        return True
+
+
+async def test_a_turn_that_cannot_be_asked_is_cut_off_once(sky: Sky) -> None:
+    turns = Turns(sky)
+    turns.since = {"CLAUDE": sky.clock(), "CODEX": sky.clock()}
+    await sky.meet()
+    task = asyncio.create_task(turns.one.run())
+
+    async def was_cut() -> bool:
+        return bool(turns.cut)
+
+    try:
+        turns.one.look()
+        assert not turns.one._due(), "it has time to end by itself"
+        sky.clock.move(sky.settings.interrupt_s)
+        turns.one.look()
+        await until(was_cut)
+        turns.one.look()
+        assert turns.one._due() == []
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    ((agent, text),) = turns.cut
+    assert agent == "CODEX" and f"Make no further change in {FILE}" in text
+
+
+async def test_a_turn_that_began_after_it_or_is_asked_goes_on(sky: Sky) -> None:
+    turns = Turns(sky)
+    await sky.meet()
+    sky.clock.move(sky.settings.interrupt_s)
+    turns.since = {"CODEX": sky.clock()}
+    assert turns.one._due() == []
+    turns.since = {"CODEX": 0.0}
+    assert [agent for agent, _ in turns.one._due()] == ["CODEX"]
+    turns.guarded.add("CODEX")
+    assert turns.one._due() == []
+
+
+async def test_a_resolution_that_comes_back_cuts_off_again(sky: Sky) -> None:
+    turns = Turns(sky)
+    turns.since = {"CODEX": 0.0}
+    one = await sky.meet()
+    sky.clock.move(sky.settings.interrupt_s)
+    turns.one._done[("CODEX", one.id)] = turns.one._due()[0][1].since
+    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    await sky.tick()
+    assert turns.one._due() == []
+    sky.sets["CODEX"] = work("CODEX", FILE, "x.py")
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+    await sky.tick(sky.settings.cooldown_s)
+    await sky.tick(sky.settings.interrupt_s)
+    assert [agent for agent, _ in turns.one._due()] == ["CODEX"]
