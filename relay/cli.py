@@ -367,7 +367,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 async def _faults(settings: Settings) -> list[Any]:
     from relay.daemon import open_room_store
-    from relay.log.follow import verify
+    from relay.log.verify import verify
 
     store = await open_room_store(settings)
     try:

@@ -14,8 +14,9 @@ from relay.coordination.projection import TasksFile, strays
 from relay.health.files import MEND
 from relay.health.scene import WINGS, Check, Q, Scene, Status, worst
 from relay.log import events
-from relay.log.events import Fault, VerifyState, dumps, verify_batch
+from relay.log.events import dumps
 from relay.log.store import Row, Store, Tx, load_migrations
+from relay.log.verify import Fault, VerifyState, verify_batch
 from relay.model import STEWARD
 from relay.room import ledger
 from relay.room.breaker import BreakerState
@@ -87,7 +88,7 @@ async def log(scene: Scene) -> Check:
 
 
 async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[Fault]:
-    """`relay.log.follow.verify` over the newest `count` events only; what lies before is taken as found."""
+    """`relay.log.verify.verify` over the newest `count` events only; what lies before is taken as found."""
     after = max(0, await store.read(events.last_pos) - count)
     state, faults = VerifyState(), []
 

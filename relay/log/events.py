@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -106,26 +106,6 @@ class Event:
     @property
     def lane_key(self) -> str:
         return f"{self.session}/{self.lane}"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something `verify` found wrong with an event."""
-
-    pos: int
-    id: str
-    what: str
-
-    def as_json(self) -> dict[str, Any]:
-        return {"pos": self.pos, "id": self.id, "what": self.what}
-
-
-@dataclass(slots=True)
-class VerifyState:
-    """What `verify` carries from one batch to the next: the events seen and each lane's head."""
-
-    known: set[str] = field(default_factory=set)
-    heads: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
 def now_iso(at: datetime | None = None) -> str:
@@ -422,38 +402,6 @@ async def why(tx: Tx, event: str, *, limit: int = 200) -> list[Event]:
         chain.append(found)
         waiting.extend(found.parents)
     return chain
-
-
-def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[Fault]:
-    """Check one batch of rows in `pos` order against what came before it. Pure; call it off the event loop."""
-    faults = []
-    for row in rows:
-        fault = _fault_of(row, state)
-        if fault:
-            faults.append(Fault(row["pos"], row["id"], fault))
-        state.known.add(row["id"])
-        state.heads[f"{row['session']}/{row['lane']}"] = (row["seq"], row["id"])
-    return faults
-
-
-def _fault_of(row: Row, state: VerifyState) -> str | None:
-    try:
-        if event_id(row) != row["id"]:
-            return "its content is not what was hashed"
-        parents = json.loads(row["parents"])
-        unknown = [
-            parent for parent in [*parents, *json.loads(row["causal_deps"])] if parent not in state.known
-        ]
-    except (ValueError, TypeError) as error:
-        return f"it cannot be read: {error}"
-    if unknown:
-        return f"its cause {unknown[0]} is missing"
-    seq, head = state.heads.get(f"{row['session']}/{row['lane']}", (0, None))
-    if row["seq"] != seq + 1:
-        return f"its lane jumps from {seq} to {row['seq']}"
-    if head is not None and head != row["prev"]:
-        return "its lane's head is not the event before it"
-    return None
 
 
 async def next_number(tx: Tx, counter: str) -> int:

@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from relay.log import events
-from relay.log.events import Event, Lane, NewEvent, Q, VerifyState
+from relay.log.events import Event, Lane, NewEvent, Q
 from relay.log.store import Store, StoreError, Tx
 
 log = structlog.get_logger(__name__)
@@ -166,21 +166,3 @@ async def _record_failure(store: Store, follower: Follower, event: Event, error:
 
     parked = await store.write(work)
     log.warning("follower failed", follower=follower.name, event_id=event.id, error=str(error), parked=parked)
-
-
-async def verify(store: Store, *, batch: int = 2000) -> list[events.Fault]:
-    """Check every event of the log: content, causes and lanes. Names each event that is not as it was recorded."""
-    state = VerifyState()
-    faults: list[events.Fault] = []
-    after = 0
-    while True:
-        cursor = after
-
-        async def work(tx: Tx, cursor: int = cursor) -> tuple[int, list[events.Fault]]:
-            rows = await tx.all(Q.events_after, after=cursor, limit=batch)
-            return (rows[-1]["pos"] if rows else cursor), events.verify_batch(rows, state)
-
-        after, found = await store.read(work, long=True)
-        faults += found
-        if after == cursor:
-            return faults

@@ -19,7 +19,7 @@ from typing import Any
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.follow import verify
+from relay.log.verify import verify
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.log.store import Tx
 from scripts.bench.figures import Figure, at_most, run, single, spread

@@ -14,8 +14,9 @@ from relay.airspace import intent, records
 from relay.airspace.advisory import Mark, Outcome, Steering
 from relay.airspace.reading import Level
 from relay.airspace.working_set import WorkingSet
-from relay.log.follow import step, verify
+from relay.log.follow import step
 from relay.log.store import Tx
+from relay.log.verify import verify
 from relay.model import Kind
 from relay.room.queue import Idle
 from relay.room.queue import Outcome as TurnOutcome

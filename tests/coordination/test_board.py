@@ -21,9 +21,9 @@ from relay.coordination.projection import rebuild, strays
 from relay.coordination.work import BoardRefusal, Status, Task
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.follow import verify
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.log.store import Tx
+from relay.log.verify import verify
 
 ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")
 

@@ -16,9 +16,9 @@ import pytest
 import relay
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.follow import verify
 from relay.log.open import open_store
 from relay.log.store import Queries, Store, StoreError, StoreMissing, Tx, load_migrations, load_queries
+from relay.log.verify import verify
 from tests.log.conftest import OPENERS, Opener
 
 HARM = Queries(Path(__file__).parent)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from relay.clock import hop_count
 from relay.log import events
 from relay.log.events import Event, Lane, LaneError, NewEvent
-from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail, verify
+from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail
 from relay.log.store import Store, StoreError, Tx
+from relay.log.verify import verify
 from tests.log.conftest import OPENERS, Opener
 
 ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")

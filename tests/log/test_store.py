@@ -17,9 +17,10 @@ from structlog.testing import capture_logs
 
 from relay.log import events, sqlite_store
 from relay.log.events import Lane, NewEvent
-from relay.log.follow import tail, verify
+from relay.log.follow import tail
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.log.store import AwaitedOutside, Queries, StoreBusy, StoreError, Tx, load_migrations
+from relay.log.verify import verify
 
 LOG = events.FOLDER
 ROOT = Path(__file__).parents[2]

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from relay.log import events
-from relay.log.follow import verify
 from relay.log.store import Tx
+from relay.log.verify import verify
 from relay.model import FailureClass, Kind
 from relay.room import ledger, queue
 from relay.room.breaker import BreakerState
