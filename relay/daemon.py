@@ -21,7 +21,7 @@ import structlog
 from aiohttp import web
 
 import relay
-from relay import coordination, faces, instance
+from relay import airspace, coordination, faces, instance
 from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
@@ -58,7 +58,13 @@ PROBE_EVERY_S = 15.0
 FIRST_PROBE_S = 3.0
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
-WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER, Path(faces.__file__).parent)
+WINGS = (
+    events.FOLDER,
+    Path(coordination.__file__).parent,
+    ledger.FOLDER,
+    Path(airspace.__file__).parent,
+    Path(faces.__file__).parent,
+)
 
 
 class CannotStart(Exception):

@@ -1,1 +1,1 @@
-"""The dependency graph of a repository and its symbols, from source text."""
+"""The dependency graph of a repository: imports resolved to files, and the symbols of each file."""

@@ -1,0 +1,90 @@
+"""Builds the graph and patches it: the side that runs in the worker process.
+
+Invariant: after any sequence of updates the edges are what a build from scratch gives (tests/airspace/graph);
+only for a file that stopped parsing do its last good edges stay instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from relay.airspace.graph.facts import Facts
+from relay.airspace.graph.index import Index, View
+from relay.airspace.graph.resolvers import Resolved, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What an update changed. `edges`: importer -> all it imports now, None = the file is gone."""
+
+    edges: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+
+
+class Builder:
+    """Facts in, edges out. `failed`: path -> why it does not parse."""
+
+    def __init__(self) -> None:
+        self._index = Index()
+        self._askers: dict[str, set[str]] = {}
+        self._resolved: dict[str, Resolved] = {}
+        self.failed: dict[str, str] = {}
+
+    @property
+    def edges(self) -> dict[str, tuple[str, ...]]:
+        return {path: one.targets for path, one in self._resolved.items()}
+
+    @property
+    def resolved(self) -> Mapping[str, Resolved]:
+        return self._resolved
+
+    def update(self, changes: Mapping[str, tuple[Facts, str] | None]) -> Patch:
+        """Take in new facts with their trouble ("" = it parses), or None for a file that is gone."""
+        keys: set[str] = set()
+        dirty: set[str] = set()
+        for path, change in changes.items():
+            if change is None:
+                self.failed.pop(path, None)
+                keys |= self._index.put(path, None)
+                dirty.add(path)
+                continue
+            facts, trouble = change
+            if trouble:
+                self.failed[path] = trouble
+                if path in self._index.files:
+                    continue  # its last good facts stay
+            else:
+                self.failed.pop(path, None)
+            keys |= self._index.put(path, facts)
+            dirty.add(path)
+        for key in keys:
+            dirty |= self._askers.get(key, set())
+        edges: dict[str, tuple[str, ...] | None] = {}
+        for path in dirty:
+            self._again(path, edges)
+        return Patch(edges)
+
+    def _again(self, path: str, edges: dict[str, tuple[str, ...] | None]) -> None:
+        before = self._resolved.get(path)
+        facts = self._index.files.get(path)
+        if facts is None:
+            if before is not None:
+                edges[path] = None
+                self._forget(path, before.asked)
+                del self._resolved[path]
+            return
+        now = resolve(path, facts, View(self._index))
+        asked = frozenset() if before is None else before.asked
+        self._forget(path, asked - now.asked)
+        for key in now.asked - asked:
+            self._askers.setdefault(key, set()).add(path)
+        self._resolved[path] = now
+        if before is None or before.targets != now.targets:
+            edges[path] = now.targets
+
+    def _forget(self, path: str, keys: frozenset[str]) -> None:
+        for key in keys:
+            askers = self._askers[key]
+            askers.discard(path)
+            if not askers:
+                del self._askers[key]

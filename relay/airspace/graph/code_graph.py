@@ -1,0 +1,139 @@
+"""The dependency graph as everybody reads it.
+
+Invariant: a `CodeGraph` never changes. A patch gives a new one that shares what stayed, so a scan in another
+thread may go on with the one it has, and what is computed from a graph can be kept with it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+
+from relay.airspace.graph.builder import Builder, Patch
+from relay.airspace.graph.extract import extract, unfit
+from relay.airspace.graph.facts import Definition, FileSymbols, pack_symbols, unpack_symbols
+from relay.airspace.graph.grammar import language_of
+from relay.airspace.graph.listing import is_vendored
+
+#: Files whose symbols are kept unpacked: 50 agents x 40 files, the scale of the issue's first figure.
+UNPACKED = 2_000
+_NOTHING = FileSymbols()
+
+
+class _Unpacked:
+    """The symbols that were looked at last, by their packed bytes. Safe between threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, FileSymbols] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, packed: bytes) -> FileSymbols:
+        with self._lock:
+            found = self._kept.get(packed)
+            if found is not None:
+                self._kept.move_to_end(packed)
+                return found
+        found = unpack_symbols(packed)
+        with self._lock:
+            self._kept[packed] = found
+            if len(self._kept) > UNPACKED:
+                self._kept.popitem(last=False)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sizes of a graph: `edges` are importer-imported pairs of files."""
+
+    files: int
+    edges: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class CodeGraph:
+    """Files and who imports whom. Paths are relative to the repository, with `/`."""
+
+    _edges: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _reverse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _packed: Mapping[str, bytes] = field(default_factory=dict)
+    #: Path -> why the file does not parse; its edges and symbols are the last good ones.
+    failed: Mapping[str, str] = field(default_factory=dict)
+    _unpacked: _Unpacked = field(default_factory=_Unpacked, repr=False, compare=False)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._edges
+
+    def adjacency(self) -> Mapping[str, tuple[str, ...]]:
+        """Importer -> imported, both in the order of the alphabet; every file has an entry."""
+        return self._edges
+
+    def imports(self, path: str) -> tuple[str, ...]:
+        """The files that this one imports; () for one that is not in the graph."""
+        return self._edges.get(path, ())
+
+    def importers(self, path: str) -> tuple[str, ...]:
+        """The files that import this one."""
+        return self._reverse.get(path, ())
+
+    def symbols(self, path: str) -> FileSymbols:
+        """The definitions, calls and references of a file; empty for one that is not in the graph."""
+        packed = self._packed.get(path)
+        return _NOTHING if packed is None else self._unpacked.get(packed)
+
+    def definition_at(self, path: str, line: int) -> Definition | None:
+        """The innermost definition around a line of a file."""
+        return self.symbols(path).at(line)
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(len(self._edges), sum(map(len, self._edges.values())), len(self.failed))
+
+    def patched(
+        self,
+        patch: Patch,
+        symbols: Mapping[str, bytes | None] | None = None,
+        failed: Mapping[str, str] | None = None,
+    ) -> CodeGraph:
+        """The graph after a patch. `symbols`: packed ones of files that changed, None = gone; `failed`: all
+        that fail now, None = as before."""
+        edges, reverse, packed = dict(self._edges), dict(self._reverse), dict(self._packed)
+        importers: dict[str, set[str]] = {}
+        for path, targets in patch.edges.items():
+            before, now = set(edges.get(path, ())), set(targets or ())
+            for target in before - now:
+                importers.setdefault(target, set(reverse.get(target, ()))).discard(path)
+            for target in now - before:
+                importers.setdefault(target, set(reverse.get(target, ()))).add(path)
+            if targets is None:
+                edges.pop(path, None)
+            else:
+                edges[path] = targets
+        for target, sources in importers.items():
+            if sources:
+                reverse[target] = tuple(sorted(sources))
+            else:
+                reverse.pop(target, None)
+        for path, one in (symbols or {}).items():
+            if one is None:
+                packed.pop(path, None)
+            else:
+                packed[path] = one
+        return CodeGraph(
+            edges, reverse, packed, self.failed if failed is None else dict(failed), self._unpacked
+        )
+
+
+def graph_of(files: Iterable[tuple[str, bytes]]) -> CodeGraph:
+    """The graph of these (path, content) here and now, in this thread: for tests and small repositories."""
+    builder = Builder()
+    symbols: dict[str, bytes | None] = {}
+    changes = {}
+    for path, data in files:
+        if language_of(path) is not None and not is_vendored(path) and not unfit(path, data):
+            read = extract(path, data)
+            changes[path] = (read.facts, read.trouble)
+            symbols[path] = pack_symbols(read.symbols)
+    return CodeGraph().patched(builder.update(changes), symbols, builder.failed)

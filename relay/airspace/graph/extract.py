@@ -1,0 +1,326 @@
+"""Reads one file: bytes in, `Extract` out.
+
+Invariant: the answer depends on the path's suffix and the bytes alone; no input makes it raise or recurse. What
+could not be read whole says so in `trouble`, with what was read all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import groupby
+
+from tree_sitter import Node, QueryCursor, Tree
+
+from relay.airspace.graph import config_files
+from relay.airspace.graph.facts import Call, Definition, Extract, Facts, FileSymbols, Import
+from relay.airspace.graph.grammar import C_FAMILY, KEYWORDS, SUFFIXES, Grammar, grammar, language_of
+from relay.airspace.graph.imports import read_import, text_of
+
+#: Larger files are not source that people write by hand (issue "The airspace").
+LARGEST = 1_000_000
+#: Share of a file's bytes inside ERROR nodes from which on it "does not parse". C's grammars do not expand
+#: macros, so they meet text that only the preprocessor makes valid: 4 % of redis' files have such spots.
+ERROR_SHARE = 0.02
+ERROR_SHARE_C = 0.10
+#: Bytes that a token which the parser had to invent counts for.
+MISSING_BYTES = 8
+#: Mean length of a line from which on a file is minified; hand-written sources stay below 80.
+MINIFIED_MEAN = 300
+MINIFIED_FROM = 5_000
+RECEIVER = 60
+_WORD = re.compile(r"[^\W\d]\w*")
+_PLUS = re.compile(rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|public:|private:)|\w::\w", re.M)
+_SELECTED = re.compile(r"(?<![.\w])([a-z_]\w*)\.([A-Z]\w*)")
+_UNSELECTED = re.compile(r"(?<![.\w])([^\W\d]\w*)(?!\w|\s*:[^=])")
+_GENERATED = re.compile(
+    rb"(?:Code|File|This file (?:is|was)) (?:automatically )?generated\b.*\bDO NOT EDIT|@generated\b", re.I
+)
+_FUNCTIONS = ("arrow_function", "function_expression", "generator_function")
+_WHOLE = ("preproc_", "comment", "line_comment", "block_comment")
+_UNREAD = frozenset({"namespace", "implementation"})
+
+
+def unfit(path: str, data: bytes) -> str:
+    """Why a file is left out of the graph, "" = it is read."""
+    if len(data) > LARGEST:
+        return f"larger than {LARGEST // 1_000_000} MB"
+    if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "binary"
+    if ".min." in path or (len(data) > MINIFIED_FROM and len(data) / (1 + data.count(b"\n")) > MINIFIED_MEAN):
+        return "minified"
+    return "generated" if _GENERATED.search(data[:2000]) else ""
+
+
+def extract(path: str, data: bytes) -> Extract:
+    """Read the bytes of a file whose language its path tells. Raises ValueError for a path that none does."""
+    language = language_of(path)
+    if language is None:
+        raise ValueError(f"{path}: no language is known for it")
+    if language not in KEYWORDS:
+        config, trouble = config_files.read(language, data)
+        return Extract(Facts(language, config=config), FileSymbols(), trouble)
+    data = _utf8(data)
+    if path.endswith(".h") and SUFFIXES[".h"] == language and _PLUS.search(data):
+        language = "cpp"
+    known = grammar(language)
+    tree = known.parser.parse(data)
+    return _Reading(known, tree, data).extract()
+
+
+def _utf8(data: bytes) -> bytes:
+    """Without a byte order mark; UTF-16 turned into UTF-8. Line ends stay."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace").encode()
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _digest(text: bytes) -> str:
+    return blake2b(b" ".join(text.split()), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A definition before it is known what it stands in."""
+
+    start_byte: int
+    end_byte: int
+    name: str
+    outer: str
+    kind: str
+    start: int
+    end: int
+    head_end: int
+    signature: str
+    body: str
+
+
+class _Reading:
+    """One pass over one tree."""
+
+    def __init__(self, known: Grammar, tree: Tree, data: bytes, *, in_macro: bool = False) -> None:
+        self.language = known.name
+        self.known = known
+        self.in_macro = in_macro
+        self.tree = tree
+        self.data = data
+        self.spans: list[_Span] = []
+        self.calls: list[tuple[int, int, str, str]] = []
+        self.imports: list[tuple[int, Import]] = []
+        self.package = ""
+        self.locals: set[str] = set()
+
+    def extract(self) -> Extract:
+        for _, match in QueryCursor(self.known.patterns).matches(self.tree.root_node):
+            self._take(match)
+        definitions, calls, scopes = self._nested()
+        text = self._code_only()
+        symbols = FileSymbols(definitions, calls, self._references(text))
+        imports = tuple(
+            replace(one, scope=scope) if scope else one
+            for (_, one), scope in zip(sorted(self.imports, key=lambda pair: pair[0]), scopes, strict=True)
+        )
+        return Extract(self._facts(imports, symbols, text), symbols, self._trouble())
+
+    def _take(self, match: dict[str, list[Node]]) -> None:
+        if "callee" in match:
+            callee, receiver = match["callee"][0], match.get("receiver")
+            self.calls.append(
+                (
+                    callee.start_byte,
+                    callee.start_point.row + 1,
+                    text_of(callee)[:RECEIVER],
+                    text_of(receiver[0])[-RECEIVER:] if receiver else "",
+                )
+            )
+        elif "name" in match:
+            self._define(match)
+        elif "import" in match:
+            node = match["import"][0]
+            self.imports += [(node.start_byte, one) for one in read_import(self.language, node)]
+        elif "package" in match:
+            self.package = "".join(text_of(match["package"][0]).split())
+        elif "local" in match:
+            self.locals.update(text_of(node) for node in match["local"])
+        elif "items" in match:
+            self._macro_items(match["items"][0])
+
+    def _define(self, match: dict[str, list[Node]]) -> None:
+        name = match["name"][0]
+        kind, node = next((kind, nodes[0]) for kind, nodes in match.items() if kind not in ("name", "body"))
+        body = match["body"][0] if "body" in match else None
+        if kind == "constant" and body is not None and body.type in _FUNCTIONS:
+            kind, body = "function", body.child_by_field_name("body")
+        if self.language == "python" and kind in ("function", "class"):
+            parent = node.parent
+            node = parent if parent is not None and parent.type == "decorated_definition" else node
+        called, outer = self._name(kind, node, name)
+        if not called:
+            return
+        start, end = node.start_byte, node.end_byte
+        split = end if body is None or body.start_byte <= start else body.start_byte
+        head = self.data[start:split].rstrip()
+        rows = node.start_point.row, node.end_point.row
+        last = rows[1] + 1 if node.end_point.column or rows[1] == rows[0] else rows[1]
+        self.spans.append(
+            _Span(
+                start,
+                end,
+                called,
+                outer,
+                kind,
+                rows[0] + 1,
+                last,
+                min(last, rows[0] + 1 + head.count(b"\n")),
+                _digest(head),
+                _digest(self.data[split:end]),
+            )
+        )
+
+    def _name(self, kind: str, node: Node, name: Node) -> tuple[str, str]:
+        """The name, and what the text itself says that it belongs to."""
+        if self.language in C_FAMILY:
+            inner: Node | None = name
+            while inner is not None and inner.type.endswith(("_declarator", "reference_declarator")):
+                below = inner.child_by_field_name("declarator")
+                last_child = inner.named_children[-1] if inner.named_children else None
+                inner = below if below is not None else last_child
+            *outer, last = "".join(text_of(inner).split()).split("::")
+            return last, ".".join(part.partition("<")[0] for part in outer)
+        told = text_of(name).strip("\"'")
+        if self.language == "go" and kind == "method":
+            found = _WORD.findall(text_of(node.child_by_field_name("receiver")).partition("[")[0])
+            return told, found[-1] if found else ""
+        if kind == "implementation":
+            return told.partition("<")[0].rpartition("::")[2], ""
+        return told, ""
+
+    def _macro_items(self, node: Node) -> None:
+        """Rust: items inside a macro such as `cfg_fs! { mod fs; }` are tokens to the grammar. Read them as
+        what they look like; of what a macro makes out of them nothing is known."""
+        inside = self.data[node.start_byte + 1 : node.end_byte - 1]
+        if self.in_macro or (b"mod " not in inside and b"use " not in inside):
+            return
+        reading = _Reading(self.known, self.known.parser.parse(inside), inside, in_macro=True)
+        row = node.start_point.row
+        self.imports += [
+            (node.start_byte, replace(one, line=one.line + row)) for one in reading.extract().facts.imports
+        ]
+
+    def _nested(self) -> tuple[tuple[Definition, ...], tuple[Call, ...], list[tuple[str, ...]]]:
+        """One sweep over the text: what stands in what."""
+        spans = [
+            next(same)
+            for _, same in groupby(
+                sorted(self.spans, key=lambda one: (one.start_byte, -one.end_byte, one.name)),
+                key=lambda one: (one.start_byte, one.end_byte, one.name),
+            )
+        ]
+        events: list[tuple[int, int, int]] = [(one.start_byte, 0, i) for i, one in enumerate(spans)]
+        events += [(call[0], 1, i) for i, call in enumerate(self.calls)]
+        self.imports.sort(key=lambda pair: pair[0])
+        events += [(at, 2, i) for i, (at, _) in enumerate(self.imports)]
+        definitions: list[Definition] = []
+        calls: list[Call] = []
+        scopes: list[tuple[str, ...]] = []
+        around: list[int] = []
+        for at, what, index in sorted(events):
+            while around and spans[around[-1]].end_byte <= at:
+                around.pop()
+            parent = around[-1] if around else -1
+            if what == 0:
+                definitions.append(_definition(spans[index], definitions, parent))
+                around.append(index)
+            elif what == 1:
+                _, line, name, receiver = self.calls[index]
+                calls.append(Call(name, " ".join(receiver.split()), line, parent))
+            else:
+                scopes.append(tuple(spans[i].name for i in around if spans[i].kind == "namespace"))
+        return tuple(definitions), tuple(calls), scopes
+
+    def _code_only(self) -> str:
+        """The text with blanks for comments and the insides of strings."""
+        blank = bytearray(self.data)
+        for node in QueryCursor(self.known.skipped).captures(self.tree.root_node).get("skip", ()):
+            start, end = node.start_byte, node.end_byte
+            inside = bytes(blank[start:end])
+            blank[start:end] = b"\n".join(b" " * len(part) for part in inside.split(b"\n"))
+        return blank.decode("utf-8", "replace")
+
+    def _references(self, text: str) -> dict[str, tuple[int, ...]]:
+        lines: dict[str, list[int]] = {}
+        keywords = KEYWORDS[self.language]
+        for number, line in enumerate(text.split("\n"), 1):
+            for word in set(_WORD.findall(line)):
+                if word not in keywords:
+                    lines.setdefault(word, []).append(number)
+        return {word: tuple(found) for word, found in sorted(lines.items())}
+
+    def _facts(self, imports: tuple[Import, ...], symbols: FileSymbols, text: str) -> Facts:
+        top = frozenset(
+            one.name
+            for one in symbols.definitions
+            if one.parent == -1 and one.kind not in ("method", *_UNREAD)
+        )
+        uses: frozenset[str] = frozenset()
+        selected: frozenset[str] = frozenset()
+        if self.language == "java":
+            uses = frozenset(word for word in symbols.references if word[0].isupper()) - top
+        elif self.language == "go":
+            own = self.locals | top | KEYWORDS["go"]
+            uses = frozenset(_UNSELECTED.findall(text)) - own
+            pairs = _SELECTED.findall(text)
+            selected = frozenset(f"{left}.{name}" for left, name in pairs if left not in self.locals)
+        return Facts(self.language, imports, self.package, top, uses, selected)
+
+    def _trouble(self) -> str:
+        root = self.tree.root_node
+        if not root.has_error or not self.data:
+            return ""
+        found = QueryCursor(self.known.errors).captures(root)
+        wrong = sum(_unread_bytes(node) for node in found.get("error", ()))
+        # A token named for its rule is the line end that some grammars want of a file's last line.
+        invented = [node for node in found.get("missing", ()) if "_token" not in node.type]
+        wrong += MISSING_BYTES * len(invented)
+        share = wrong / len(self.data)
+        if share <= (ERROR_SHARE_C if self.language in C_FAMILY else ERROR_SHARE):
+            return ""
+        places = [*found.get("error", ()), *invented]
+        line = min(node.start_point.row for node in places) + 1
+        return (
+            f"does not parse: from line {line} on, {min(1.0, share):.0%} of the text is not {self.language}"
+        )
+
+
+def _unread_bytes(error: Node) -> int:
+    """Bytes of an ERROR node that the parser made nothing of: it may span a whole file for one odd macro, with
+    every declaration in it read."""
+    return (error.end_byte - error.start_byte) - sum(
+        child.end_byte - child.start_byte
+        for child in error.named_children
+        if child.type == "ERROR"
+        or child.end_point.row > child.start_point.row
+        or child.type.startswith(_WHOLE)
+    )
+
+
+def _definition(span: _Span, before: list[Definition], parent: int) -> Definition:
+    outer = [before[parent].qualified] if parent >= 0 else []
+    qualified = ".".join([*outer, *([span.outer] if span.outer else []), span.name])
+    kind = "method" if span.kind == "function" and _is_type(before, parent) else span.kind
+    return Definition(
+        span.name,
+        qualified,
+        kind,
+        span.start,
+        span.end,
+        span.head_end,
+        span.signature,
+        span.body,
+        parent,
+    )
+
+
+def _is_type(before: list[Definition], parent: int) -> bool:
+    return parent >= 0 and before[parent].kind in ("class", "type", "implementation")

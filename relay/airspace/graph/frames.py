@@ -1,0 +1,45 @@
+"""How the daemon and its graph workers talk: a JSON message and byte strings, with their lengths before.
+
+Invariant: a frame is whole or it is an error; nothing that is read is executed (no pickle).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+_HEAD = struct.Struct(">II")
+Frame = tuple[dict[str, Any], list[bytes]]
+
+
+def encoded(message: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
+    """The bytes of one frame."""
+    told = json.dumps(message, separators=(",", ":")).encode()
+    lengths = struct.pack(f">{len(parts)}I", *map(len, parts))
+    return b"".join((_HEAD.pack(len(told), len(parts)), lengths, told, *parts))
+
+
+def read_frame(stream: BinaryIO) -> Frame | None:
+    """The next frame of a blocking stream, None at its end."""
+    head = stream.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    length, count = _HEAD.unpack(head)
+    lengths = struct.unpack(f">{count}I", stream.read(4 * count))
+    return json.loads(stream.read(length)), [stream.read(one) for one in lengths]
+
+
+async def receive(stream: asyncio.StreamReader) -> Frame:
+    """The next frame. Raises asyncio.IncompleteReadError at the stream's end."""
+    length, count = _HEAD.unpack(await stream.readexactly(_HEAD.size))
+    lengths = struct.unpack(f">{count}I", await stream.readexactly(4 * count))
+    body = await stream.readexactly(length + sum(lengths))
+    parts = []
+    at = length
+    for one in lengths:
+        parts.append(body[at : at + one])
+        at += one
+    return json.loads(body[:length]), parts

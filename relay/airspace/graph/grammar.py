@@ -1,0 +1,138 @@
+"""Which files are read, in which language, and with which grammar.
+
+Invariant: a grammar and its queries are loaded at their first use, once a process; a daemon that never parses
+loads none.
+"""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import PurePosixPath
+
+from tree_sitter import Language, Parser, Query
+
+from relay.airspace.graph.patterns import PATTERNS, SKIPPED
+
+SUFFIXES = {
+    ".py": "python",
+    ".pyi": "python",
+    ".js": "javascript",
+    ".jsx": "javascript",
+    ".mjs": "javascript",
+    ".cjs": "javascript",
+    ".ts": "typescript",
+    ".mts": "typescript",
+    ".cts": "typescript",
+    ".tsx": "tsx",
+    ".go": "go",
+    ".rs": "rust",
+    ".java": "java",
+    ".c": "c",
+    ".h": "c",  # or C++, which its text tells (extract.py)
+    ".cc": "cpp",
+    ".cpp": "cpp",
+    ".cxx": "cpp",
+    ".c++": "cpp",
+    ".hh": "cpp",
+    ".hpp": "cpp",
+    ".hxx": "cpp",
+    ".h++": "cpp",
+    ".inl": "cpp",
+    ".ipp": "cpp",
+    ".tpp": "cpp",
+}
+#: Files that imports are resolved by, read as configuration.
+CONFIGURATION = {
+    "package.json": "package.json",
+    "go.mod": "go.mod",
+    "Cargo.toml": "Cargo.toml",
+    "pyproject.toml": "python-root",
+    "setup.py": "python",
+    "setup.cfg": "python-root",
+}
+C_FAMILY = frozenset({"c", "cpp"})
+SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
+_MODULES = {
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+}
+
+_C_WORDS = (
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "bool true false nullptr NULL class namespace template typename public private protected virtual override "
+    "using new delete this operator friend constexpr noexcept try catch throw final explicit mutable decltype "
+    "define include ifdef ifndef endif undef elif pragma defined"
+)
+_SCRIPT_WORDS = (
+    "break case catch class const continue debugger default delete do else export extends finally for function if "
+    "import in instanceof new return super switch this throw try typeof var void while with yield let static async "
+    "await of get set null true false undefined interface type enum implements private public protected readonly "
+    "declare namespace abstract as from keyof is string number boolean any never unknown"
+)
+_GO_WORDS = (
+    "break case chan const continue default defer else fallthrough for func go goto if import interface map "
+    "package range return select struct switch type var nil true false iota string int bool error byte any "
+    "int64 int32 uint64 uint32 uint8 float64 make len append cap new panic recover copy delete"
+)
+_RUST_WORDS = (
+    "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match "
+    "mod move mut pub ref return self Self static struct super trait true type unsafe use where while i32 u32 "
+    "u8 u64 i64 usize bool str"
+)
+_JAVA_WORDS = (
+    "abstract assert boolean break byte case catch char class const continue default do double else enum "
+    "extends final finally float for goto if implements import instanceof int interface long native new "
+    "package private protected public return short static strictfp super switch synchronized this throw "
+    "throws transient try void volatile while true false null var record String Object Override"
+)
+KEYWORDS = {
+    "python": frozenset([*keyword.kwlist, "self", "cls"]),
+    "javascript": frozenset(_SCRIPT_WORDS.split()),
+    "typescript": frozenset(_SCRIPT_WORDS.split()),
+    "tsx": frozenset(_SCRIPT_WORDS.split()),
+    "go": frozenset(_GO_WORDS.split()),
+    "rust": frozenset(_RUST_WORDS.split()),
+    "java": frozenset(_JAVA_WORDS.split()),
+    "c": frozenset(_C_WORDS.split()),
+    "cpp": frozenset(_C_WORDS.split()),
+}
+
+
+def language_of(path: str) -> str | None:
+    """The language that a path is read as, None = not read."""
+    name = path.rpartition("/")[2]
+    known = CONFIGURATION.get(name)
+    if known is not None:
+        return known
+    suffix = PurePosixPath(name).suffix
+    if suffix == ".json" and name.startswith(("tsconfig", "jsconfig")):
+        return "tsconfig"
+    return SUFFIXES.get(suffix) or SUFFIXES.get(suffix.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A language ready to parse."""
+
+    name: str
+    parser: Parser
+    patterns: Query
+    skipped: Query
+    errors: Query
+
+
+@cache
+def grammar(name: str) -> Grammar:
+    module, function = _MODULES.get(name, (f"tree_sitter_{name}", "language"))
+    language = Language(getattr(import_module(module), function)())
+    return Grammar(
+        name,
+        Parser(language),
+        Query(language, PATTERNS[name]),
+        Query(language, SKIPPED[name]),
+        Query(language, "(ERROR) @error (MISSING) @missing"),
+    )

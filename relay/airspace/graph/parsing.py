@@ -1,0 +1,109 @@
+"""Parses many files in a few worker processes.
+
+Invariant: each file that was asked for gets one answer, whatever it does to the process that reads it: a file on
+which two processes died is answered with why, and the others are read on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay.airspace.graph.cache import Row
+from relay.airspace.graph.facts import FileSymbols, unpack_symbols
+from relay.airspace.graph.process import WorkerDied, WorkerProcess
+
+#: Files a request: the daemon hears of a dead worker by the file, and a hop costs some 0.3 ms.
+BATCH = 32
+#: Seconds for one answer, above the alarm that the worker sets itself (worker.FILE_S).
+ANSWER_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The answer for one file. `row` None: it is gone, or left out because of `left`; `died`: it ended the
+    parser, why."""
+
+    path: str
+    blob: str | None = None
+    language: str = ""
+    row: Row | None = None
+    left: str = ""
+    died: str = ""
+
+
+class ParsePool:
+    """As many parsing processes as the machine has cores but one, and at least one."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        count = max(1, (os.cpu_count() or 1) - 1) if workers is None else workers
+        self.workers = [WorkerProcess("parse") for _ in range(count)]
+
+    @property
+    def restarts(self) -> int:
+        return sum(one.restarts for one in self.workers)
+
+    async def read(
+        self, root: Path, paths: Sequence[str], took: Callable[[Read], Awaitable[None]] | None = None
+    ) -> list[Read]:
+        """Read these files; `took` is awaited for each as it comes."""
+        waiting = deque(paths[at : at + BATCH] for at in range(0, len(paths), BATCH))
+        found: list[Read] = []
+
+        async def work(worker: WorkerProcess) -> None:
+            while waiting:
+                for one in await self._batch(worker, root, list(waiting.popleft())):
+                    found.append(one)
+                    if took is not None:
+                        await took(one)
+
+        async with asyncio.TaskGroup() as group:
+            for worker in self.workers[: max(1, len(waiting))]:
+                group.create_task(work(worker))
+        return found
+
+    async def _batch(self, worker: WorkerProcess, root: Path, paths: list[str]) -> list[Read]:
+        found: list[Read] = []
+        suspect = ""
+        while paths:
+            # A file that ended a process gets one more, alone: it may have been the batch before it.
+            asked = paths[:1] if paths[0] == suspect else paths
+            message = {"do": "parse", "root": str(root), "paths": asked}
+            try:
+                answers = worker.ask_many(message, count=len(asked), timeout_s=ANSWER_S)
+                async with contextlib.aclosing(answers):
+                    async for told, parts in answers:
+                        found.append(_read(told, parts))
+                        paths = paths[1:]
+            except WorkerDied:
+                if paths[0] == suspect:
+                    why = "the parser ended on it: too slow, too much memory, or a fault in the grammar"
+                    found.append(Read(paths[0], died=why))
+                    paths = paths[1:]
+                else:
+                    suspect = paths[0]
+        return found
+
+    async def text(self, path: str, data: bytes) -> FileSymbols | None:
+        """The symbols of a text that stands nowhere yet; None when it does not parse or is not read."""
+        try:
+            message = {"do": "read_text", "path": path}
+            told, parts = await self.workers[-1].ask(message, [data], timeout_s=ANSWER_S)
+        except WorkerDied:
+            return None
+        return unpack_symbols(parts[0]) if parts and not told["trouble"] else None
+
+    async def close(self) -> None:
+        await asyncio.gather(*(one.close() for one in self.workers))
+
+
+def _read(told: dict[str, str], parts: list[bytes]) -> Read:
+    if told["blob"] is None:
+        return Read(told["path"], left=told["left"])
+    row = Row(parts[0], parts[1], told["trouble"])
+    return Read(told["path"], told["blob"], told["language"], row)

@@ -1,0 +1,61 @@
+"""Resolves imports to files of the repository, by each language's own rules.
+
+Invariant: a resolver is a pure function of one file's facts and of what it asks the `View`. It answers None for
+what it cannot tell; a guess that could be any of several files is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from relay.airspace.graph.facts import Facts, Import
+from relay.airspace.graph.index import View
+from relay.airspace.graph.resolvers import c, go, java, python, rust, script
+
+#: (path, facts, import, view) -> the files; () = outside of the repository or unknown.
+Resolver = Callable[[str, Facts, Import, View], Iterable[str]]
+RESOLVERS: Mapping[str, Resolver] = {
+    "python": python.resolve,
+    "javascript": script.resolve,
+    "typescript": script.resolve,
+    "tsx": script.resolve,
+    "go": go.resolve,
+    "rust": rust.resolve,
+    "java": java.resolve,
+    "c": c.resolve,
+    "cpp": c.resolve,
+}
+#: What a language lets a file use without an import: its own package.
+_NEIGHBOURS: Mapping[str, Callable[[str, Facts, View], Iterable[str]]] = {
+    "go": go.neighbours,
+    "java": java.neighbours,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """`targets`: the files imported, in the order of the alphabet. `found`: the imports that led to a file, of
+    all `imports`. `asked`: the keys of the index that were looked at."""
+
+    targets: tuple[str, ...]
+    found: int
+    imports: int
+    asked: frozenset[str]
+
+
+def resolve(path: str, facts: Facts, view: View) -> Resolved:
+    """All imports of one file."""
+    targets: set[str] = set()
+    found = 0
+    resolver = RESOLVERS.get(facts.language)
+    if resolver is not None:
+        for one in facts.imports:
+            files = set(resolver(path, facts, one, view))
+            found += bool(files)
+            targets |= files
+    neighbours = _NEIGHBOURS.get(facts.language)
+    if neighbours is not None:
+        targets.update(neighbours(path, facts, view))
+    targets.discard(path)
+    return Resolved(tuple(sorted(targets)), found, len(facts.imports), frozenset(view.asked))

@@ -1,0 +1,43 @@
+"""Java: an import names a type by its package (The Java Language Specification, 7.5), whichever folder it is in.
+
+Of types with the same name in several modules, the nearest to the importer. A wildcard, and the file's own
+package, lead to the files that declare the types used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from relay.airspace.graph.facts import Facts, Import
+from relay.airspace.graph.index import View, nearest
+
+
+def _type(path: str, name: str, view: View) -> str | None:
+    """The file of a fully qualified name: of the type, or of the one it is nested in or a member of."""
+    while "." in name:
+        package, _, last = name.rpartition(".")
+        if last[:1].isupper() or "." not in package:
+            files = view.scope(f"java:{package}").get(last)
+            if files:
+                return nearest(files, path)
+        name = package
+    return None
+
+
+def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
+    if "*" not in one.names:
+        found = _type(path, one.module, view)
+        return () if found is None else (found,)
+    names = view.scope(f"java:{one.module}")
+    if names and one.kind != "static":
+        return [nearest(names[name], path) for name in sorted(facts.uses & names.keys())]
+    found = _type(path, one.module, view)  # the members of a type
+    return () if found is None else (found,)
+
+
+def neighbours(path: str, facts: Facts, view: View) -> Iterable[str]:
+    names = view.scope(f"java:{facts.package}")
+    imported = {one.module.rpartition(".")[2] for one in facts.imports}
+    for name in (facts.uses & names.keys()) - imported:
+        if path not in names[name]:
+            yield nearest(names[name], path)

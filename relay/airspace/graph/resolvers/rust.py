@@ -1,0 +1,158 @@
+"""Rust: modules are files below their parent's (The Rust Reference, "Modules" and "Paths").
+
+`mod x;` is x.rs or x/mod.rs, or what #[path] says. A `use` path is followed from its crate, from the module
+(`self`, `super`), or from a crate of the workspace, as far as there are files: the rest are items in the last.
+Re-exports are not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from relay.airspace.graph.facts import Facts, Import
+from relay.airspace.graph.index import View, ancestors, join, nearest, parent
+
+_ROOTS = ("lib.rs", "main.rs", "mod.rs")
+#: Folders of a package whose files are crates of their own (The Cargo Book, "Package Layout").
+_TARGETS = ("tests", "examples", "benches", "src/bin")
+
+
+def _below(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _package(path: str, view: View) -> str | None:
+    """The folder of the Cargo.toml that the file belongs to."""
+    for folder in ancestors(parent(path)):
+        if view.config(_below(folder, "Cargo.toml")) is not None:
+            return folder
+    return None
+
+
+def _crate_root(path: str, view: View) -> str | None:
+    """The root file of the crate that a file is in."""
+    package = _package(path, view)
+    if package is None:
+        return None
+    inside = path[len(package) + 1 if package else 0 :]
+    if inside == "build.rs":
+        return path
+    for folder in _TARGETS:
+        if inside.startswith(folder + "/"):
+            first = inside[len(folder) + 1 :].partition("/")[0]
+            base = _below(package, f"{folder}/{first}")
+            return path if first.endswith(".rs") else view.first((f"{base}/main.rs", f"{base}/mod.rs"))
+    if inside == "src/main.rs":
+        return path
+    return _library(package, view) or view.first((_below(package, "src/main.rs"),))
+
+
+def _library(package: str, view: View) -> str | None:
+    told = view.config(_below(package, "Cargo.toml")) or {}
+    named = join(package, cast(str, told.get("lib") or "")) if told.get("lib") else None
+    return view.first(([named] if named else []) + [_below(package, "src/lib.rs"), _below(package, "lib.rs")])
+
+
+def _children(path: str, root: str | None) -> str:
+    """The folder where the modules of this file are."""
+    folder, _, base = path.rpartition("/")
+    if base in _ROOTS or path == root:
+        return folder
+    return _below(folder, base.removesuffix(".rs"))
+
+
+def _child(folder: str, name: str, view: View) -> str | None:
+    name = name.removeprefix("r#")
+    return view.first((_below(folder, f"{name}.rs"), _below(folder, f"{name}/mod.rs")))
+
+
+def _parent_file(path: str, root: str | None, view: View) -> str | None:
+    if path == root:
+        return None
+    folder, _, base = path.rpartition("/")
+    if base in ("lib.rs", "main.rs") and root is None:
+        return None
+    if base == "mod.rs":
+        folder = parent(folder)
+    if root is not None and folder == _children(root, root):
+        return root
+    return view.first(
+        (_below(folder, "mod.rs"), f"{folder}.rs", *(_below(folder, one) for one in _ROOTS[:2]))
+    )
+
+
+def _walk(start: str, folder: str, parts: list[str], root: str | None, view: View) -> tuple[str, list[str]]:
+    """Follow module names from a file: (the last file, the names left)."""
+    at = start
+    while parts:
+        found = _child(folder, parts[0], view)
+        if found is None:
+            break
+        at, parts = found, parts[1:]
+        folder = _children(at, root)
+    return at, parts
+
+
+def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
+    root = _crate_root(path, view)
+    found = _module(path, one, root, view) if one.kind == "mod" else _use(path, facts, one, root, view)
+    return () if found is None else (found,)
+
+
+def _module(path: str, one: Import, root: str | None, view: View) -> str | None:
+    folder = _children(path, root)
+    if one.alias:  # relative to the file itself, or inside inline modules to their folder
+        at = join(_below(folder, "/".join(one.scope)) if one.scope else parent(path), one.alias)
+        return at if at is not None and view.has(at) else None
+    for name in one.scope:
+        folder = _below(folder, name)
+    return _child(folder, one.module, view)
+
+
+def _use(path: str, facts: Facts, one: Import, root: str | None, view: View) -> str | None:
+    parts = [part for part in one.module.removeprefix("::").split("::") if part]
+    if not parts:
+        return None
+    if one.names != ("*",) and len(parts) == 1 and parts[0] in ("crate", "self", "super"):
+        return None
+    if parts[0] in ("crate", "$crate"):
+        return None if root is None else _walk(root, _children(root, root), parts[1:], root, view)[0]
+    if parts[0] in ("self", "super"):
+        return _relative(path, parts, len(one.scope), root, view)
+    return _crate(path, parts, view) or _local(path, parts, root, view)
+
+
+def _relative(path: str, parts: list[str], depth: int, root: str | None, view: View) -> str | None:
+    at: str | None = path
+    while parts and parts[0] in ("self", "super"):
+        if parts[0] == "super":
+            if depth:
+                depth -= 1  # out of an inline module, still in this file
+            else:
+                at = None if at is None else _parent_file(at, root, view)
+        parts = parts[1:]
+    if at is None:
+        return None
+    return _walk(at, _children(at, root), parts, root, view)[0]
+
+
+def _crate(path: str, parts: list[str], view: View) -> str | None:
+    name = parts[0]
+    package = _package(path, view)
+    if package is not None:
+        told = view.config(_below(package, "Cargo.toml")) or {}
+        name = cast("Mapping[str, str]", told.get("renamed") or {}).get(name, name)
+    owners = view.scope(f"crate:{name}").get("")
+    if not owners:
+        return None
+    library = _library(parent(nearest(owners, path)), view)
+    if library is None or library == path:
+        return None
+    return _walk(library, _children(library, library), parts[1:], library, view)[0]
+
+
+def _local(path: str, parts: list[str], root: str | None, view: View) -> str | None:
+    """`use a::b` of a module `a` of this file (2018's uniform paths)."""
+    at, left = _walk(path, _children(path, root), parts, root, view)
+    return None if left == parts else at

@@ -1,0 +1,361 @@
+"""The graph of one repository, kept up to date: the side that the daemon talks to.
+
+Invariant: the event loop only moves bytes; git, hashing, parsing and resolving happen in worker processes, and
+what is large is unpacked in a thread. `graph` is always whole: the last one that was built, and the next
+replaces it at once. A worker that dies is started again, and what it knew is told to it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from relay.airspace.graph import cache
+from relay.airspace.graph.builder import Patch
+from relay.airspace.graph.cache import Key, Row, Snapshot
+from relay.airspace.graph.code_graph import CodeGraph
+from relay.airspace.graph.facts import FileSymbols
+from relay.airspace.graph.grammar import language_of
+from relay.airspace.graph.listing import digest, wanted
+from relay.airspace.graph.parsing import ParsePool, Read
+from relay.airspace.graph.process import WorkerDied, WorkerProcess
+from relay.log.store import Store
+
+log = structlog.get_logger(__name__)
+#: Seconds for the resolving worker's longest answer: a first resolve of 50,000 files takes some 5.
+RESOLVE_S = 120.0
+#: Rows a transaction while many files are read.
+ROWS = 200
+#: Changed paths from which on the repository is listed anew: a checkout of another branch, not an edit.
+MANY = 500
+#: How often a resolving worker may die on one request.
+TRIES = 3
+
+
+class GraphError(Exception):
+    """The graph could not be built; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the graph: its content's key and what was read of it. `good`: the last that parsed."""
+
+    key: Key
+    row: Row
+    good: tuple[Key, Row] | None
+
+    @property
+    def shown(self) -> Row:
+        """Whose symbols stand for the file."""
+        return self.row if self.good is None else self.good[1]
+
+
+class GraphService:
+    """`start` once, then `changed` for whatever a watcher tells. Reads through `graph` at any time."""
+
+    def __init__(self, store: Store, *, workers: int | None = None) -> None:
+        self._store = store
+        self._pool = ParsePool(workers)
+        self._resolver = WorkerProcess("resolve")
+        self._files: dict[str, _File] = {}
+        self._died: dict[str, str] = {}
+        self._lock = asyncio.Lock()
+        self._primed: asyncio.Task[None] | None = None
+        self._saved = ""
+        self.root = Path()
+        self.graph = CodeGraph()
+        #: True from `start` until there is a graph.
+        self.building = False
+        #: Files read of files to read, while building.
+        self.progress = (0, 0)
+        #: Path -> why it is left out (minified, generated, too large).
+        self.left_out: Mapping[str, str] = {}
+        #: Set at each new graph; whoever waits for it clears it.
+        self.updated = asyncio.Event()
+        #: Awaited with each new graph.
+        self.on_change: Callable[[CodeGraph], Awaitable[None]] | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often a worker process had to be started again."""
+        return self._pool.restarts + self._resolver.restarts
+
+    async def start(self, repo: Path) -> None:
+        """Build the graph of a repository's checkout, from the database as far as it can. Raises GraphError."""
+        async with self._lock:
+            self.root = await asyncio.to_thread(repo.resolve)
+            self.building = True
+            began = time.monotonic()
+            try:
+                await self._build()
+            finally:
+                self.building = False
+            counts = self.graph.counts
+            log.info(
+                "the graph is built",
+                files=counts.files,
+                edges=counts.edges,
+                failed=counts.failed,
+                seconds=round(time.monotonic() - began, 2),
+            )
+
+    async def changed(self, paths: Iterable[str]) -> None:
+        """Files (relative to the repository) that may have changed, come or gone; folders too. Raises
+        GraphError."""
+        named = {os.path.normpath(path).replace(os.sep, "/") for path in paths}
+        async with self._lock:
+            await self._until_primed()
+            touched = await self._touched(named)
+            if touched:
+                await self._reread(touched)
+
+    async def read(self, path: str, data: bytes) -> FileSymbols | None:
+        """The symbols of a text under this name, in a worker; None when it does not parse or is not read."""
+        return await self._pool.text(path, data)
+
+    async def close(self) -> None:
+        """End the workers; before, save the graph for the next start."""
+        async with self._lock:
+            if self._primed is not None:
+                self._primed.cancel()
+                await asyncio.gather(self._primed, return_exceptions=True)
+            if self._files and not self.building:
+                with contextlib.suppress(self._store.errors):
+                    await self._save()
+            await asyncio.gather(self._pool.close(), self._resolver.close())
+
+    # -- building
+
+    async def _build(self) -> None:
+        listing = asyncio.create_task(self._list())
+        try:
+            rows, edges, good, saved = await cache.load(self._store, str(self.root))
+            snapshot = await asyncio.to_thread(cache.unpack_snapshot, edges, good, saved)
+        finally:
+            told = (await asyncio.gather(listing, return_exceptions=True))[0]
+        if isinstance(told, BaseException):
+            raise told
+        self.left_out = told["left"]
+        self._files = {}
+        missing = []
+        for path, blob in told["blobs"].items():
+            key = (blob, language_of(path) or "")
+            row = rows.get(key)
+            if row is None:
+                missing.append(path)
+            else:
+                self._files[path] = _File(key, row, _good(path, row, rows, snapshot))
+        if missing:
+            await self._read_missing(missing, rows, snapshot)
+        elif snapshot is not None and snapshot.digest == told["digest"]:
+            self._saved = snapshot.digest
+            await self._publish(Patch(snapshot.edges), fresh=True)
+            # The worker learns what it must know to patch while others already use the graph.
+            self._primed = asyncio.create_task(self._prime(), name="graph-prime")
+            return
+        await self._publish(await self._whole(), fresh=True)
+        await self._save()
+
+    async def _list(self) -> dict[str, Any]:
+        told, _ = await self._ask_resolver({"do": "list", "root": str(self.root)})
+        if "error" in told:
+            raise GraphError(told["error"])
+        return told
+
+    async def _ask_resolver(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """A question that does not depend on what the worker was told before."""
+        for _ in range(TRIES):
+            with contextlib.suppress(WorkerDied):
+                return await self._resolver.ask(message, timeout_s=RESOLVE_S)
+        raise GraphError(f"the graph's worker died {TRIES} times when asked to {message['do']}")
+
+    async def _read_missing(
+        self, missing: list[str], rows: Mapping[Key, Row], snapshot: Snapshot | None
+    ) -> None:
+        fresh: dict[Key, Row] = {}
+        done = 0
+
+        async def took(one: Read) -> None:
+            nonlocal done, fresh
+            done += 1
+            self.progress = (done, len(missing))
+            if one.died:
+                self._died[one.path] = one.died
+            if one.blob is not None and one.row is not None:
+                key = (one.blob, one.language)
+                fresh[key] = one.row
+                self._files[one.path] = _File(key, one.row, _good(one.path, one.row, rows, snapshot))
+            if len(fresh) >= ROWS:
+                now, fresh = fresh, {}
+                await cache.put_rows(self._store, now, time.time())
+
+        self.progress = (0, len(missing))
+        await self._pool.read(self.root, missing, took)
+        await cache.put_rows(self._store, fresh, time.time())
+
+    # -- resolving
+
+    async def _prime(self) -> None:
+        await self._whole()
+
+    async def _until_primed(self) -> None:
+        if self._primed is None:
+            return
+        primed, self._primed = self._primed, None
+        try:
+            await primed
+        except GraphError:
+            log.exception("the graph's worker could not take in the graph; it is resolved anew")
+
+    async def _whole(self) -> Patch:
+        """Tell the worker everything; all edges."""
+        last: WorkerDied | None = None
+        for _ in range(TRIES):
+            try:
+                return await self._update(list(self._files), [], whole=True)
+            except WorkerDied as error:
+                last = error
+        raise GraphError(f"the graph's worker died {TRIES} times while resolving: {last}") from last
+
+    async def _update(self, paths: list[str], gone: list[str], *, whole: bool) -> Patch:
+        files = [self._files[path] for path in paths]
+        good = [path for path, one in zip(paths, files, strict=True) if one.good is not None]
+        message = {"do": "update", "paths": paths, "gone": gone, "last_good": good, "whole": whole}
+        parts = [self._files[path].shown.facts for path in good] + [one.row.facts for one in files]
+        _, (packed,) = await self._resolver.ask(message, parts, timeout_s=RESOLVE_S)
+        if len(packed) < 65_536:
+            return _patch(packed)
+        return await asyncio.to_thread(_patch, packed)
+
+    async def _patched(self, paths: list[str], gone: list[str]) -> tuple[Patch, bool]:
+        """(what changed, whether it is everything)."""
+        if self._resolver.pid is not None:
+            with contextlib.suppress(WorkerDied):
+                return await self._update(paths, gone, whole=False), False
+        log.warning("the graph's worker died; it is told everything anew")
+        return await self._whole(), True
+
+    # -- changes
+
+    async def _touched(self, named: set[str]) -> set[str]:
+        """The files of the graph, or that come into it, among these paths."""
+        anew = len(named) > MANY or any(path.rpartition("/")[2] in (".gitignore", ".") for path in named)
+        folders = await asyncio.to_thread(_folders, self.root, named)
+        if anew or folders:
+            found = await self._list()
+            blobs: dict[str, str] = found["blobs"]
+            self.left_out = found["left"]
+            before = {path: one.key[0] for path, one in self._files.items()}
+            return {path for path in blobs.keys() | before.keys() if blobs.get(path) != before.get(path)}
+        touched = named & (self._files.keys() | self._died.keys())
+        unknown = sorted(path for path in named - touched if wanted(path))
+        if unknown:
+            told, _ = await self._ask_resolver({"do": "known", "root": str(self.root), "paths": unknown})
+            touched |= set(told["paths"])
+        # A folder that is gone is told by its own name only.
+        gone = tuple(f"{path}/" for path in named - touched)
+        return touched | {path for path in self._files if gone and path.startswith(gone)}
+
+    async def _reread(self, paths: set[str]) -> None:
+        fresh: dict[Key, Row] = {}
+        there: list[str] = []
+        gone: list[str] = []
+        failing = dict(self._died)
+        for one in await self._pool.read(self.root, sorted(paths)):
+            before = self._files.get(one.path)
+            self._died.pop(one.path, None)
+            if one.died:
+                self._died[one.path] = one.died
+            elif one.blob is None or one.row is None:
+                if before is not None:
+                    del self._files[one.path]
+                    gone.append(one.path)
+            elif before is None or before.key != (one.blob, one.language):
+                key = (one.blob, one.language)
+                fresh[key] = one.row
+                self._files[one.path] = _File(key, one.row, _last_good(one.row, before))
+                there.append(one.path)
+        if there or gone:
+            patch, whole = await self._patched(there, gone)
+            await self._publish(patch, fresh=whole, symbols=[*there, *gone])
+            await cache.put_rows(self._store, fresh, time.time())
+        elif failing != self._died:
+            await self._publish(Patch(), symbols=[])
+
+    async def _publish(
+        self, patch: Patch, *, fresh: bool = False, symbols: Iterable[str] | None = None
+    ) -> None:
+        """The next graph. `fresh`: the patch holds every edge; `symbols`: the files whose symbols are new."""
+        start = CodeGraph() if fresh else self.graph
+        new: dict[str, bytes | None] = {}
+        for path in self._files if fresh or symbols is None else symbols:
+            one = self._files.get(path)
+            new[path] = None if one is None else one.shown.symbols
+        failed = {path: one.row.trouble for path, one in self._files.items() if one.row.trouble} | self._died
+        # 2,000 edges change in about 10 ms.
+        if len(patch.edges) < 200 and len(self._files) < 20_000:
+            self.graph = start.patched(patch, new, failed)
+        else:
+            self.graph = await asyncio.to_thread(start.patched, patch, new, failed)
+        self.updated.set()
+        if self.on_change is not None:
+            await self.on_change(self.graph)
+
+    async def _save(self) -> None:
+        files = dict(self._files)
+        graph = self.graph
+        packed = await asyncio.to_thread(_packed, files, graph)
+        if packed[0] == self._saved:
+            return
+        now = time.time()
+        used = [one.key for one in files.values() if one.row.used_at < now - cache.MARK_S]
+        used += [one.good[0] for one in files.values() if one.good is not None]
+        counts = graph.counts
+        told = {"files": counts.files, "edges": counts.edges, "failed": sorted(graph.failed)[:50]}
+        await cache.keep(self._store, str(self.root), packed, used, told, now)
+        self._saved = packed[0]
+
+
+def _good(path: str, row: Row, rows: Mapping[Key, Row], snapshot: Snapshot | None) -> tuple[Key, Row] | None:
+    """The last content that parsed of a file that does not."""
+    if not row.trouble or snapshot is None or path not in snapshot.good:
+        return None
+    key = snapshot.good[path]
+    return (key, rows[key]) if key in rows else None
+
+
+def _last_good(row: Row, before: _File | None) -> tuple[Key, Row] | None:
+    if not row.trouble or before is None:
+        return None
+    return before.good if before.row.trouble else (before.key, before.row)
+
+
+def _packed(files: Mapping[str, _File], graph: CodeGraph) -> tuple[str, bytes, bytes]:
+    """(digest, edges, good); a file that parses is good itself, so that it has one if it fails while we are
+    away."""
+    good = {
+        path: one.good[0] if one.good else one.key
+        for path, one in files.items()
+        if one.good or not one.row.trouble
+    }
+    told = digest({path: one.key[0] for path, one in files.items()})
+    return told, cache.pack_json(dict(graph.adjacency())), cache.pack_json(good)
+
+
+def _patch(packed: bytes) -> Patch:
+    told = json.loads(zlib.decompress(packed))
+    return Patch({path: None if targets is None else tuple(targets) for path, targets in told.items()})
+
+
+def _folders(root: Path, paths: Iterable[str]) -> list[str]:
+    return [path for path in paths if (root / path).is_dir() and not (root / path).is_symlink()]

@@ -1,0 +1,152 @@
+"""The graph's worker processes: one resolves, others parse.
+
+Invariant: a worker ends with its daemon: it reads requests from its standard input until that closes, and while
+it reads a file an alarm stands that the kernel keeps, so that no input can hold it. It has its own process
+group and the lowest share of the processor. Its standard output carries frames and nothing else.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from relay.airspace.graph import listing
+from relay.airspace.graph.builder import Builder
+from relay.airspace.graph.extract import extract, unfit
+from relay.airspace.graph.facts import pack_facts, pack_symbols, unpack_facts
+from relay.airspace.graph.frames import encoded, read_frame
+from relay.airspace.graph.grammar import language_of
+
+#: Seconds for one file; the slowest of the files measured (0.9 MB of C) takes 0.6.
+FILE_S = 10
+#: Bytes of memory of a parsing process: a tree takes some 50 times its text, of 1 MB at most.
+MEMORY = 2 * 1024**3
+#: Files after which garbage is collected by hand; by itself Python looks too often for what trees leave.
+COLLECT_EVERY = 200
+NICENESS = 10
+
+Send = Callable[..., None]
+
+
+def parse(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+    """Read each of `paths` below `root`, one frame a file, in order."""
+    root = Path(message["root"])
+    for path in message["paths"]:
+        signal.alarm(FILE_S)
+        data = listing.read_file(root, path)
+        why = "" if data is None else unfit(path, data)
+        if data is None or why:
+            send({"path": path, "blob": None, "left": why})
+            continue
+        read = extract(path, data)
+        told = {
+            "path": path,
+            "blob": listing.blob_hash(data),
+            "language": language_of(path),
+            "trouble": read.trouble,
+        }
+        send(told, [pack_facts(read.facts, read.trouble), pack_symbols(read.symbols)])
+    signal.alarm(0)
+
+
+def read_text(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+    """Read the symbols of a text that is handed over."""
+    signal.alarm(FILE_S)
+    path = message["path"]
+    if language_of(path) is None or unfit(path, parts[0]):
+        send({"trouble": "not read"}, [])
+    else:
+        read = extract(path, parts[0])
+        send({"trouble": read.trouble}, [pack_symbols(read.symbols)])
+    signal.alarm(0)
+
+
+class Resolving:
+    """Keeps the index and the edges; see `Builder`."""
+
+    def __init__(self) -> None:
+        self._builder = Builder()
+
+    def list_files(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+        """The files of `root`, all or of `only`, with their hashes."""
+        root = Path(message["root"])
+        try:
+            paths = listing.listed(root, message.get("only") or ())
+        except listing.ListingError as error:
+            send({"error": str(error)})
+            return
+        found, left = listing.hashes(root, paths)
+        send({"blobs": found, "left": left, "digest": listing.digest(found)})
+
+    def known(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+        """Which of `paths` git knows (tracked, or untracked and not ignored)."""
+        root = Path(message["root"])
+        found: set[str] = set()
+        for path in message["paths"]:
+            try:
+                found.update(listing.listed(root, [path]))
+            except listing.ListingError:
+                continue  # inside of a submodule or beyond a symbolic link: not of this repository
+        send({"paths": sorted(found)})
+
+    def update(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+        """Take in the facts in `parts` of `paths`, and that `gone` are gone. `last_good`: facts that a file
+        had when it parsed, to stand for it."""
+        good = len(message["last_good"])
+        if good:
+            self._builder.update(
+                {
+                    path: (unpack_facts(part)[0], "")
+                    for path, part in zip(message["last_good"], parts[:good], strict=True)
+                }
+            )
+        changes: dict[str, Any] = {path: None for path in message["gone"]}
+        for path, part in zip(message["paths"], parts[good:], strict=True):
+            changes[path] = unpack_facts(part)
+        patch = self._builder.update(changes)
+        edges = self._builder.edges if message["whole"] else patch.edges
+        send({"failed": self._builder.failed}, [zlib.compress(json.dumps(edges).encode(), 1)])
+
+
+def main(role: str) -> None:
+    """Serve requests until the input ends. `role`: parse or resolve."""
+    os.nice(NICENESS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    if role == "parse":
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    gc.disable()
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # a stray print must not break a frame
+    resolving = Resolving()
+    operations = {
+        "parse": parse,
+        "read_text": read_text,
+        "list": resolving.list_files,
+        "known": resolving.known,
+        "update": resolving.update,
+    }
+
+    def send(message: dict[str, Any], parts: list[bytes] | tuple[bytes, ...] = ()) -> None:
+        stdout.write(encoded(message, parts))
+        stdout.flush()
+
+    served = 0
+    while (frame := read_frame(stdin)) is not None:
+        message, parts = frame
+        try:
+            operations[message["do"]](message, parts, send)
+        except BrokenPipeError:
+            return
+        served += len(message.get("paths", ()))
+        if served >= COLLECT_EVERY:
+            served = 0
+            gc.collect()
