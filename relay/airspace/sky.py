@@ -176,7 +176,10 @@ def near_text(
         for (a, b), (found, _) in shown
     ]
     if not lines:
-        return f"All is clear: {', '.join(agents)} are apart from each other."
+        named = ", ".join(agents)
+        return (
+            f"All is clear: {named} are apart." if len(agents) > 1 else f"All is clear: only {named} works."
+        )
     return "**In the airspace:**\n" + "\n".join(lines)
 
 
