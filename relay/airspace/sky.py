@@ -145,7 +145,7 @@ class Sampled:
     def differs(self, other: Sampled | None) -> bool:
         """Is this another picture than `other`, beyond what nobody would see?"""
         if other is None:
-            return bool(self.positions)
+            return bool(self.positions or self.links)
         if set(self.positions) != set(other.positions) or set(self.links) != set(other.links):
             return True
         if self.advisories != other.advisories:
