@@ -23,10 +23,13 @@ DECLARED = "intent.declared"
 HOLDS_S = 1800.0
 #: Paths of one declaration that are kept: as many as an agent of the benchmark has in hand (issue, "Cost").
 MOST_PATHS = 40
+#: Characters of a path.
+MOST_LENGTH = 400
 
 _LINE = re.compile(r"^[\W_]*INTENT[\W_]*?:(?P<paths>.*)$", re.IGNORECASE | re.MULTILINE)
 _NOTHING = frozenset({"none", "nothing", "no", "-", "n/a", "no files", "no file"})
-_WRAPPING = "`'\"*_<>()[]{},;:!?"
+_MARKS = "`'\"*<>,;:!?"
+_BRACKETS = frozenset({"()", "[]", "{}"})
 
 
 class Source(StrEnum):
@@ -39,19 +42,22 @@ class Source(StrEnum):
 
 def clean(path: str) -> str | None:
     """The path as it is kept, or None when it is none inside the repository."""
-    text = path.strip().strip(_WRAPPING).removeprefix("./")
-    text = re.sub(r"(?::\d+(?:[-:]\d+)?)+$", "", text).rstrip(".") or text
-    if (
-        not text
-        or len(text) > 400
-        or "\0" in text
-        or "\\" in text
-        or "://" in text
-        or text.startswith(("/", "~"))
-    ):
+    text = path.strip()
+    outside = text.startswith(("/", "~")) or "://" in text or "\\" in text
+    if not text or len(text) > MOST_LENGTH or outside or not text.isprintable():
         return None
     normal = posixpath.normpath(text)
     return None if normal == "." or normal.startswith("../") or normal == ".." else normal
+
+
+def _unwrapped(word: str) -> str:
+    """A path as it stands in prose: without quotes, brackets around it, a full stop, or the lines it names."""
+    text = word.strip(_MARKS)
+    if text[:1] + text[-1:] in _BRACKETS:
+        text = text[1:-1]
+    text = text.strip(_MARKS)
+    text = re.sub(r"(?::\d+(?:[-:]\d+)?)+$", "", text)
+    return text.rstrip(".") if text.strip(".") else ""
 
 
 def parse(text: str, exists: Callable[[str], bool]) -> tuple[str, ...] | None:
@@ -70,7 +76,7 @@ def parse(text: str, exists: Callable[[str], bool]) -> tuple[str, ...] | None:
             for path in _paths(one)
         ]
         return tuple(dict.fromkeys(paths))[:MOST_PATHS]
-    words = (clean(word) for word in text.split()[:5000])
+    words = (clean(_unwrapped(word)) for word in text.split()[:5000])
     found = dict.fromkeys(path for path in words if path and ("/" in path or "." in path) and exists(path))
     return tuple(found)[:MOST_PATHS] or None
 
@@ -79,7 +85,7 @@ def _paths(one: str) -> list[str]:
     """The paths in a piece of an INTENT line: what is in backticks, else its words that look like one."""
     quoted = re.findall(r"`([^`]+)`", one)
     words = quoted or one.split()
-    found = [clean(word) for word in words]
+    found = [clean(_unwrapped(word)) for word in words]
     paths = [path for path in found if path]
     return paths if len(words) == 1 or quoted else [path for path in paths if "/" in path or "." in path]
 

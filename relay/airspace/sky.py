@@ -145,7 +145,7 @@ class Sampled:
     def differs(self, other: Sampled | None) -> bool:
         """Is this another picture than `other`, beyond what nobody would see?"""
         if other is None:
-            return bool(self.positions)
+            return bool(self.positions or self.links)
         if set(self.positions) != set(other.positions) or set(self.links) != set(other.links):
             return True
         if self.advisories != other.advisories:
@@ -176,7 +176,10 @@ def near_text(
         for (a, b), (found, _) in shown
     ]
     if not lines:
-        return f"All is clear: {', '.join(agents)} are apart from each other."
+        named = ", ".join(agents)
+        return (
+            f"All is clear: {named} are apart." if len(agents) > 1 else f"All is clear: only {named} works."
+        )
     return "**In the airspace:**\n" + "\n".join(lines)
 
 

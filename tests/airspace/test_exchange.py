@@ -1,0 +1,149 @@
+"""The whole exchange with agents that really take turns: queue, voice, scanner, answers, in real time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relay import config
+from relay.airspace import intent, records
+from relay.airspace.advisory import Outcome, Steering
+from relay.airspace.near import Merge
+from relay.airspace_parts import AirspaceParts
+from relay.coordination.board import Board
+from relay.log.follow import check_acyclic, verify
+from relay.log.sqlite_store import SqliteStore
+from relay.model import EndPart, Kind, Part, TextPart, Turn
+from relay.room.drain import Drain, Seat
+from relay.room.live import Live
+from relay.room.queue import Policy
+from relay.room.roster import Member, Roster
+from tests.airspace.parts import FILE, open_sky, work
+from tests.airspace.test_scanner import PlayedMeasure, PlayedTrees
+from tests.room.parts import Played, all_events, all_jobs, all_messages, notices, post, until
+
+AGENTS = ("CLAUDE", "CODEX")
+
+
+class Flight:
+    """A room with two agents and an airspace, all of it running."""
+
+    def __init__(self, store: SqliteStore, folder: Path) -> None:
+        self.store = store
+        base = config.parse("{}", folder / "config.json")
+        air = replace(base.airspace, tick_s=0.02, answer_s=60.0, steer_s=60.0, interrupt_s=0.1, history_h=1.0)
+        self.settings = replace(base, airspace=air)
+        self.trees, self.measure, self.live = PlayedTrees(), PlayedMeasure(), Live()
+        self.played = {name: Played(name, self._turn) for name in AGENTS}
+        self.policies = {name: Policy(name, names=AGENTS, agent_mentions=True) for name in AGENTS}
+        self.members = {name: Member(name, "played", self.policies[name]) for name in AGENTS}
+        self.drain = Drain(store, self.live, holder="me")
+        self.parts = AirspaceParts(
+            store,
+            lambda: self.settings,
+            lambda: Roster(self.members),
+            board=Board(),
+            drain=self.drain,
+            live=self.live,
+            worktrees=self.trees,
+            measure=self.measure,
+        )
+        self.steers = True
+        self.held = asyncio.Event()
+
+    async def _turn(self, turn: Turn) -> AsyncIterator[Part]:
+        if "hold on" in turn.prompt and "cut off" not in turn.prompt:
+            await self.held.wait()
+        if turn.agent == "CODEX" and "STEER: CODEX" in turn.prompt and self.steers:
+            self.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", "src/free.py")]
+            self.parts.poke()
+            yield TextPart("I leave it to @CLAUDE.\nINTENT: src/free.py")
+        else:
+            yield TextPart(f"I go on, @CODEX and @CLAUDE.\nINTENT: {FILE}")
+        yield EndPart()
+
+    async def settled(self) -> bool:
+        jobs = await all_jobs(self.store)
+        return bool(jobs) and all(job.state in ("done", "skipped") for job in jobs)
+
+
+@pytest.fixture
+async def flight(tmp_path: Path) -> AsyncIterator[Flight]:
+    store = await open_sky(tmp_path)
+    one = Flight(store, tmp_path)
+    tasks: list[asyncio.Task[None]] = [asyncio.create_task(one.drain.dispatch_drain_loop())]
+    one.parts.start(lambda _name, run: tasks.append(asyncio.create_task(run())))
+    one.drain.set_seats(
+        {name: Seat(one.played[name], lambda name=name: one.policies[name]) for name in AGENTS}  # type: ignore[misc]
+    )
+    yield one
+    await one.drain.stop(0.0)
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task
+    assert await verify(store) == []
+    await store.close()
+
+
+async def test_one_steers_and_the_room_says_so_from_beginning_to_end(flight: Flight) -> None:
+    flight.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
+    flight.parts.poke()
+
+    async def closed() -> bool:
+        found = await flight.store.read(lambda tx: records.latest(tx, 10))
+        return bool(found) and not found[0].open and set(found[0].answers) == set(AGENTS)
+
+    await until(closed)
+    (one,) = await flight.store.read(lambda tx: records.latest(tx, 10))
+    assert (one.steering, one.outcome) == (Steering.LEFT, Outcome.AVERTED)
+    assert one.answers["CODEX"].intent == ("src/free.py",)
+    said = [message for message in await all_messages(flight.store) if message.kind is Kind.ADVISORY]
+    assert said[0].body.startswith(f"both change {FILE}; HOLD: CLAUDE (2 files committed), STEER: CODEX")
+    assert sum(message.body.startswith("clear: ") for message in said) == 1
+    assert {job.agent for job in await all_jobs(flight.store)} == set(AGENTS)
+    assert len(await all_jobs(flight.store)) == 2, "the answers' mentions set nobody to work"
+    assert len(await all_events(flight.store, intent.DECLARED)) == 2
+    assert flight.parts.protocol.clear
+
+
+async def test_one_that_ignores_it_is_told_by_the_guard_and_people_are_asked(flight: Flight) -> None:
+    flight.steers = False
+    air = replace(flight.settings.airspace, steer_s=0.3)
+    flight.settings = replace(flight.settings, airspace=air)
+    flight.trees.told[AGENTS] = Merge((FILE,))
+    flight.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
+    flight.parts.poke()
+    (asked,) = await until(lambda: notices(flight.store, "advisory"))
+    assert asked.body.startswith(f"CODEX should have left {FILE}")
+    assert flight.parts.protocol.steer_for("CODEX", FILE) is not None
+    (one,) = await flight.store.read(lambda tx: records.latest(tx, 10))
+    assert (one.steering, one.outcome) == (Steering.STAYED, Outcome.TRUE)
+    await asyncio.sleep(0.2)
+    assert len(await notices(flight.store, "advisory")) == 1
+
+
+async def test_a_turn_under_way_is_cut_off_and_goes_on_with_the_advisory(flight: Flight) -> None:
+    await post(flight.store, "@CODEX hold on", 1.0, agents=AGENTS)
+
+    async def at_work() -> bool:
+        return "CODEX" in flight.drain.running
+
+    await until(at_work)
+    flight.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
+    flight.parts.poke()
+    await until(flight.settled)
+    first, second = flight.played["CODEX"].turns[:2]
+    assert "cut off" not in first.prompt
+    assert f"Make no further change in {FILE}" in second.prompt and "hold on" in second.prompt
+    assert second.interrupted and "STEER: CODEX" in second.prompt
+
+
+def test_what_it_follows_it_does_not_feed(flight: Flight) -> None:
+    check_acyclic([flight.parts.answers])

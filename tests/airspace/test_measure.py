@@ -1,0 +1,52 @@
+"""The live measuring over the real scan."""
+
+from __future__ import annotations
+
+from relay.airspace.formulas import FORMULAS
+from relay.airspace.measure import LiveMeasure
+from relay.airspace.near import Merge
+from relay.airspace.working_set import WorkingSet
+from tests.airspace.parts import FILE, touch, work
+
+PAIR = ("CLAUDE", "CODEX")
+
+
+class Floor:
+    value = 0.05
+
+
+def made(floor: Floor | None = None) -> LiveMeasure:
+    held = floor or Floor()
+    return LiveMeasure(lambda: FORMULAS["seed"], lambda: held.value)
+
+
+def test_it_says_what_the_scan_says_and_forgets_who_has_gone() -> None:
+    measure = made()
+    sets = [work("CLAUDE", FILE), work("CODEX", FILE), work("GEMINI", "docs/a.md")]
+    sky = measure.scan(sets, {})
+    assert set(sky.links) == {PAIR} and sky.links[PAIR].risk >= 0.7 and sky.files == 2
+    assert measure.scan(sets[:1], {}).links == {}
+    assert set(measure.scan(sets, {PAIR: Merge((FILE,))}).links) == {PAIR}
+
+
+def test_the_graph_is_taken_in_by_the_next_scan() -> None:
+    measure = made()
+    sets = [WorkingSet("CLAUDE", (touch("a/x.py"),)), WorkingSet("CODEX", (touch("b/y.py"),))]
+    assert measure.scan(sets, {}).links == {}
+    measure.set_graph({"a/x.py": ["b/y.py"], "b/y.py": []})
+    assert measure.scan(sets, {}).links[PAIR].channels["dependency"].risk == 1.0
+    assert measure.graph() == {"files": 2, "edges": 1, "failed": [], "building": False}
+    measure.patch_graph("a/x.py", [])
+    assert measure.scan(sets, {}).links == {}
+
+
+def test_another_floor_begins_anew_with_all_that_is_known() -> None:
+    floor = Floor()
+    measure = made(floor)
+    sets = [WorkingSet("CLAUDE", (touch("a/x.py"),)), WorkingSet("CODEX", (touch("b/y.py"),))]
+    measure.set_graph({"a/x.py": ["b/y.py"], "b/y.py": []})
+    assert set(measure.scan(sets, {}).links) == {PAIR}
+    floor.value = 0.95
+    assert measure.scan(sets, {}).links == {}
+    floor.value = 0.05
+    assert set(measure.scan(sets, {}).links) == {PAIR}

@@ -1,0 +1,133 @@
+"""The airspace's doors: shapes, refusals, and who speaks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from relay.faces.airspace_api import AirspaceDoors
+from relay.model import RESERVED_NAMES
+from tests.faces.house import House, house
+
+
+class PlayedAirspace:
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.success = True
+
+    async def state(self) -> dict[str, Any]:
+        return {"enabled": True}
+
+    async def past(self, since: float | None, until: float | None) -> Sequence[dict[str, Any]]:
+        self.asked.append((since, until))
+        return [{"at": "x"}]
+
+    async def advisories(self, limit: int) -> dict[str, Any]:
+        return {"advisories": [], "precision": {"true": 0}, "limit": limit}
+
+    async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> dict[str, Any] | None:
+        self.asked.append((advisory_id, mark, by))
+        return {"id": advisory_id, "mark": mark} if advisory_id == "a1" else None
+
+    async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> dict[str, Any]:
+        self.asked.append((agent, list(paths), by))
+        return {"success": self.success, "reason": "said"}
+
+
+@pytest.fixture
+def air() -> PlayedAirspace:
+    return PlayedAirspace()
+
+
+@pytest_asyncio.fixture
+async def home(tmp_path: Path, air: PlayedAirspace) -> AsyncIterator[House]:
+    doors = AirspaceDoors(air, air, lambda: {*RESERVED_NAMES, "CLAUDE"})
+    async with house(tmp_path, routes=doors.table()) as one:
+        yield one
+
+
+async def test_the_state_and_the_list(home: House) -> None:
+    assert (await home.ask("GET", "/api/airspace"))[:2] == (200, {"enabled": True})
+    status, told, _ = await home.ask("GET", "/api/airspace/advisories?limit=7")
+    assert (status, told["limit"]) == (200, 7)
+    assert (await home.ask("GET", "/api/airspace?x=1"))[0] == 400
+    assert (await home.ask("GET", "/api/airspace/advisories?limit=0"))[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("", (None, None)),
+        ("?from=2026-01-02T03:04:05Z", (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp(), None)),
+        ("?from=2026-01-02T03:04:05", (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp(), None)),
+        ("?to=2026-01-02T05:04:05+02:00", (None, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp())),
+        ("?to=2026-01-02T05:04:05%2B02:00", (None, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp())),
+    ],
+)
+async def test_the_history_is_asked_by_times(
+    home: House, air: PlayedAirspace, query: str, asked: tuple[Any, ...]
+) -> None:
+    status, told, _ = await home.ask("GET", f"/api/airspace/history{query}")
+    assert (status, told) == (200, {"samples": [{"at": "x"}]})
+    assert air.asked == [asked]
+
+
+@pytest.mark.parametrize(
+    "query", ["?from=yesterday", "?to=", "?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z", "?since=1"]
+)
+async def test_a_wrong_time_is_refused(home: House, query: str) -> None:
+    status, told, _ = await home.ask("GET", f"/api/airspace/history{query}")
+    assert status == 400 and told["error"]["message"]
+
+
+async def test_a_person_marks_an_advisory(home: House, air: PlayedAirspace) -> None:
+    for mark in ("useful", "noise", None):
+        status, told, _ = await home.ask(
+            "POST", "/api/airspace/advisories/a1/mark", json={"mark": mark, "name": "ann"}
+        )
+        assert (status, told) == (200, {"id": "a1", "mark": mark})
+    assert air.asked[0] == ("a1", "useful", "ann")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("advisories/a1/mark", {}, 400),
+        ("advisories/a1/mark", {"mark": "good"}, 400),
+        ("advisories/a1/mark", {"mark": 1}, 400),
+        ("advisories/a1/mark", {"mark": None, "name": "CLAUDE"}, 403),
+        ("advisories/none/mark", {"mark": "noise"}, 404),
+        ("intent", {"agent": "CLAUDE"}, 400),
+        ("intent", {"agent": "CLAUDE", "paths": "a.py"}, 400),
+        ("intent", {"agent": "CLAUDE", "paths": [1]}, 400),
+        ("intent", {"agent": "CLAUDE", "paths": [" "]}, 400),
+        ("intent", {"paths": ["a.py"]}, 400),
+        ("intent", {"agent": "CLAUDE", "paths": [], "name": "RELAY"}, 403),
+    ],
+)
+async def test_a_wrong_request_is_refused(home: House, path: str, body: dict[str, Any], status: int) -> None:
+    found, told, _ = await home.ask("POST", f"/api/airspace/{path}", json=body)
+    assert found == status and told["error"]["message"]
+
+
+async def test_an_intent_is_the_rooms_command(home: House, air: PlayedAirspace) -> None:
+    body = {"agent": "CLAUDE", "paths": ["a b.py"], "name": "ann"}
+    status, told, _ = await home.ask("POST", "/api/airspace/intent", json=body)
+    assert (status, told["success"], told["agent"], told["intent"]) == (200, True, "CLAUDE", ["a b.py"])
+    assert air.asked == [("CLAUDE", ["a b.py"], "ann")]
+    air.success = False
+    status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": []})
+    assert (status, told["success"], told["intent"], told["reason"]) == (200, False, None, "said")
+
+
+@pytest.mark.parametrize("path", ["", "/history", "/advisories"])
+async def test_the_doors_want_a_key(home: House, path: str) -> None:
+    async with home.client.get(f"/api/airspace{path}") as response:
+        assert response.status == 401
