@@ -311,6 +311,13 @@ class Permits(Protocol):
         ...
 
 
+class Nobody:
+    """Stands in for the people of a room that has no door to ask them by."""
+
+    async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
+        return PermissionAnswer(None, reason="nobody is connected who could answer")
+
+
 class Refusal(Exception):
     """A request that the domain refuses: nothing was changed. `fix` says what would make it succeed."""
 

@@ -58,6 +58,8 @@ class _Pump(asyncio.SubprocessProtocol):
         self.open = {STDOUT, STDERR}
         self.changed = asyncio.Event()
         self.reaped = False
+        self.writable = asyncio.Event()
+        self.writable.set()
         self.transport: asyncio.SubprocessTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -70,8 +72,16 @@ class _Pump(asyncio.SubprocessProtocol):
             self._each_pipe("pause_reading")
         self.changed.set()
 
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self.open.discard(fd)
+        if fd == STDIN:
+            self.writable.set()  # nobody shall wait for a reader that has gone
         self.changed.set()
 
     def process_exited(self) -> None:
@@ -109,9 +119,11 @@ class AgentProcess:
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: bytes = b""
+        cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: bytes | None = b""
     ) -> Self:
         """Start `argv` (its first entry an absolute path), write `stdin` to it and close its input.
+
+        With None its input stays open, for `send`.
 
         Raises OSError when the shim cannot be started (no such folder, no processes left); a program that
         cannot be executed shows as `exit.errno`.
@@ -140,7 +152,7 @@ class AgentProcess:
             shim_end.close()
         process = cls(transport, pump, control)
         pipe = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(STDIN))
-        if pipe is not None:
+        if pipe is not None and stdin is not None:
             pipe.write(stdin)
             pipe.write_eof()  # after the bytes: some programs wait for more as long as it is open
         return process
@@ -171,6 +183,26 @@ class AgentProcess:
                     await pump.changed.wait()
             except TimeoutError:
                 return
+
+    async def send(self, data: bytes) -> None:
+        """Write to the program's input; waits while it reads too slowly. Raises ConnectionError when it is gone."""
+        pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(STDIN))
+        if pipe is None or pipe.is_closing():
+            raise ConnectionError("the program has closed its input")
+        pipe.write(data)
+        await self._pump.writable.wait()
+
+    async def ended(self, seconds: float) -> Exit | None:
+        """How the program ended; waits for `seconds` at most, and ends nothing."""
+        deadline = self._loop.time() + seconds
+        while self.exit is None:
+            self._pump.changed.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._pump.changed.wait()
+            except TimeoutError:
+                break
+        return self.exit
 
     async def close(self) -> None:
         """End the program and all its descendants (TERM, grace, KILL) and wait until they are gone.

@@ -39,12 +39,13 @@ OUTPUT_NAMES = ("text", *PRESET_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One configured agent, of the kind `command` or `scripted`.
+    """One configured agent, of the kind `command`, `acp` or `scripted`.
 
-    `command` takes either `preset` or `cmd` (an argument list with placeholders, `docs/agents.md`); `args`
+    `command` and `acp` take either `preset` or `cmd` (an argument list with placeholders, `docs/agents.md`); `args`
     are appended to a preset's own. `output` is the stream format that `cmd` prints. `timeout_s`: seconds for
     a whole turn, None = what the turn says. `cwd`: where it works when the turn names no folder. `script`:
     the YAML file of a scripted agent. `guard`: what a preset's program runs before each edit; None = nothing.
+    `permission_timeout_s`: seconds that a person has to answer what an agent of the kind `acp` asks.
     """
 
     name: str
@@ -61,6 +62,7 @@ class AgentSpec:
     permissions: Permissions = Permissions.AUTO
     output: str = "text"
     guard: GuardHook | None = None
+    permission_timeout_s: float = 120.0
 
     def __post_init__(self) -> None:
         where = f"agent {self.name}"
@@ -70,8 +72,8 @@ class AgentSpec:
             if self.script is None:
                 raise SpecError(f"{where}: kind scripted needs `script`, the path of its YAML file")
             return
-        if self.kind != "command":
-            raise SpecError(f"{where}: kind is {self.kind!r}; here it is one of command, scripted")
+        if self.kind not in ("command", "acp"):
+            raise SpecError(f"{where}: kind is {self.kind!r}; here it is one of command, acp, scripted")
         if (self.preset is None) == (not self.cmd):
             raise SpecError(f"{where}: give either `preset` ({', '.join(PRESET_NAMES)}) or `cmd`")
         if self.preset is not None and self.preset not in PRESET_NAMES:

@@ -1,0 +1,145 @@
+"""Agents that speak the Agent Client Protocol (ACP, agentclientprotocol.com) over standard input and output.
+
+Invariant: whatever the program, an edit is asked about before it is made: the presets choose the mode of each program
+in which it asks. How a turn runs is in `acp_turn.py`; this module knows the programs, and imports the protocol's
+package only when the first turn begins: it takes most of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from relay.agents.command import CommandAgent
+from relay.agents.presets import Call, Preset
+from relay.agents.spec import AgentSpec, Permissions
+from relay.model import (
+    PROGRAMS,
+    EndPart,
+    FailureClass,
+    Guard,
+    Nobody,
+    Part,
+    Permits,
+    Turn,
+    Unguarded,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AcpPreset:
+    """A program that relay knows how to speak ACP with; the rest as in `acp_turn.Manner`."""
+
+    preset: Preset
+    modes: Mapping[Permissions, str] = field(default_factory=dict)
+    fs_read: bool = True
+    chosen: tuple[str, ...] = ("model", "thought_level")
+
+
+def _asking(mode: str, skip: str) -> dict[Permissions, str]:
+    """`mode` is the one in which the program asks before each edit; `skip` the one without any check."""
+    return {Permissions.READ_ONLY: mode, Permissions.EDIT: mode, Permissions.SKIP_ALL_CHECKS: skip}
+
+
+def _no_arguments(call: Call) -> list[str]:
+    return []
+
+
+def _gemini_arguments(call: Call) -> list[str]:
+    return ["--acp", "--skip-trust", *(["--model", call.model] if call.model else [])]
+
+
+#: Seen with claude-agent-acp 0.100.0, codex-acp 2.6.0 and Gemini CLI 0.61.0. The two adapters have moved from
+#: `@zed-industries/claude-code-acp` and `@zed-industries/codex-acp`.
+ACP_PRESETS: Mapping[str, AcpPreset] = {
+    "claude": AcpPreset(
+        Preset(
+            program="claude-agent-acp",
+            arguments=_no_arguments,
+            install="npm install -g @agentclientprotocol/claude-agent-acp",
+            sign_in=PROGRAMS["claude"].sign_in,
+            env_prefixes=("ANTHROPIC_", "CLAUDE_"),
+        ),
+        modes=_asking("default", "bypassPermissions"),
+    ),
+    "codex": AcpPreset(
+        Preset(
+            program="codex-acp",
+            arguments=_no_arguments,
+            install="npm install -g @agentclientprotocol/codex-acp",
+            sign_in=PROGRAMS["codex"].sign_in,
+            env_prefixes=("OPENAI_", "CODEX_"),
+        ),
+        # Its mode `read-only` asks before each edit, and makes it once it is allowed; the others do not ask.
+        modes=_asking("read-only", "agent-full-access"),
+    ),
+    "gemini": AcpPreset(
+        Preset(
+            program="gemini",
+            arguments=_gemini_arguments,
+            install=PROGRAMS["gemini"].install,
+            sign_in=PROGRAMS["gemini"].sign_in,
+            env_prefixes=("GEMINI_", "GOOGLE_"),
+        ),
+        modes=_asking("default", "yolo"),
+        # 0.61.0 takes our "Resource not found" for a failure of the disk, and then creates no new file.
+        fs_read=False,
+        chosen=(),
+    ),
+}
+
+
+class AcpAgent(CommandAgent):
+    """One agent that is driven over ACP. `guard` answers before its edits, `permits` asks people for the rest."""
+
+    kind = "acp"
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        *,
+        daemon_env: Mapping[str, str] | None = None,
+        guard: Guard | None = None,
+        permits: Permits | None = None,
+    ) -> None:
+        super().__init__(spec, daemon_env=daemon_env)
+        self.manner = ACP_PRESETS[spec.preset] if spec.preset else None
+        self.preset = self.manner.preset if self.manner else None
+        self._guard: Guard = guard or Unguarded()
+        self._permits: Permits = permits or Nobody()
+
+    async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
+        """One turn, in a process of its own. A conversation that is gone is started anew, and a LogPart says so."""
+        path = await self._find()
+        if path is None:
+            yield EndPart(FailureClass.NOT_INSTALLED, self._missing())
+            return
+        limit = turn.limits.timeout_s
+        if self.spec.timeout_s is not None:
+            limit = min(limit, self.spec.timeout_s)
+        deadline = asyncio.get_running_loop().time() + limit
+        await asyncio.to_thread(importlib.import_module, "relay.agents.acp_turn")
+        from relay.agents.acp_turn import AcpTurn, Manner  # a look-up: the thread has imported it
+
+        manner = Manner()
+        if self.manner is not None:
+            one = self.manner
+            manner = Manner(one.modes, one.fs_read, one.chosen, one.preset.sign_in)
+        one_turn = AcpTurn(
+            self.spec,
+            turn,
+            manner,
+            permissions=self.permissions(turn),
+            guard=self._guard,
+            permits=self._permits,
+        )
+        argv, env = self.argv(path, turn, None), self.env(turn.room_session)
+        async with aclosing(one_turn.parts(argv, env, deadline)) as parts:
+            async for part in parts:
+                if isinstance(part, EndPart) and part.failure is FailureClass.TIMEOUT:
+                    yield replace(part, detail=f"No end after {limit:g} s, the limit of a turn.")
+                else:
+                    yield part

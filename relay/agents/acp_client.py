@@ -1,0 +1,246 @@
+"""The client's side of the Agent Client Protocol: what an agent may ask of us while it works.
+
+Invariants:
+- files are read and written below the turn's folder only, links followed; written only in a turn that may edit, and
+  when the guard does not tell this agent to steer clear of the file;
+- an edit is the guard's to judge first; what the room's rules do not decide, a person does, and when nobody answers
+  it is refused;
+- an answer is never for more than the one call: the next edit is asked about again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from acp import RequestError, schema
+from pydantic import ValidationError
+
+from relay.agents.acp_calls import WRITING, Call, Calls
+from relay.agents.acp_wire import Outbox
+from relay.agents.spec import Permissions
+from relay.files import inside, write_atomically
+from relay.model import (
+    Guard,
+    GuardDecision,
+    Location,
+    LogPart,
+    PermissionOption,
+    PermissionRequest,
+    Permits,
+    TextPart,
+)
+from relay.plain import safe_line
+
+#: Bytes of a file that is served or written in one request; larger than any text that a model works on.
+MOST_FILE = 4 * 1_048_576
+#: A JSON-RPC code of our own (-32000 to -32099 are the implementation's, JSON-RPC 2.0, section 5.1; ACP takes
+#: -32000 and -32002).
+REFUSED = -32010
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+class AcpClient:
+    """Answers the agent of one turn. `steered` is called with the reason when the guard steers an edit that was asked
+    about, and must see to it that the turn is cancelled: an answer to a permission request carries no reason."""
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        root: Path,
+        permissions: Permissions,
+        guard: Guard,
+        permits: Permits,
+        timeout_s: float,
+        outbox: Outbox,
+        steered: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._agent, self._root, self._permissions = agent, root, permissions
+        self._guard, self._permits, self._timeout_s = guard, permits, timeout_s
+        self._outbox, self._steered = outbox, steered
+        self._calls = Calls()
+        self._said = ""
+        self._after_tool = ""
+        #: While an old conversation is loaded, what it says was said before.
+        self.replaying = False
+        self.cancelling = False
+        self.cost = 0.0
+
+    @property
+    def answer(self) -> str | None:
+        """What stands after the last tool; what stands before is a report of work. None: nothing was said."""
+        return self._after_tool.strip() or self._said.strip() or None
+
+    async def handle(self, method: str, params: Any, is_notification: bool) -> Any:
+        """What `acp.Connection` calls for each request and notification of the agent."""
+        try:
+            match method:
+                case "session/update":
+                    return self._update(schema.SessionNotification.model_validate(params))
+                case "session/request_permission":
+                    return await self._permit(schema.RequestPermissionRequest.model_validate(params))
+                case "fs/read_text_file":
+                    return await self._read(schema.ReadTextFileRequest.model_validate(params))
+                case "fs/write_text_file":
+                    return await self._write(schema.WriteTextFileRequest.model_validate(params))
+        except ValidationError as error:
+            if is_notification:
+                return None  # an update that this version of the protocol does not know
+            raise RequestError.invalid_params({"details": safe_line(str(error), 300)}) from None
+        if is_notification:
+            return None
+        raise RequestError.method_not_found(method)
+
+    # -- what it tells
+
+    def _update(self, told: schema.SessionNotification) -> None:
+        if self.replaying:
+            return
+        match told.update:
+            case schema.AgentMessageChunk(content=schema.TextContentBlock(text=text)):
+                self._say(text)
+            case schema.ToolCallStart() | schema.ToolCallProgress() as update:
+                self._show(self._calls.hear(update), update.status)
+            case schema.UsageUpdate(cost=schema.Cost(amount=amount, currency="USD")):
+                self.cost = amount
+
+    def _say(self, text: str) -> None:
+        apart = bool(self._said.strip()) and not self._after_tool
+        self._after_tool += text
+        self._outbox.put(TextPart(f"\n\n{text}" if apart else text))
+
+    def _show(self, call: Call, status: str | None) -> None:
+        part = self._calls.part(call, status)
+        if part is not None:
+            if part.name:
+                self.begin_anew()
+            self._outbox.put(part)
+
+    def begin_anew(self) -> None:
+        """What is said from now on stands after what was said so far."""
+        self._said, self._after_tool = self._said + self._after_tool, ""
+
+    def _note(self, text: str) -> None:
+        self._outbox.put(LogPart(safe_line(text, 500)))
+
+    # -- permissions
+
+    async def _permit(self, asked: schema.RequestPermissionRequest) -> dict[str, Any]:
+        if self.cancelling:
+            return CANCELLED
+        call = self._calls.hear(asked.tool_call)
+        self._show(call, "in_progress")
+        options = [PermissionOption(one.option_id, one.name, one.kind) for one in asked.options]
+        title = safe_line(call.title or call.kind)
+        if call.kind in WRITING:
+            edits = await asyncio.to_thread(call.edits, self._root)
+            if self._permissions is Permissions.READ_ONLY:
+                return self._refuse(options, f"{title}: refused, it may only read in this turn")
+            decision, within = await self._judge(edits)
+            if decision.steer:
+                self._note(f"{title}: {decision.reason}")
+                return CANCELLED if await self._steered(decision.reason) else self._refuse(options, "")
+            if within or self._permissions is Permissions.SKIP_ALL_CHECKS:
+                return self._choose(options, "allow_once", "allow_always")
+        elif self._permissions is Permissions.SKIP_ALL_CHECKS or await self._only_looks(call):
+            return self._choose(options, "allow_once", "allow_always")
+        request = PermissionRequest(self._agent, title, call.kind, call.paths, tuple(options))
+        answer = await self._permits.ask(request, timeout_s=self._timeout_s)
+        if self.cancelling:
+            return CANCELLED
+        if answer.option is None:
+            return self._refuse(options, f"{title}: refused, {answer.reason}")
+        self._note(f"{title}: {answer.option.name} ({answer.by})")
+        return {"outcome": {"outcome": "selected", "optionId": answer.option.id}}
+
+    async def _only_looks(self, call: Call) -> bool:
+        """Does it read files of the turn's folder and nothing else?"""
+        if call.writes is not False or not call.paths:
+            return False
+        found = [await asyncio.to_thread(inside, self._root, path) for path in call.paths]
+        return all(path is not None for path in found)
+
+    async def _judge(self, edits: list[Location]) -> tuple[GuardDecision, bool]:
+        """The guard's word on these edits, and whether all of them are in the turn's folder."""
+        within = bool(edits)
+        for edit in edits:
+            path = await asyncio.to_thread(inside, self._root, edit.path)
+            if path is None:
+                within = False
+                continue
+            decision = await self._guard.decide(self._agent, Location(path, edit.lines, True))
+            if decision.steer:
+                return decision, within
+        return GuardDecision(), within
+
+    def _refuse(self, options: list[PermissionOption], why: str) -> dict[str, Any]:
+        if why:
+            self._note(why)
+        return self._choose(options, "reject_once", "reject_always")
+
+    def _choose(self, options: list[PermissionOption], *kinds: str) -> dict[str, Any]:
+        for kind in kinds:
+            for option in options:
+                if option.kind == kind:
+                    return {"outcome": {"outcome": "selected", "optionId": option.id}}
+        return CANCELLED
+
+    # -- files
+
+    async def _read(self, asked: schema.ReadTextFileRequest) -> dict[str, Any]:
+        path = await self._place(asked.path)
+        text = await asyncio.to_thread(_text_of, self._root / path)
+        if asked.line or asked.limit is not None:
+            lines = text.splitlines(keepends=True)
+            first = max(0, (asked.line or 1) - 1)
+            text = "".join(lines[first : None if asked.limit is None else first + asked.limit])
+        return {"content": text}
+
+    async def _write(self, asked: schema.WriteTextFileRequest) -> dict[str, Any]:
+        path = await self._place(asked.path)
+        if self._permissions is Permissions.READ_ONLY:
+            raise RequestError(
+                REFUSED, f"{self._agent} may read the project in this turn, but not change it."
+            )
+        if len(asked.content) > MOST_FILE:
+            raise RequestError(REFUSED, f"A file of more than {MOST_FILE} bytes is not written this way.")
+        decision = await self._guard.decide(self._agent, Location(path, None, True))
+        if decision.steer:
+            self._note(f"write {path}: {decision.reason}")
+            raise RequestError(REFUSED, decision.reason)
+        await asyncio.to_thread(_put, self._root / path, asked.content)
+        return {}
+
+    async def _place(self, path: str) -> str:
+        found = await asyncio.to_thread(inside, self._root, path)
+        if found is None:
+            self._note(f"{path}: refused, it is outside of the turn's folder")
+            raise RequestError(REFUSED, f"{path[:200]} is outside of {self._root}, the folder of this turn.")
+        return found
+
+
+def _text_of(path: Path) -> str:
+    """A file's text. Blocking. Raises RequestError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_FILE + 1)
+    except FileNotFoundError:
+        raise RequestError(-32002, f"Resource not found: {path}") from None
+    except OSError as error:
+        raise RequestError(REFUSED, f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > MOST_FILE:
+        raise RequestError(REFUSED, f"{path} has more than {MOST_FILE} bytes.")
+    return data.decode("utf-8", "replace")
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file, with the folders above it; its mode stays. Blocking. Raises RequestError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        write_atomically(path, text.encode("utf-8", "replace"), mode, durable=False)
+    except OSError as error:
+        raise RequestError(REFUSED, f"{path} cannot be written: {error.strerror}") from None

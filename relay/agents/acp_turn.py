@@ -1,0 +1,400 @@
+"""One turn of an agent that speaks the Agent Client Protocol: one process, one conversation, one prompt or more.
+
+Invariants: as of every turn: exactly one end, bounded output, and nothing that was started outlives it. A turn that
+is cut short tells the agent so (session/cancel) before its processes are ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from acp import PROTOCOL_VERSION, RequestError, schema
+from acp.connection import Connection
+
+from relay import __version__
+from relay.agents.acp_client import AcpClient
+from relay.agents.acp_wire import Outbox, Wire
+from relay.agents.failure import StreamError, Verdict, classify, sentence
+from relay.agents.process import AgentProcess, Exit
+from relay.agents.prompt import compose
+from relay.agents.spec import AgentSpec, Permissions
+from relay.model import (
+    EndPart,
+    FailureClass,
+    Guard,
+    LogPart,
+    Part,
+    Permits,
+    SessionPart,
+    Turn,
+    UsagePart,
+)
+from relay.plain import safe, safe_line
+
+#: Seconds until a program that was started has to speak the protocol; npm's programs take some on a busy machine.
+HELLO_S = 60.0
+#: Seconds that an agent gets to end its prompt when it is told to cancel, before its processes are ended.
+CANCEL_S = 1.0
+#: Seconds for the same when its prompt is to be followed by another one.
+YIELD_S = 15.0
+#: How often a turn is told of an advisory and begun again; after that an edit that is asked about is only rejected.
+MOST_STEERS = 3
+#: Seconds until a program that has closed its pipes has ended.
+GONE_S = 1.0
+AUTH_REQUIRED = -32000
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How one program speaks the protocol.
+
+    `modes`: its own session mode for each permission, always one in which it asks before it edits. `fs_read`: it
+    may read files through us. `chosen`: what is chosen by a session's options. `sign_in`: the command for it.
+    """
+
+    modes: Mapping[Permissions, str] = field(default_factory=dict)
+    fs_read: bool = True
+    chosen: tuple[str, ...] = ("model", "thought_level")
+    sign_in: str = ""
+
+
+class _Failed(Exception):
+    """The turn cannot go on; carries its verdict."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.detail)
+        self.verdict = verdict
+
+
+class AcpTurn:
+    """`manner`: what has to be known of the agent's program beside the protocol."""
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        turn: Turn,
+        manner: Manner,
+        *,
+        permissions: Permissions,
+        guard: Guard,
+        permits: Permits,
+    ) -> None:
+        self._spec, self._turn, self._manner, self._permissions = spec, turn, manner, permissions
+        self._cwd = turn.cwd or spec.cwd
+        self._outbox = Outbox(turn.limits.max_output_bytes)
+        self._client = AcpClient(
+            agent=spec.name,
+            root=self._cwd,
+            permissions=permissions,
+            guard=guard,
+            permits=permits,
+            timeout_s=spec.permission_timeout_s,
+            outbox=self._outbox,
+            steered=self._steer,
+        )
+        self._connection: Connection | None = None
+        self._session: str | None = None
+        self._prompting = False
+        self._limit: asyncio.Timeout | None = None
+        self._advice = ""
+        self._steers = 0
+        self._forgotten = False
+        self._usage = UsagePart()
+        self._cost_before = 0.0
+
+    async def parts(
+        self, argv: list[str], env: Mapping[str, str], deadline: float
+    ) -> AsyncGenerator[Part, None]:
+        """The whole turn. `deadline` in the event loop's seconds."""
+        try:
+            process = await AgentProcess.start(argv, env=env, cwd=self._cwd, stdin=None)
+        except OSError as error:
+            yield EndPart(
+                FailureClass.CRASH, f"The program could not be started in {self._cwd}: {error.strerror}."
+            )
+            return
+        async with process:
+            wire = Wire(process, self._outbox)
+            self._connection = Connection(self._client.handle, wire)
+            drive = asyncio.create_task(self._drive(process), name=f"acp-{self._spec.name}")
+            drive.add_done_callback(lambda _: self._outbox.changed.set())
+            late = False
+            try:
+                while not drive.done():
+                    try:
+                        async with asyncio.timeout_at(deadline):
+                            await self._outbox.changed.wait()
+                    except TimeoutError:
+                        late = True
+                        break
+                    for part in self._outbox.take():
+                        yield part
+            finally:
+                try:
+                    await self._leave(drive)
+                finally:
+                    drive.cancel()
+                    await self._connection.close()
+                    await wire.released()
+            if not late and isinstance(drive.exception(), ConnectionError):
+                await process.ended(GONE_S)
+            verdict = Verdict(FailureClass.TIMEOUT) if late else self._verdict(drive, process, wire)
+        for part in self._outbox.take():
+            yield part
+        yield self._end(verdict)
+
+    async def _leave(self, drive: asyncio.Task[None]) -> None:
+        """End what is under way, in order: the agent may put its conversation down."""
+        if not drive.done() and self._prompting:
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(CANCEL_S):
+                    await self._cancel()
+            await asyncio.wait([drive], timeout=CANCEL_S)
+        drive.cancel()
+        await asyncio.wait([drive])
+        if not drive.cancelled():
+            drive.exception()  # looked at here, or it would be complained about where it is not
+
+    # -- the conversation
+
+    async def _drive(self, process: AgentProcess) -> None:
+        """Bring the conversation to the end of the turn. Raises _Failed, RequestError, ConnectionError."""
+        try:
+            async with asyncio.timeout(HELLO_S):
+                hello = await self._hello()
+        except TimeoutError:
+            raise _Failed(
+                Verdict(FailureClass.CRASH, f"It did not speak the protocol (ACP) within {HELLO_S:g} s.")
+            ) from None
+        opened = await self._open(hello)
+        await self._set_up(opened)
+        text = compose(
+            self._turn,
+            may_edit=self._permissions is not Permissions.READ_ONLY,
+            forgotten=self._forgotten,
+        )
+        self._cost_before = self._client.cost
+        while True:
+            stopped = await self._prompt(text)
+            if not self._advice:
+                break
+            text, self._advice = self._advice, ""
+            self._client.cancelling = False
+            self._client.begin_anew()
+        if stopped == "refusal":
+            raise _Failed(Verdict(FailureClass.CRASH, "The agent refused to go on with this conversation."))
+        if stopped != "end_turn":
+            self._outbox.put(LogPart(f"the agent stopped: {stopped.replace('_', ' ')}"))
+
+    async def _ask(self, method: str, params: Any) -> dict[str, Any]:
+        assert self._connection is not None
+        answer = await self._connection.send_request(method, params)
+        return answer if isinstance(answer, dict) else {}
+
+    async def _hello(self) -> schema.InitializeResponse:
+        files = {
+            "readTextFile": self._manner.fs_read,
+            "writeTextFile": self._permissions is not Permissions.READ_ONLY,
+        }
+        answer = await self._ask(
+            "initialize",
+            {
+                "protocolVersion": PROTOCOL_VERSION,
+                "clientCapabilities": {"fs": files, "terminal": False},
+                "clientInfo": {"name": "relay", "title": "relay", "version": __version__},
+            },
+        )
+        hello = schema.InitializeResponse.model_validate(answer)
+        if hello.protocol_version != PROTOCOL_VERSION:
+            said = f"It speaks version {hello.protocol_version} of ACP; relay speaks {PROTOCOL_VERSION}."
+            raise _Failed(Verdict(FailureClass.CRASH, said))
+        return hello
+
+    async def _open(self, hello: schema.InitializeResponse) -> dict[str, Any]:
+        """Go on in the old conversation, or begin one."""
+        place = {"cwd": str(self._cwd.absolute()), "mcpServers": []}
+        resume = self._turn.resume
+        if resume is not None:
+            opened = await self._resume(hello.agent_capabilities or schema.AgentCapabilities(), resume, place)
+            if opened is not None:
+                self._begin(resume)
+                return opened
+            self._forgotten = True
+        opened = await self._ask("session/new", place)
+        session = opened.get("sessionId")
+        if not isinstance(session, str) or not session:
+            raise _Failed(Verdict(FailureClass.CRASH, "It named no conversation (sessionId)."))
+        self._begin(session)
+        return opened
+
+    async def _resume(
+        self, able: schema.AgentCapabilities, session: str, place: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """The old conversation; None when it is gone, and the log says so."""
+        if able.session_capabilities is not None and able.session_capabilities.resume is not None:
+            method = "session/resume"
+        elif able.load_session:
+            method = "session/load"
+        else:
+            self._outbox.put(LogPart("this agent goes on in no conversation: starting a new one"))
+            return None
+        self._client.replaying = True
+        try:
+            return await self._ask(method, {"sessionId": session, **place})
+        except RequestError as error:
+            if error.code == AUTH_REQUIRED:
+                raise
+            said = safe_line(_text(error), 200)
+            self._outbox.put(LogPart(f"conversation {session} is gone: starting a new one ({said})"))
+            return None
+        finally:
+            self._client.replaying = False
+
+    def _begin(self, session: str) -> None:
+        self._session = session
+        self._outbox.put(SessionPart(session))
+
+    async def _set_up(self, opened: dict[str, Any]) -> None:
+        """The agent's mode, model and effort, as far as it lets a client choose them."""
+        mode = self._manner.modes.get(self._permissions)
+        modes = opened.get("modes") or {}
+        offered = [one.get("id") for one in modes.get("availableModes") or ()]
+        if mode is not None and mode in offered:
+            if modes.get("currentModeId") != mode:
+                await self._ask("session/set_mode", {"sessionId": self._session, "modeId": mode})
+        elif mode is not None:
+            self._outbox.put(LogPart(f"the agent offers no mode {mode!r}: it keeps its own"))
+        for category, value in (("model", self._spec.model), ("thought_level", self._spec.effort)):
+            if value and category in self._manner.chosen:
+                await self._choose(opened.get("configOptions") or (), category, value)
+
+    async def _choose(self, options: Any, category: str, value: str) -> None:
+        for option in options:
+            if option.get("category") == category:
+                chosen = {"sessionId": self._session, "configId": option.get("id"), "value": value}
+                try:
+                    await self._ask("session/set_config_option", chosen)
+                except RequestError as error:
+                    if error.code == AUTH_REQUIRED:
+                        raise
+                    self._outbox.put(LogPart(f"{category} {value!r} is not taken: {safe_line(_text(error))}"))
+                return
+        self._outbox.put(LogPart(f"the agent lets no client choose its {category.replace('_', ' ')}"))
+
+    async def _prompt(self, text: str) -> str:
+        """One prompt; why it stopped."""
+        said = [{"type": "text", "text": text}]
+        self._prompting = True
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                answer = await self._ask("session/prompt", {"sessionId": self._session, "prompt": said})
+        except TimeoutError:
+            late = f"It did not end its prompt within {YIELD_S:g} s of being told to (session/cancel)."
+            raise _Failed(Verdict(FailureClass.CRASH, late)) from None
+        finally:
+            self._prompting, self._limit = False, None
+        self._count(answer)
+        return str(answer.get("stopReason") or "end_turn")
+
+    def _count(self, answer: dict[str, Any]) -> None:
+        """Add up what the prompts of this turn used: by the protocol's `usage`, or Gemini's own `_meta.quota`."""
+        told = answer.get("usage") or {}
+        kinds = ("inputTokens", "cachedReadTokens", "cachedWriteTokens")
+        used = sum(_count_of(told, kind) for kind in kinds), _count_of(told, "outputTokens")
+        if not any(used):
+            quota = ((answer.get("_meta") or {}).get("quota") or {}).get("token_count") or {}
+            used = _count_of(quota, "input_tokens"), _count_of(quota, "output_tokens")
+        cost = max(0.0, self._client.cost - self._cost_before)
+        self._usage = UsagePart(
+            self._usage.input_tokens + used[0], self._usage.output_tokens + used[1], round(cost, 9)
+        )
+        if self._usage != UsagePart():
+            self._outbox.put(self._usage)
+
+    # -- cutting short
+
+    async def _cancel(self) -> None:
+        self._client.cancelling = True
+        assert self._connection is not None
+        await self._connection.send_notification("session/cancel", {"sessionId": self._session})
+
+    async def _steer(self, reason: str) -> bool:
+        """The guard refuses an edit. Cancel the prompt and go on with the reason; False when that was done often
+        enough: the refusal alone has to do."""
+        if self._steers >= MOST_STEERS or self._client.cancelling:
+            return self._client.cancelling
+        self._steers += 1
+        self._advice = (
+            f"The room cut you off before an edit, which was not made, because of this:\n{reason}\n"
+            "Go on with your task without changing that place, or say in your answer what you intend there and why."
+        )
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + YIELD_S)
+        await self._cancel()
+        return True
+
+    # -- the end
+
+    def _verdict(self, drive: asyncio.Task[None], process: AgentProcess, wire: Wire) -> Verdict:
+        error = drive.exception()
+        if error is None:
+            if self._client.answer is None:
+                return Verdict(FailureClass.EMPTY, "The agent ended its turn without an answer.")
+            return Verdict()
+        if isinstance(error, _Failed):
+            return error.verdict
+        now = datetime.now().astimezone()
+        if isinstance(error, RequestError):
+            failure = FailureClass.NOT_SIGNED_IN if error.code == AUTH_REQUIRED else None
+            said = StreamError(safe(_text(error)), failure)
+            verdict = classify(Exit(code=1), stderr="", error=said, answered=False, now=now)
+        elif isinstance(error, ConnectionError):
+            verdict = self._gone(process, wire, now)
+        else:
+            said_so = safe_line(str(error), 300)
+            return Verdict(FailureClass.CRASH, f"It broke the protocol: {type(error).__name__}: {said_so}")
+        if verdict.failure is FailureClass.NOT_SIGNED_IN and self._manner.sign_in:
+            detail = verdict.detail if verdict.detail.endswith((".", "!", "?")) else f"{verdict.detail}."
+            return Verdict(
+                verdict.failure,
+                f"{detail} Sign in with `{self._manner.sign_in}`, as the user that runs relay.",
+            )
+        return verdict
+
+    def _gone(self, process: AgentProcess, wire: Wire, now: datetime) -> Verdict:
+        ended = process.exit
+        if ended is None or ended.code == 0:
+            how = "The program closed its output" if ended is None else "The program ended"
+            return Verdict(
+                FailureClass.CRASH, sentence(f"{how} in the middle of its turn. {safe(wire.stderr)[-300:]}")
+            )
+        return classify(ended, stderr=wire.stderr, error=None, answered=False, now=now)
+
+    def _end(self, verdict: Verdict) -> EndPart:
+        kept = self._outbox.kept
+        text = None
+        if verdict.failure is None and self._client.answer is not None:
+            kept.text = self._turn.limits.max_output_bytes
+            text = kept.cut(self._client.answer)
+        return EndPart(
+            verdict.failure, verdict.detail, text=text, retry_at=verdict.retry_at, truncated=kept.truncated
+        )
+
+
+def _text(error: RequestError) -> str:
+    """What an error says, with the details that some agents put beside it."""
+    details = (
+        error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
+    )
+    said = str(error)
+    return f"{said}: {details}" if isinstance(details, str) and details and details not in said else said
+
+
+def _count_of(told: Any, key: str) -> int:
+    value = told.get(key) if isinstance(told, dict) else None
+    return value if isinstance(value, int) and value > 0 else 0
