@@ -16,8 +16,9 @@ from relay.airspace.advisory import Outcome, Steering
 from relay.airspace.near import Merge
 from relay.airspace_parts import AirspaceParts
 from relay.coordination.board import Board
-from relay.log.follow import check_acyclic, verify
+from relay.log.follow import check_acyclic
 from relay.log.sqlite_store import SqliteStore
+from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
 from relay.room.drain import Drain, Seat
 from relay.room.live import Live
