@@ -51,7 +51,8 @@ class _Nodes:
         )
 
 
-#: Hop counts of one pair: kind, the lower id's files, the higher id's files.
+#: Hop counts of one pair: kind, the lower id's files, the higher id's files. A file's distance 0 to itself is
+#: FAR here: it belongs to the overlap channel.
 Block = npt.NDArray[np.uint8]
 
 
@@ -146,13 +147,12 @@ class Couplings:
         """Search from the files that are new, to all that anybody holds."""
         if not fresh:
             return set()
-        holders: defaultdict[int, list[str]] = defaultdict(list)
-        for agent, held in self._agents.items():
-            for node in held.nodes.tolist():
-                holders[node].append(agent)
-        targets = np.fromiter(holders, np.int64, len(holders))
-        column = np.empty(len(self.graph), dtype=np.int64)
-        column[targets] = np.arange(len(targets))
+        agents = [agent for agent, held in self._agents.items() if len(held.nodes)]
+        sizes = [len(self._agents[agent].nodes) for agent in agents]
+        begin = np.cumsum([0, *sizes[:-1]])
+        targets, column = np.unique(
+            np.concatenate([self._agents[agent].nodes for agent in agents]), return_inverse=True
+        )
         found: set[Pair] = set()
         for agent, rows in fresh.items():
             sources = self._agents[agent].nodes[rows]
@@ -162,10 +162,12 @@ class Couplings:
                     self.graph.directed_hops(sources, targets, MAX_HOPS),
                 )
             )
-            reached = targets[(hops != FAR).any(axis=(0, 1))].tolist()
-            for other in {one for node in reached for one in holders[node]} - {agent}:
-                self._write(agent, rows, other, hops[:, :, column[self._agents[other].nodes]])
-                found.add(_ordered(agent, other))
+            hops[hops == 0] = FAR
+            reached = (hops.min(axis=(0, 1)) != FAR)[column]
+            for at in np.flatnonzero(np.logical_or.reduceat(reached, begin)).tolist():
+                if (other := agents[at]) != agent:
+                    self._write(agent, rows, other, hops[:, :, column[begin[at] : begin[at] + sizes[at]]])
+                    found.add(_ordered(agent, other))
         return found
 
     def _write(self, agent: str, rows: Ints, other: str, hops: Block) -> None:
