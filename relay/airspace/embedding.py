@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -50,6 +51,7 @@ class Placement:
     files: Mapping[str, Position]
 
 
+@lru_cache(maxsize=65_536)
 def path_coordinate(path: str) -> Floats:
     """A space-filling embedding: each prefix of the path adds its own direction, half as long as the prefix
     before. So files with a long common prefix share most of their coordinate. Each component is in [-2, 2]."""
@@ -57,6 +59,7 @@ def path_coordinate(path: str) -> Floats:
     parts = path.split("/")
     for level in range(len(parts)):
         at += _direction("/".join(parts[: level + 1])) / 2**level
+    at.setflags(write=False)  # it is kept
     return at
 
 
@@ -68,17 +71,11 @@ def _direction(text: str) -> Floats:
 
 def file_coordinates(paths: Iterable[str], graph: Dependencies) -> dict[str, Floats]:
     """Each path's coordinate, pulled toward the middle of its dependency neighbours' by one averaging step."""
-    own: dict[str, Floats] = {}
-
-    def of(path: str) -> Floats:
-        if path not in own:
-            own[path] = path_coordinate(path)
-        return own[path]
-
     found = {}
     for path in paths:
-        around = [of(one) for one in sorted(graph.neighbours(path))]
-        found[path] = (1 - PULL) * of(path) + PULL * np.mean(around, axis=0) if around else of(path)
+        own = path_coordinate(path)
+        around = [path_coordinate(one) for one in sorted(graph.neighbours(path))]
+        found[path] = (1 - PULL) * own + PULL * np.mean(around, axis=0) if around else own
     return found
 
 
