@@ -130,18 +130,25 @@ class Couplings:
     def _reshape(self, agent: str, before: Ints, after: Ints) -> Ints:
         """Keep what is known of the files that stay; gives the rows to be searched."""
         _, old, new = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+        fresh = np.setdiff1d(np.arange(len(after)), new, assume_unique=True)
+        # Where each row was; what is fresh takes any row for now.
+        source = np.zeros(len(after), dtype=np.int64)
+        source[new] = old
         for other in self._partners[agent]:
             pair = _ordered(agent, other)
             block = self._blocks[pair]
             axis = 1 + pair.index(agent)
-            shape = (*block.shape[:axis], len(after), *block.shape[axis + 1 :])
-            made = np.full(shape, FAR, dtype=np.uint8)
-            if axis == 1:
-                made[:, new, :] = block[:, old, :]
+            if not block.shape[axis]:
+                shape = (*block.shape[:axis], len(after), *block.shape[axis + 1 :])
+                block = np.full(shape, FAR, dtype=np.uint8)
             else:
-                made[:, :, new] = block[:, :, old]
-            self._blocks[pair] = made
-        return np.setdiff1d(np.arange(len(after)), new, assume_unique=True)
+                block = block.take(source, axis=axis)
+            if axis == 1:
+                block[:, fresh, :] = FAR
+            else:
+                block[:, :, fresh] = FAR
+            self._blocks[pair] = block
+        return fresh
 
     def _search(self, fresh: Mapping[str, Ints]) -> set[Pair]:
         """Search from the files that are new, to all that anybody holds."""
@@ -164,9 +171,15 @@ class Couplings:
             )
             hops[hops == 0] = FAR
             reached = (hops.min(axis=(0, 1)) != FAR)[column]
-            for at in np.flatnonzero(np.logical_or.reduceat(reached, begin)).tolist():
+            hit = np.flatnonzero(np.logical_or.reduceat(reached, begin)).tolist()
+            if not hit:
+                continue
+            wide = hops[:, :, np.concatenate([column[begin[at] : begin[at] + sizes[at]] for at in hit])]
+            end = 0
+            for at in hit:
+                start, end = end, end + sizes[at]
                 if (other := agents[at]) != agent:
-                    self._write(agent, rows, other, hops[:, :, column[begin[at] : begin[at] + sizes[at]]])
+                    self._write(agent, rows, other, wide[:, :, start:end])
                     found.add(_ordered(agent, other))
         return found
 
@@ -212,16 +225,16 @@ class Couplings:
                 for other, lower in zip(others, first, strict=True)
             ]
             found: list[Coupling | None] = []
-            for other, lower, one in zip(
-                others, first, strongest(mine.weights, blocks, weights, first), strict=True
-            ):
+            strong = strongest(mine.weights, blocks, weights, first)
+            for other, lower, one in zip(others, first, strong, strict=True):
                 if one is None:
                     found.append(None)
                     continue
-                path, other_path = mine.paths[one.row], self._agents[other].paths[one.column]
+                share, row, column, hops = one
+                path, other_path = mine.paths[row], self._agents[other].paths[column]
                 if not lower:
                     path, other_path = other_path, path
-                found.append(Coupling(path, other_path, one.hops, one.share))
+                found.append(Coupling(path, other_path, hops, share))
             told.append(found)
         for other, any_, directed in zip(others, *told, strict=True):
             self._best[_ordered(agent, other)] = (any_, directed)

@@ -241,14 +241,8 @@ _GAIN: Floats = np.array([0.0, *(GAMMA ** (d - 1) for d in range(1, FAR)), 0.0])
 _NEAR = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Strongest:
-    """The pair of files with the greatest share: `row` and `column` of the hop counts."""
-
-    share: float
-    row: int
-    column: int
-    hops: int
+#: The pair of files with the greatest share: the share, the row and the column of the hop counts, the hops.
+Strongest = tuple[float, int, int, int]
 
 
 def strongest(
@@ -278,13 +272,14 @@ def strongest(
     # What is farther than was weighed cannot reach the top, whatever its weights.
     beyond = _GAIN[np.minimum(limit.astype(np.int64) + 1, FAR)] * weights.max()
     beyond *= np.maximum.reduceat(gains, begin)
+    begins, far, limits = begin.tolist(), (nearest == FAR).tolist(), beyond.tolist()
     told: list[Strongest | None] = []
     for at, (share_, key) in enumerate(zip(top.tolist(), least.tolist(), strict=True)):
-        if nearest[at] == FAR:
+        if far[at]:
             told.append(None)
-        elif share_ > beyond[at]:
+        elif share_ > limits[at]:
             row, column = divmod(key, len(gains)) if first[at] else divmod(key, len(weights))[::-1]
-            told.append(Strongest(share_, row, column - int(begin[at]), int(wide[row, column])))
+            told.append((share_, row, column - begins[at], int(wide[row, column])))
         else:
             told.append(_strongest_of_all(weights, blocks[at], others[at], first[at]))
     return told
@@ -296,4 +291,4 @@ def _strongest_of_all(weights: Floats, block: Hops, others: Floats, first: bool)
         row, column = divmod(int(share.argmax()), len(others))
     else:
         column, row = divmod(int(share.T.argmax()), len(weights))
-    return Strongest(float(share[row, column]), row, column, int(block[row, column]))
+    return float(share[row, column]), row, column, int(block[row, column])

@@ -271,8 +271,9 @@ class Airspace:
                 self._pairs[pair].facts = None
         if same:
             return None
-        self._order = None
-        if before is not None:
+        if before is None:
+            self._order = None
+        else:
             self._index.drop(agent, before.places)
         self._index.add(agent, places)
         return set() if before is None else places.differs(before.places)
@@ -296,7 +297,9 @@ class Airspace:
             theirs = self._held[other].places
             if other in moved or not moved[agent].isdisjoint(theirs.above):
                 between.tree = places.tree(theirs)
-            between.touches = other in near
+            if between.touches != (other in near):
+                between.touches = not between.touches
+                self._order = None
             if self._bounds is not None and not between.touches and not between.coupled:
                 self._part(_ordered(agent, other))
 
@@ -326,6 +329,7 @@ class Airspace:
     def _part(self, pair: Pair) -> None:
         a, b = pair
         del self._pairs[pair]
+        self._order = None
         self._links.pop(pair, None)
         self._partners[a].discard(b)
         self._partners[b].discard(a)
