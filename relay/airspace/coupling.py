@@ -51,7 +51,8 @@ class _Nodes:
         )
 
 
-#: Hop counts of one pair: kind, the lower id's files, the higher id's files.
+#: Hop counts of one pair: kind, the lower id's files, the higher id's files. A file's distance 0 to itself is
+#: FAR here: it belongs to the overlap channel.
 Block = npt.NDArray[np.uint8]
 
 
@@ -129,30 +130,36 @@ class Couplings:
     def _reshape(self, agent: str, before: Ints, after: Ints) -> Ints:
         """Keep what is known of the files that stay; gives the rows to be searched."""
         _, old, new = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+        fresh = np.setdiff1d(np.arange(len(after)), new, assume_unique=True)
+        # Where each row was; what is fresh takes any row for now.
+        source = np.zeros(len(after), dtype=np.int64)
+        source[new] = old
         for other in self._partners[agent]:
             pair = _ordered(agent, other)
             block = self._blocks[pair]
             axis = 1 + pair.index(agent)
-            shape = (*block.shape[:axis], len(after), *block.shape[axis + 1 :])
-            made = np.full(shape, FAR, dtype=np.uint8)
-            if axis == 1:
-                made[:, new, :] = block[:, old, :]
+            if not block.shape[axis]:
+                shape = (*block.shape[:axis], len(after), *block.shape[axis + 1 :])
+                block = np.full(shape, FAR, dtype=np.uint8)
             else:
-                made[:, :, new] = block[:, :, old]
-            self._blocks[pair] = made
-        return np.setdiff1d(np.arange(len(after)), new, assume_unique=True)
+                block = block.take(source, axis=axis)
+            if axis == 1:
+                block[:, fresh, :] = FAR
+            else:
+                block[:, :, fresh] = FAR
+            self._blocks[pair] = block
+        return fresh
 
     def _search(self, fresh: Mapping[str, Ints]) -> set[Pair]:
         """Search from the files that are new, to all that anybody holds."""
         if not fresh:
             return set()
-        holders: defaultdict[int, list[str]] = defaultdict(list)
-        for agent, held in self._agents.items():
-            for node in held.nodes.tolist():
-                holders[node].append(agent)
-        targets = np.fromiter(holders, np.int64, len(holders))
-        column = np.empty(len(self.graph), dtype=np.int64)
-        column[targets] = np.arange(len(targets))
+        agents = [agent for agent, held in self._agents.items() if len(held.nodes)]
+        sizes = [len(self._agents[agent].nodes) for agent in agents]
+        begin = np.cumsum([0, *sizes[:-1]])
+        targets, column = np.unique(
+            np.concatenate([self._agents[agent].nodes for agent in agents]), return_inverse=True
+        )
         found: set[Pair] = set()
         for agent, rows in fresh.items():
             sources = self._agents[agent].nodes[rows]
@@ -162,10 +169,18 @@ class Couplings:
                     self.graph.directed_hops(sources, targets, MAX_HOPS),
                 )
             )
-            reached = targets[(hops != FAR).any(axis=(0, 1))].tolist()
-            for other in {one for node in reached for one in holders[node]} - {agent}:
-                self._write(agent, rows, other, hops[:, :, column[self._agents[other].nodes]])
-                found.add(_ordered(agent, other))
+            hops[hops == 0] = FAR
+            reached = (hops.min(axis=(0, 1)) != FAR)[column]
+            hit = np.flatnonzero(np.logical_or.reduceat(reached, begin)).tolist()
+            if not hit:
+                continue
+            wide = hops[:, :, np.concatenate([column[begin[at] : begin[at] + sizes[at]] for at in hit])]
+            end = 0
+            for at in hit:
+                start, end = end, end + sizes[at]
+                if (other := agents[at]) != agent:
+                    self._write(agent, rows, other, wide[:, :, start:end])
+                    found.add(_ordered(agent, other))
         return found
 
     def _write(self, agent: str, rows: Ints, other: str, hops: Block) -> None:
@@ -210,16 +225,16 @@ class Couplings:
                 for other, lower in zip(others, first, strict=True)
             ]
             found: list[Coupling | None] = []
-            for other, lower, one in zip(
-                others, first, strongest(mine.weights, blocks, weights, first), strict=True
-            ):
+            strong = strongest(mine.weights, blocks, weights, first)
+            for other, lower, one in zip(others, first, strong, strict=True):
                 if one is None:
                     found.append(None)
                     continue
-                path, other_path = mine.paths[one.row], self._agents[other].paths[one.column]
+                share, row, column, hops = one
+                path, other_path = mine.paths[row], self._agents[other].paths[column]
                 if not lower:
                     path, other_path = other_path, path
-                found.append(Coupling(path, other_path, one.hops, one.share))
+                found.append(Coupling(path, other_path, hops, share))
             told.append(found)
         for other, any_, directed in zip(others, *told, strict=True):
             self._best[_ordered(agent, other)] = (any_, directed)

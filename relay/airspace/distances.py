@@ -26,6 +26,8 @@ FAR = 255
 FARTHEST = 254
 #: Files a search starts from at once: the bits of a machine word.
 WORD = 64
+#: Up to so many files it is cheaper to search from each on its own; measured, 5,000 nodes.
+ALONE = 3
 #: A frontier of less than one node in so many is followed by its own arcs; measured, 5,000 and 50,000 nodes.
 SPARSE = 20
 
@@ -51,16 +53,24 @@ class Arcs:
         np.cumsum(counts, out=starts[1:])
         return cls(starts, heads, np.flatnonzero(counts))
 
+    def heads(self, frontier: Ints) -> Ints:
+        """The neighbours of these nodes, node after node."""
+        begin = self.starts[frontier]
+        counts = self.starts[frontier + 1] - begin
+        after = np.cumsum(counts)
+        first = np.repeat(begin - after + counts, counts)
+        first += np.arange(len(first))
+        ends: Ints = self.ends[first]
+        return ends
+
     def push(self, frontier: Ints, bits: Bits) -> Bits:
         """A word for each node: the bits of those in the frontier that have an arc to it. Looks at the
         frontier's arcs only, and sorts them."""
         reached = np.zeros(len(bits), dtype=np.uint64)
-        counts = self.starts[frontier + 1] - self.starts[frontier]
-        total = int(counts.sum())
-        if not total:
+        heads = self.heads(frontier)
+        if not len(heads):
             return reached
-        first = np.repeat(self.starts[frontier] - np.cumsum(counts) + counts, counts)
-        heads = self.ends[first + np.arange(total)]
+        counts = self.starts[frontier + 1] - self.starts[frontier]
         order = np.argsort(heads)
         heads = heads[order]
         runs = np.flatnonzero(np.concatenate(([True], heads[1:] != heads[:-1])))
@@ -166,14 +176,35 @@ class Dependencies:
 
 def _hops(arcs: Arcs, back: Arcs, sources: Ints, targets: Ints, limit: int | None) -> Hops:
     """Along `arcs`, whose reverse is `back`; `targets` are distinct."""
+    farthest = FARTHEST if limit is None else limit
+    if len(sources) <= ALONE:
+        rows = [_search_one(arcs, source, targets, farthest) for source in sources.tolist()]
+        return np.stack(rows) if rows else np.empty((0, len(targets)), dtype=np.uint8)
     column = np.full(len(arcs.starts) - 1, -1, dtype=np.int64)
     column[targets] = np.arange(len(targets))
-    farthest = FARTHEST if limit is None else limit
     parts = [
         _search(arcs, back, sources[at : at + WORD], column, len(targets), farthest)
         for at in range(0, len(sources), WORD)
     ]
-    return np.concatenate(parts) if parts else np.empty((0, len(targets)), dtype=np.uint8)
+    return np.concatenate(parts)
+
+
+def _search_one(arcs: Arcs, source: int, targets: Ints, limit: int) -> Hops:
+    """Breadth first from one node; each arc is looked at once."""
+    found = np.full(len(arcs.starts) - 1, FAR, dtype=np.uint8)
+    found[source] = 0
+    frontier, level = np.array([source]), 0
+    while len(frontier) and level < limit:
+        level += 1
+        heads = arcs.heads(frontier)
+        heads = heads[found[heads] == FAR]
+        found[heads] = level
+        # Each node once: whoever stands last in `mark` for it.
+        mark = np.arange(len(heads))
+        last = np.empty(len(found), dtype=np.int64)
+        last[heads] = mark
+        frontier = heads[last[heads] == mark]
+    return found[targets]
 
 
 def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, limit: int) -> Hops:
@@ -203,18 +234,15 @@ def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, l
 
 # -- equation 5 over many agents at once
 
-#: gamma^(d - 1) by hop count. A file against itself (0) belongs to the overlap channel.
+#: gamma^(d - 1) by hop count; nothing for what is out of reach.
 _GAIN: Floats = np.array([0.0, *(GAMMA ** (d - 1) for d in range(1, FAR)), 0.0])
+#: Of each pair of agents, the files that are at most so many hops farther than the nearest two are weighed
+#: first: with gamma = 0.5 the strongest is mostly among them, and whether it is can be told.
+_NEAR = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Strongest:
-    """The pair of files with the greatest share: `row` and `column` of the hop counts."""
-
-    share: float
-    row: int
-    column: int
-    hops: int
+#: The pair of files with the greatest share: the share, the row and the column of the hop counts, the hops.
+Strongest = tuple[float, int, int, int]
 
 
 def strongest(
@@ -222,22 +250,45 @@ def strongest(
 ) -> list[Strongest | None]:
     """max w_f w_g gamma^(d-1) of one agent against several (equation 5).
 
-    `blocks`: hop counts, this agent's files in rows, the other's in columns; none of them empty. Of equal
-    shares the first row counts, then the first column; where `first` is False, the first column, then the row.
+    `blocks`: hop counts >= 1 or FAR, this agent's files in rows, the other's in columns; none of them empty. Of
+    equal shares the first row counts, then the first column; where `first` is False, the first column, then row.
     """
     wide, gains = np.concatenate(blocks, axis=1), np.concatenate(others)
     sizes = np.array([len(one) for one in others])
-    offsets = np.cumsum(sizes) - sizes
-    value = _GAIN[wide]
-    value *= weights[:, None]
-    value *= gains
-    rows = value.argmax(axis=0)
-    columns = np.arange(len(gains))
-    best = value[rows, columns]
-    top = np.maximum.reduceat(best, offsets)
-    order = np.where(np.repeat(np.asarray(first), sizes), rows * len(gains) + columns, columns)
-    order[best != np.repeat(top, sizes)] = np.iinfo(np.int64).max
-    at = np.minimum.reduceat(order, offsets) % len(gains)
-    hops = wide[rows[at], at]
-    told = zip(top.tolist(), rows[at].tolist(), (at - offsets).tolist(), hops.tolist(), strict=True)
-    return [Strongest(*one) if one[0] > 0 else None for one in told]
+    begin = np.cumsum(sizes) - sizes
+    nearest = np.minimum.reduceat(wide.min(axis=0), begin)
+    limit = np.where(nearest == FAR, 0, np.minimum(nearest, FARTHEST - _NEAR) + _NEAR).astype(np.uint8)
+    # (nonzero over one axis is many times faster than over two)
+    rows, columns = np.divmod(np.flatnonzero(wide <= np.repeat(limit, sizes)), len(gains))
+    block = np.repeat(np.arange(len(blocks)), sizes)[columns]
+    share = _GAIN[wide[rows, columns]] * weights[rows] * gains[columns]
+    top = np.zeros(len(blocks))
+    np.maximum.at(top, block, share)
+    best = np.flatnonzero(share == top[block])
+    rows, columns, block = rows[best], columns[best], block[best]
+    order = np.where(np.asarray(first)[block], rows * len(gains) + columns, columns * len(weights) + rows)
+    least = np.full(len(blocks), np.iinfo(np.int64).max)
+    np.minimum.at(least, block, order)
+    # What is farther than was weighed cannot reach the top, whatever its weights.
+    beyond = _GAIN[np.minimum(limit.astype(np.int64) + 1, FAR)] * weights.max()
+    beyond *= np.maximum.reduceat(gains, begin)
+    begins, far, limits = begin.tolist(), (nearest == FAR).tolist(), beyond.tolist()
+    told: list[Strongest | None] = []
+    for at, (share_, key) in enumerate(zip(top.tolist(), least.tolist(), strict=True)):
+        if far[at]:
+            told.append(None)
+        elif share_ > limits[at]:
+            row, column = divmod(key, len(gains)) if first[at] else divmod(key, len(weights))[::-1]
+            told.append((share_, row, column - begins[at], int(wide[row, column])))
+        else:
+            told.append(_strongest_of_all(weights, blocks[at], others[at], first[at]))
+    return told
+
+
+def _strongest_of_all(weights: Floats, block: Hops, others: Floats, first: bool) -> Strongest | None:
+    share = _GAIN[block] * weights[:, None] * others
+    if first:
+        row, column = divmod(int(share.argmax()), len(others))
+    else:
+        column, row = divmod(int(share.T.argmax()), len(weights))
+    return float(share[row, column]), row, column, int(block[row, column])

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from relay.airspace.near import Coupling, Near
 from relay.airspace.reading import Assessment, Evidence, Reading, Thresholds, assess
@@ -191,6 +192,7 @@ def _add(made: dict[str, Edit], path: str, edit: Edit) -> None:
     made[path] = edit
 
 
+@lru_cache(maxsize=16_384)
 def merged(spans: tuple[Span, ...]) -> Ranges:
     """The lines that the spans cover, as disjoint ranges in order; insertions cover none."""
     return _merge([(one.start, one.end) for one in spans if one.end >= one.start])

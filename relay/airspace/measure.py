@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from relay.airspace.advisories import Pair
+from relay.airspace.embedding import Embedding
 from relay.airspace.near import Merge
 from relay.airspace.reading import Thresholds
 from relay.airspace.scan import Airspace, Profile, Symbols
-from relay.airspace.sky import Point, Sky
+from relay.airspace.sky import Sky
 from relay.airspace.working_set import WorkingSet
-
-
-class Embedding(Protocol):
-    """Where files and agents stand (000, section 4). Called in the scan's thread."""
-
-    def place(self, sets: Sequence[WorkingSet]) -> tuple[Mapping[str, Point], Mapping[str, Point]]:
-        """The positions of the agents, and the coordinates of the files."""
-        ...
 
 
 class LiveMeasure:
@@ -34,12 +27,11 @@ class LiveMeasure:
         profile: Callable[[], Profile],
         floor: Callable[[], float],
         *,
-        embedding: Embedding | None = None,
         graph_state: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self._profile = profile
         self._floor = floor
-        self._embedding = embedding
+        self._embedding = Embedding()
         self._graph_state = graph_state
         self._space = Airspace(floor=floor())
         self._agents: set[str] = set()
@@ -93,12 +85,12 @@ class LiveMeasure:
             space.remove(gone)
         self._agents = {one.agent for one in sets}
         found = space.scan(self._profile(), merges)
-        positions, coordinates = self._embedding.place(sets) if self._embedding else ({}, {})
+        placed = self._embedding.place(space.working_sets(), found.links, space.graph)
         return Sky(
             {(link.a, link.b): link.assessment for link in found.links},
-            positions,
-            coordinates,
-            len({path for one in sets for touch in one.files for path in touch.paths}),
+            placed.positions,
+            placed.files,
+            len(placed.files),
         )
 
     def _ready(self) -> Airspace:

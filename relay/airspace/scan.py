@@ -14,7 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from relay.airspace.coupling import Couplings, Kind
 from relay.airspace.distances import Dependencies
@@ -69,19 +69,6 @@ class Link:
     def level(self) -> Level:
         return self.assessment.level
 
-    def as_json(self) -> dict[str, Any]:
-        """As docs/airspace.md has it: `channels` are the plain r_i, `readings` are they with their reasons."""
-        read = self.assessment.channels
-        return {
-            "a": self.a,
-            "b": self.b,
-            "risk": round(self.risk, 6),
-            "distance": round(self.assessment.distance, 6),
-            "level": self.level.word,
-            "channels": {name: round(one.risk, 6) for name, one in read.items()},
-            "readings": {name: one.as_json() for name, one in read.items()},
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -91,22 +78,6 @@ class Scan:
     agents: tuple[str, ...]
     links: tuple[Link, ...]
     looked_at: int
-
-    @property
-    def pairs(self) -> int:
-        return len(self.agents) * (len(self.agents) - 1) // 2
-
-    def counts(self) -> dict[str, int]:
-        """As docs/airspace.md has them, without `files`. A pair that has no link is clear."""
-        advisory = sum(1 for one in self.links if one.level is Level.TRAFFIC)
-        resolution = sum(1 for one in self.links if one.level is Level.RESOLUTION)
-        return {
-            "agents": len(self.agents),
-            "pairs": self.pairs,
-            "clear": self.pairs - advisory - resolution,
-            "advisory": advisory,
-            "resolution": resolution,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +102,13 @@ class _Held:
 
 @dataclass(slots=True)
 class _Between:
-    """What is known about a pair; None = to be computed."""
+    """What is known about a pair; None = to be asked."""
 
     tree: float
     #: It shares a path, meets an intent or is near in the tree; or its coupling is strong enough.
     touches: bool = False
     coupled: bool = False
     facts: Facts | None = None
-    near: Near | None = None
-    merge: Merge | None = None
-    #: What came of it, and the profile that made it.
-    made: tuple[Profile, Link] | None = None
-
-    def stale(self, *, facts: bool = False) -> None:
-        self.near = self.made = None
-        if facts:
-            self.facts = None
 
 
 class Airspace:
@@ -166,6 +128,12 @@ class Airspace:
         self._held: dict[str, _Held] = {}
         self._index = Index()
         self._pairs: dict[Pair, _Between] = {}
+        #: The pairs that touch, by id; None = to be found.
+        self._order: list[Pair] | None = None
+        #: The links of the last scan, and of which of them something changed since.
+        self._links: dict[Pair, Link] = {}
+        self._stale: set[Pair] = set()
+        self._last: tuple[Profile | None, Mapping[Pair, Merge]] = (None, {})
         self._partners: defaultdict[str, set[str]] = defaultdict(set)
         self._couplings = Couplings(Dependencies(), reach)
         self._symbols: Symbols | None = None
@@ -197,7 +165,17 @@ class Airspace:
 
     def _forget_facts(self) -> None:
         for between in self._pairs.values():
-            between.stale(facts=True)
+            between.facts = None
+        self._stale.update(self._pairs)
+
+    @property
+    def graph(self) -> Dependencies:
+        """The dependency graph now; for `Embedding.place`."""
+        return self._couplings.graph
+
+    def working_sets(self) -> tuple[WorkingSet, ...]:
+        """Everybody's, by id, as of the last scan."""
+        return tuple(self._held[agent].working for agent in sorted(self._held))
 
     # -- the scan
 
@@ -205,51 +183,53 @@ class Airspace:
         """All links now. `merges`: speculative merges by (a, b), a < b by id."""
         self._take_in()
         merges = merges or {}
+        before, self._last = self._last, (profile, dict(merges))
+        if before[0] is not profile:
+            self._links.clear()
+        self._stale.update(p for p in merges.keys() | before[1].keys() if merges.get(p) != before[1].get(p))
+        for pair in self._stale:
+            self._links.pop(pair, None)
+        self._stale.clear()
         pairs = self._touching(merges)
-        found = [
-            link for pair in pairs if (link := self._link(pair, profile, merges.get(pair))).risk >= self.floor
-        ]
-        found.sort(key=lambda one: (-one.risk, one.a, one.b))
+        links = [self._links.get(pair) or self._link(pair, profile, merges.get(pair)) for pair in pairs]
+        found = [one for one in links if one.assessment.risk >= self.floor]
+        # The pairs come in the order of their ids, and a sort keeps what is equal in its order.
+        found.sort(key=lambda one: one.assessment.risk, reverse=True)
         return Scan(profile.name, tuple(sorted(self._held)), tuple(found), len(pairs))
 
     def near(self, a: str, b: str) -> Near:
         """Everything known about a pair a < b, whether they touch or not; without its merge."""
         self._take_in()
-        return self._near((a, b), self._between((a, b)))
+        return self._near((a, b))
 
     def _touching(self, merges: Mapping[Pair, Merge]) -> list[Pair]:
-        if self._bounds is None:
-            names = sorted(self._held)
-            return [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
+        """In the order of their ids."""
+        if self._order is None:
+            if self._bounds is None:
+                names = sorted(self._held)
+                self._order = [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
+            else:
+                self._order = sorted(p for p, one in self._pairs.items() if one.touches or one.coupled)
+        if self._bounds is None or not merges:
+            return self._order
         held = self._held
-        known = [pair for pair, one in self._pairs.items() if one.touches or one.coupled]
-        more = [p for p in merges if p[0] in held and p[1] in held and not self._is_known(p)]
-        return known + more
-
-    def _is_known(self, pair: Pair) -> bool:
-        between = self._pairs.get(pair)
-        return between is not None and (between.touches or between.coupled)
+        return sorted({*self._order, *(pair for pair in merges if pair[0] in held and pair[1] in held)})
 
     def _link(self, pair: Pair, profile: Profile, merge: Merge | None) -> Link:
-        between = self._between(pair)
-        if between.made is not None and between.made[0] is profile and between.merge == merge:
-            return between.made[1]
-        near = self._near(pair, between)
+        near = self._near(pair)
         if merge is not None:
             near = replace(near, merge=merge)
         assessment = profile.assess(self._held[pair[0]].working, self._held[pair[1]].working, near)
-        link = Link(*pair, assessment)
-        between.merge, between.made = merge, (profile, link)
+        link = self._links[pair] = Link(*pair, assessment)
         return link
 
-    def _near(self, pair: Pair, between: _Between) -> Near:
-        if between.near is not None:
-            return between.near
+    def _near(self, pair: Pair) -> Near:
+        between = self._between(pair)
         facts = between.facts
         if facts is None:
             a, b = self._held[pair[0]].working, self._held[pair[1]].working
             facts = between.facts = Facts() if self._symbols is None else self._symbols.facts(a, b)
-        between.near = Near(
+        return Near(
             coupling=self._couplings.strongest(pair, Kind.ANY),
             directed=self._couplings.strongest(pair, Kind.DIRECTED),
             tree=between.tree,
@@ -257,56 +237,69 @@ class Airspace:
             calls=facts.calls,
             tests=facts.tests,
         )
-        return between.near
 
     # -- taking in what changed
 
     def _take_in(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        moved = [agent for agent, working in waiting.items() if self._replace(agent, working)]
+        moved: dict[str, set[str]] = {}
+        for agent, working in waiting.items():
+            if (prefixes := self._replace(agent, working)) is not None:
+                moved[agent] = prefixes
         for agent in moved:
-            self._meet(agent)
+            self._meet(agent, moved)
         for pair in self._couplings.take_in({agent: one.working.files for agent, one in self._held.items()}):
             self._couple(pair)
 
-    def _replace(self, agent: str, working: WorkingSet | None) -> bool:
-        """Whether the agent is in other places than before."""
+    def _replace(self, agent: str, working: WorkingSet | None) -> set[str] | None:
+        """The prefixes where the agent is otherwise than before; None when it is where it was."""
         before = self._held.get(agent)
         if before is not None and before.working == working:
-            return False
+            return None
         if working is None:
             if before is not None:
                 self._forget(agent, before)
-            return False
-        places = Places.of(working)
+            return None
+        same = before is not None and _where(before.working) == _where(working)
+        places = before.places if before is not None and same else Places.of(working)
         self._held[agent] = _Held(working, places)
-        moved = before is None or before.places != places
-        if moved:
-            if before is not None:
-                self._index.drop(agent, before.places)
-            self._index.add(agent, places)
-        facts = moved or before is None or _work(before.working) != _work(working)
+        facts = before is None or _work(before.working) != _work(working)
         for other in self._partners[agent]:
-            between = self._pairs[_ordered(agent, other)]
-            between.made = None
+            pair = _ordered(agent, other)
+            self._stale.add(pair)
             if facts:
-                between.stale(facts=True)
-        return moved
+                self._pairs[pair].facts = None
+        if same:
+            return None
+        if before is None:
+            self._order = None
+        else:
+            self._index.drop(agent, before.places)
+        self._index.add(agent, places)
+        return set() if before is None else places.differs(before.places)
 
     def _forget(self, agent: str, held: _Held) -> None:
         del self._held[agent]
+        self._order = None
         self._index.drop(agent, held.places)
         for other in list(self._partners[agent]):
             self._part(_ordered(agent, other))
 
-    def _meet(self, agent: str) -> None:
-        """The agent is elsewhere: who is near it now?"""
+    def _meet(self, agent: str, moved: Mapping[str, set[str]]) -> None:
+        """The agent is elsewhere: who is near it now? Of who stayed, only those at the prefixes where the agent
+        is otherwise can be nearer or farther."""
+        if agent not in self._held:
+            return
         places = self._held[agent].places
         near = set() if self._bounds is None else self._index.near(agent, places, self._bounds.tree)
         for other in near | self._partners[agent]:
             between = self._between(_ordered(agent, other))
-            between.tree = places.tree(self._held[other].places)
-            between.touches = other in near
+            theirs = self._held[other].places
+            if other in moved or not moved[agent].isdisjoint(theirs.above):
+                between.tree = places.tree(theirs)
+            if between.touches != (other in near):
+                between.touches = not between.touches
+                self._order = None
             if self._bounds is not None and not between.touches and not between.coupled:
                 self._part(_ordered(agent, other))
 
@@ -317,8 +310,10 @@ class Airspace:
         coupled = self._bounds is not None and self._couplings.share(pair) >= self._bounds.share
         between = self._between(pair) if coupled else self._pairs.get(pair)
         if between is not None:
-            between.coupled = coupled
-            between.stale()
+            self._stale.add(pair)
+            if between.coupled != coupled:
+                between.coupled = coupled
+                self._order = None
             if self._bounds is not None and not coupled and not between.touches:
                 self._part(pair)
 
@@ -334,6 +329,8 @@ class Airspace:
     def _part(self, pair: Pair) -> None:
         a, b = pair
         del self._pairs[pair]
+        self._order = None
+        self._links.pop(pair, None)
         self._partners[a].discard(b)
         self._partners[b].discard(a)
 
@@ -349,6 +346,10 @@ def lying_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable
 
 def _ordered(one: str, other: str) -> Pair:
     return (one, other) if one < other else (other, one)
+
+
+def _where(working: WorkingSet) -> tuple[list[tuple[str, str | None]], ...]:
+    return tuple([(one.path, one.new_path) for one in files] for files in (working.files, working.intent))
 
 
 def _work(working: WorkingSet) -> list[tuple[object, ...]]:

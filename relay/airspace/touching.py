@@ -46,6 +46,10 @@ class Places:
             and self.meant.isdisjoint(other.meant)
         )
 
+    def differs(self, other: Places) -> set[str]:
+        """The prefixes that are not the same in both."""
+        return {prefix for prefix, _ in self.above.items() ^ other.above.items()}
+
     def tree(self, other: Places) -> float:
         """r_tree of equation 6. For each common prefix of L components, the two shallowest files below it are
         the nearest: their distance by that prefix is theirs, or more than theirs."""

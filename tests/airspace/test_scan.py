@@ -236,10 +236,16 @@ def test_what_did_not_change_is_not_assessed_again() -> None:
 
 
 def test_no_agent_and_one_agent_have_no_links() -> None:
-    assert scanned(Airspace(), "seed").links == ()
-    assert scanned(filled([set_of("A", "a.py")], {}), "seed").counts() == {
-        "agents": 1, "pairs": 0, "clear": 0, "advisory": 0, "resolution": 0,
-    }  # fmt: skip
+    assert scanned(Airspace(), "seed") == Scan("seed", (), (), 0)
+    assert scanned(filled([set_of("A", "a.py")], {}), "seed") == Scan("seed", ("A",), (), 0)
+
+
+def test_both_leave_the_folder_they_shared_in_one_step() -> None:
+    space = filled([set_of("A", "src/x.py"), set_of("B", "src/y.py")], {})
+    assert [one.assessment.channels["tree"].risk for one in scanned(space, "seed").links] == [0.5]
+    space.update(set_of("A", "lib/x.py"))
+    space.update(set_of("B", "doc/y.py"))
+    assert [one.risk for one in scanned(space, "seed").links] == [0.0]
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1.0, 2.0])

@@ -15,6 +15,8 @@ from scripts.bench import figures, page
 ROOT = Path(__file__).parents[2]
 NAMES = {
     "log": ["append in batches", "record, 5/s each, ours", "record, 50/s each, raw", "verify"],
+    "airspace": ["room: full scan, distances warm, seed", "room: one agent, edits a file, seed",
+                 "crowd of 40: full scan, seed", "room: positions, first"],
     "room": ["first import", "ready", "idle processor time", "append of a hard mention", "post to delivered",
              "burst ingest"],
 }  # fmt: skip

@@ -1,0 +1,216 @@
+"""A scenario: agents and a graph from one JSON value, for tests, demonstrations and other programs.
+
+Invariant: what is missing has a meaning that docs/airspace.md names; what is nonsense is refused with the key
+that holds it. Pure.
+
+Shape: `{agents: [{agentId, files: [{path, lines, weight}], startedAt?, intent?}], graph: {adjacency}}`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from relay.airspace.working_set import FileTouch, Span, WorkingSet
+
+#: Unix times from here on are in milliseconds, as JavaScript counts them: in seconds this is the year 5138.
+_MILLISECONDS = 1e11
+
+
+class ScenarioError(Exception):
+    """The scenario cannot be read; the text names the key and what is wanted there."""
+
+    def __init__(self, key: str, wanted: str) -> None:
+        super().__init__(f"{key}: {wanted}")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`adjacency`: file -> the files that it imports."""
+
+    agents: tuple[WorkingSet, ...]
+    adjacency: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def read(value: Any) -> Scenario:
+    """The scenario that a JSON value describes."""
+    if not isinstance(value, dict):
+        raise ScenarioError("scenario", f"an object with `agents` is wanted, not {_kind(value)}")
+    if "agents" not in value:
+        raise ScenarioError("agents", "missing; a list of agents is wanted")
+    agents: dict[str, WorkingSet] = {}
+    for at, one in enumerate(_list("agents", value["agents"])):
+        agent = _agent(f"agents[{at}]", one)
+        if agent.agent in agents:
+            raise ScenarioError(f"agents[{at}].agentId", f"{agent.agent!r} comes twice")
+        agents[agent.agent] = agent
+    return Scenario(tuple(agents.values()), _graph(value.get("graph")))
+
+
+# -- agents
+
+
+def _agent(key: str, value: Any) -> WorkingSet:
+    if not isinstance(value, dict):
+        raise ScenarioError(key, f"an object with `agentId` and `files` is wanted, not {_kind(value)}")
+    name = value.get("agentId")
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
+    if not isinstance(name, str) or not name.strip():
+        raise ScenarioError(f"{key}.agentId", f"a name is wanted, not {_kind(name)}")
+    files = _files(f"{key}.files", value.get("files"))
+    return WorkingSet(
+        agent=name,
+        files=files,
+        intent=_files(f"{key}.intent", value.get("intent")),
+        started_at=_start(f"{key}.startedAt", value.get("startedAt")),
+        # A sum that does not depend on the order of the files.
+        committed=math.fsum(one.weight for one in files),
+    )
+
+
+def _files(key: str, value: Any) -> tuple[FileTouch, ...]:
+    """A path that is named twice has the lines of both and the greater weight."""
+    found: dict[str, FileTouch] = {}
+    for at, one in enumerate(_list(key, value)):
+        file = _file(f"{key}[{at}]", one)
+        before = found.get(file.path)
+        if before is not None:
+            lines = before.lines + file.lines if before.lines and file.lines else ()
+            file = FileTouch(file.path, lines=lines, weight=max(before.weight, file.weight))
+        found[file.path] = file
+    return tuple(found.values())
+
+
+def _file(key: str, value: Any) -> FileTouch:
+    if isinstance(value, str):
+        return FileTouch(path_of(key, value))
+    if not isinstance(value, dict):
+        raise ScenarioError(key, f"a path or an object with `path` is wanted, not {_kind(value)}")
+    return FileTouch(
+        path_of(f"{key}.path", value.get("path")),
+        lines=tuple(
+            _span(f"{key}.lines[{at}]", one)
+            for at, one in enumerate(_list(f"{key}.lines", value.get("lines")))
+        ),
+        weight=_weight(f"{key}.weight", value.get("weight")),
+    )
+
+
+def path_of(key: str, value: Any) -> str:
+    """A path relative to the repository, with `/`, without `./` before it and `/` behind it."""
+    if not isinstance(value, str):
+        raise ScenarioError(key, f"a path is wanted, not {_kind(value)}")
+    plain = value.replace("\\", "/")
+    parts = [part for part in plain.split("/") if part not in ("", ".")]
+    if not parts or plain.startswith("/") or ".." in parts:
+        raise ScenarioError(key, f"a path inside the repository is wanted, relative to it, not {value!r}")
+    return "/".join(parts)
+
+
+def _span(key: str, value: Any) -> Span:
+    if not isinstance(value, list) or len(value) != 2:
+        hint = "; a single range is written [[first, last]]" if isinstance(value, int) else ""
+        raise ScenarioError(key, f"a range [first, last] is wanted, not {_kind(value)}{hint}")
+    start, end = value
+    if any(isinstance(one, bool) or not isinstance(one, int) for one in value):
+        raise ScenarioError(key, f"two line numbers are wanted, not {value}")
+    if start < 1 or end < start - 1:
+        raise ScenarioError(
+            key, f"first >= 1 and last >= first are wanted (last = first - 1 is an insertion), not {value}"
+        )
+    return Span(start, end)
+
+
+def _weight(key: str, value: Any) -> float:
+    if value is None:
+        return 1.0
+    weight = _number(key, value)
+    if not 0 < weight <= 1:
+        raise ScenarioError(key, f"a weight above 0 and up to 1 is wanted, not {value}")
+    return weight
+
+
+def _start(key: str, value: Any) -> float:
+    """Unix seconds; 0 = unknown."""
+    if value is None:
+        return 0.0
+    if isinstance(value, str):
+        try:
+            at = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ScenarioError(key, f"an ISO 8601 time or Unix seconds are wanted, not {value!r}") from None
+        # A time without a zone is in UTC: the answer must not depend on where it is asked.
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    number = _number(key, value)
+    if number < 0:
+        raise ScenarioError(key, f"a time since 1970 is wanted, not {value}")
+    return number / 1000.0 if number >= _MILLISECONDS else number
+
+
+# -- the graph
+
+
+def _graph(value: Any) -> dict[str, tuple[str, ...]]:
+    if value is None:
+        return {}
+    key = "graph"
+    if isinstance(value, dict) and "adjacency" in value:
+        key, value = "graph.adjacency", value["adjacency"]
+        if value is None:
+            return {}
+    elif isinstance(value, dict) and "edges" in value:
+        key, value = "graph.edges", value["edges"]
+    found: dict[str, list[str]] = {}
+    if isinstance(value, dict):
+        for path, imported in value.items():
+            one = f"{key}[{path!r}]"
+            ends = [path_of(f"{one}[{at}]", end) for at, end in enumerate(_list(one, imported))]
+            found.setdefault(path_of(one, path), []).extend(ends)
+    elif isinstance(value, list):
+        for at, edge in enumerate(value):
+            if not isinstance(edge, list) or len(edge) != 2:
+                raise ScenarioError(
+                    f"{key}[{at}]", f"an edge [importer, imported] is wanted, not {_kind(edge)}"
+                )
+            start, end = (path_of(f"{key}[{at}]", one) for one in edge)
+            found.setdefault(start, []).append(end)
+    else:
+        raise ScenarioError(key, f"{{file: [imported files]}} is wanted, not {_kind(value)}")
+    return {path: tuple(dict.fromkeys(ends)) for path, ends in found.items()}
+
+
+# -- values
+
+
+def _list(key: str, value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ScenarioError(key, f"a list is wanted, not {_kind(value)}")
+    return value
+
+
+def _number(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ScenarioError(key, f"a number is wanted, not {_kind(value)}")
+    return float(value)
+
+
+def _kind(value: Any) -> str:
+    """What stands there, for an error."""
+    match value:
+        case None:
+            return "nothing"
+        case dict():
+            return "an object"
+        case list():
+            return "a list" if value else "an empty list"
+        case str():
+            return repr(value if len(value) <= 60 else value[:57] + "...")
+        case bool():
+            return "true" if value else "false"
+    return str(value)
