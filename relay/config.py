@@ -61,10 +61,13 @@ class AgentSettings:
     name: str = setting(
         "how people call it: `@CLAUDE`. A-Z, 0-9, _ and -, a letter first, 32 at most; unique"
     )
-    kind: AgentKind = setting("how its turns are run; `acp` comes with a later version", "command")
-    preset: Preset | None = setting("for `command`: a command line that relay knows", None)
+    kind: AgentKind = setting("how its turns are run", "command")
+    preset: Preset | None = setting("for `command` and `acp`: a program that relay knows", None)
     cmd: tuple[str, ...] = setting(
-        "for `command`: the program with its arguments, in the place of a preset", (), empty=False, words=True
+        "for `command` and `acp`: the program with its arguments, in the place of a preset",
+        (),
+        empty=False,
+        words=True,
     )
     args: tuple[str, ...] = setting("further arguments, after those of the preset or of `cmd`", ())
     output: Output = setting("for `cmd`: what it prints, plain text or as that program does", "text")
@@ -80,6 +83,12 @@ class AgentSettings:
     budget: BudgetSettings = setting("", BudgetSettings)
     permissions: Permissions = setting(
         "what it may do: `auto` = read-only, and edits when it has a worktree of its own", "auto"
+    )
+    permission_timeout_s: float = setting(
+        "for `acp`: seconds that people have to answer what it asks; then it is refused",
+        120.0,
+        low=1,
+        high=3600,
     )
     script: Path | None = setting("for `scripted`: the YAML file that says what it says and does", None)
     enabled: bool = setting("false = stays in the room, gets no work", True)
@@ -359,14 +368,12 @@ def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: in
         # They become words of a command line and lines of a log.
         if isinstance(value, str) and not value.isprintable():
             refuse(key, f"found {json.dumps(value[:40])}", "a text without line ends and control characters")
-    if kind == "acp":
-        refuse("kind", 'found "acp", which comes with a later version', '"command", "ollama", "scripted"')
-    if kind == "command" and not agent.get("preset") and not agent.get("cmd"):
+    if kind in ("command", "acp") and not agent.get("preset") and not agent.get("cmd"):
         refuse("cmd", "is missing", "a program, or a preset", 'give "preset" or "cmd"')
     if agent.get("preset") and agent.get("cmd"):
         refuse("cmd", "found beside a preset", "a program, or a preset", 'take out "preset" or "cmd"')
-    if kind != "command" and agent.get("preset"):
-        refuse("preset", f'found with kind "{kind}"', 'only with kind "command"')
+    if kind not in ("command", "acp") and agent.get("preset"):
+        refuse("preset", f'found with kind "{kind}"', 'only with kind "command" or "acp"')
     if kind == "ollama" and not agent.get("model"):
         refuse("model", "is missing", 'with kind "ollama": the name of an Ollama model')
     if kind == "scripted" and not agent.get("script"):

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.faces.auth import Auth, ensure_token
+from relay.faces.guard_api import GuardDoor
 from relay.faces.http import HUB, create_app
+from relay.faces.permissions_api import PermissionDoors
 from relay.files import write_atomically
 from relay.instance import InstanceLost, InstanceRecord
 from relay.log import events
@@ -34,7 +37,7 @@ from relay.log.follow import tail
 from relay.log.open import open_store
 from relay.log.store import Store, Tx
 from relay.metrics import Metrics
-from relay.model import RESERVED_NAMES
+from relay.model import RESERVED_NAMES, Guard, Unguarded
 from relay.reload import Reload
 from relay.room import entry, ledger, queue
 from relay.room.acts import Acts
@@ -44,6 +47,7 @@ from relay.room.dispatcher import Dispatcher
 from relay.room.drain import Drain
 from relay.room.ledger import Rules
 from relay.room.live import Live
+from relay.room.permissions import PermissionDesk
 from relay.room.room import SHOWN, About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
@@ -127,7 +131,10 @@ class Daemon:
         self._live = Live()
         self._metrics = Metrics()
         self._supervisor = Supervisor(store)
-        self._seats = Seats(settings)
+        self._permissions = PermissionDesk(self._live, self._permission_notice)
+        #: Answers before each edit of an agent, through its hook or its permission requests.
+        self._guard: Guard = Unguarded()
+        self._seats = Seats(settings, guard=self._guard, permits=self._permissions)
         self._reload = Reload(settings, self._take_over, self._notice)
         self._board = Board()
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
@@ -146,7 +153,7 @@ class Daemon:
             max_entry_bytes=settings.workspace.max_entry_bytes,
         )
         self._drain.before_end = self._transcript.before_end
-        acts = Acts(self._board, lambda: self._seats.roster)
+        acts = Acts(self._board, lambda: self._seats.roster, permissions=self._permissions)
         self._desk = Desk(
             store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings
         )
@@ -173,6 +180,17 @@ class Daemon:
             set_agent=self._reload.set_agent,
             trouble=self._trouble,
         )
+
+    def _reserved(self) -> Collection[str]:
+        return RESERVED_NAMES | set(self._seats.roster.names)
+
+    def _root_of(self, agent: str) -> Path | None:
+        """The folder that an agent works in; None for a name that is no agent's."""
+        seat = self._drain.seat(agent)
+        return None if seat is None else seat.cwd or self.settings.repo
+
+    async def _permission_notice(self, text: str, meta: Mapping[str, Any]) -> None:
+        await self._store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta=meta))
 
     def _trouble(self) -> str:
         failing = [f"{one.task} fails: {one.error}" for one in self._supervisor.troubles]
@@ -205,9 +223,13 @@ class Daemon:
             settings=settings,
             static=STATIC,
             metrics=self._metrics.text,
-            reserved=lambda: RESERVED_NAMES | set(self._seats.roster.names),
+            reserved=self._reserved,
         )
         app.router.add_post("/api/repair", self._repair)
+        app.add_routes(GuardDoor(self._guard, self._root_of).table())
+        app.add_routes(
+            PermissionDoors(lambda: self._permissions.pending, self._room.order, self._reserved).table()
+        )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
         await runner.setup()
         try:

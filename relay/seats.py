@@ -17,7 +17,7 @@ from relay.agents import AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.hooks import GuardHook
 from relay.agents.ollama import OllamaAgent
 from relay.config import AgentSettings, Settings
-from relay.model import Agent, Availability, EndPart, FailureClass, Part, Turn
+from relay.model import Agent, Availability, EndPart, FailureClass, Guard, Part, Permits, Turn
 from relay.room.budget import Budget
 from relay.room.drain import Seat
 from relay.room.queue import Policy
@@ -40,8 +40,13 @@ class Built:
     trouble: str = ""
 
 
-def build(settings: Settings, one: AgentSettings) -> Built:
-    """What runs this agent. Never raises: what is wrong is said where people look for the agent."""
+def build(
+    settings: Settings, one: AgentSettings, guard: Guard | None = None, permits: Permits | None = None
+) -> Built:
+    """What runs this agent. Never raises: what is wrong is said where people look for the agent.
+
+    `guard` and `permits` answer an agent that asks while it works.
+    """
     if one.kind == "ollama":
         host = settings.dispatcher.ollama_host
         return Built(one, OllamaAgent(one.name, one.model or "", host=host))
@@ -61,8 +66,9 @@ def build(settings: Settings, one: AgentSettings) -> Built:
             script=one.script,
             permissions=Permissions(one.permissions),
             guard=_guard(settings, one),
+            permission_timeout_s=one.permission_timeout_s,
         )
-        return Built(one, build_agent(spec))
+        return Built(one, build_agent(spec, guard=guard, permits=permits))
     except SpecError as error:
         return Built(one, None, str(error))
 
@@ -79,6 +85,12 @@ def _guard(settings: Settings, one: AgentSettings) -> GuardHook | None:
     script = str(Path(guard_cli.__file__).absolute())
     words = (sys.executable, "-I", "-S", script, "hook", "--agent", one.name, "--config", str(settings.path))
     return GuardHook(words, settings.runtime_dir / "guard")
+
+
+def _guarded(one: AgentSettings) -> bool:
+    """Is it asked about each edit before it makes it? Gemini's program takes our hook from root only, and so not
+    for sure."""
+    return one.kind == "acp" or (one.kind == "command" and one.preset in ("claude", "codex"))
 
 
 def _environment(one: AgentSettings) -> Mapping[str, str]:
@@ -108,7 +120,10 @@ def policy_of(settings: Settings, one: AgentSettings, names: tuple[str, ...], un
 class Seats:
     """The agents of the room as they are now: built from the settings, probed, and handed to the drain."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, *, guard: Guard | None = None, permits: Permits | None = None
+    ) -> None:
+        self._guard, self._permits = guard, permits
         self._built: dict[str, Built] = {}
         self._probed: dict[str, Availability] = {}
         self.roster = Roster()
@@ -124,12 +139,15 @@ class Seats:
         for one in settings.agents:
             have = self._built.get(one.name)
             same = have is not None and have.settings == one and around_same
-            built[one.name] = have if have is not None and same else build(settings, one)
+            built[one.name] = have if have is not None and same else self._build(settings, one)
             if not same:
                 self._probed.pop(one.name, None)
         self._built = built
         self._probed = {name: found for name, found in self._probed.items() if name in built}
         self._renew()
+
+    def _build(self, settings: Settings, one: AgentSettings) -> Built:
+        return build(settings, one, self._guard, self._permits)
 
     async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Look which agents can run, and keep each answer as it comes; True when one is another than before.
@@ -191,6 +209,7 @@ class Seats:
                 timeout_s=one.settings.timeout_s,
                 cwd=one.settings.cwd or self.settings.repo,
                 may_edit=_may_edit(one.settings),
+                guarded=_guarded(one.settings),
             )
             for name, one in self._built.items()
         }

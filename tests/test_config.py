@@ -149,7 +149,7 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
         ),
         (
             {"agents": [{"name": "A", "kind": "acp"}]},
-            'agents[0].kind: found "acp", which comes with a later version;',
+            'agents[0].cmd: is missing; allowed: a program, or a preset; give "preset"',
         ),
         ({"agents": [{"name": "A", "kind": "ollama"}]}, "agents[0].model: is missing;"),
         ({"agents": [{"name": "A", "kind": "scripted"}]}, "agents[0].script: is missing;"),

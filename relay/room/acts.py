@@ -17,6 +17,7 @@ from relay.model import STEWARD, Airspace, Board, Message, Refusal
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
 from relay.room.ledger import Q, Rules
+from relay.room.permissions import ALLOW, REJECT, PermissionDesk, code_span
 from relay.room.room_view import StewardView
 from relay.room.roster import Roster
 from relay.room.values import Job, JobState, message_of_row
@@ -41,15 +42,24 @@ class Done:
     cancel: tuple[tuple[str, int], ...] = ()
     #: The room number of the task that the act is about.
     task: int | None = None
+    #: Called after the commit.
+    after: Callable[[], object] | None = None
 
 
 class Acts:
     """Carries out commands in the caller's transaction. Raises Refusal, with nothing changed."""
 
-    def __init__(self, board: Board, roster: Callable[[], Roster], airspace: Airspace | None = None) -> None:
+    def __init__(
+        self,
+        board: Board,
+        roster: Callable[[], Roster],
+        airspace: Airspace | None = None,
+        permissions: PermissionDesk | None = None,
+    ) -> None:
         self._board = board
         self._roster = roster
         self._airspace = airspace
+        self._permissions = permissions
 
     async def obey(self, tx: Tx, command: commands.Command, act: Act, view: StewardView) -> Done:
         """Do what `command` says, and answer."""
@@ -84,8 +94,30 @@ class Acts:
                 kept = await self._sky().declare(tx, agent, paths, by=act.by, cause=[act.event_id])
                 told = ", ".join(f"`{path}`" for path in kept)
                 return Done(f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent.")
+            case commands.Permit(request, option, allow):
+                return self._permit(request, option, allow, act)
             case _:
                 return await self._board_command(tx, command, act)
+
+    def _permit(self, request: str, option: str | None, allow: bool, act: Act) -> Done:
+        """Answer what an agent asks for; it hears of it once this is committed."""
+        if self._permissions is None:
+            raise Refusal("No agent of this room asks for leave.")
+        one = self._permissions.find(request)
+        kinds = ALLOW if allow else REJECT
+        chosen = one.option(option, kinds)
+        allowed = chosen is not None and chosen.kind in ALLOW
+        if allowed != allow:
+            word = "refuses" if allow else "allows"
+            raise Refusal(f"That option {word} it.", f"`/{'deny' if allow else 'allow'} #{one.number}` does.")
+        if allowed:
+            self._guard(act, "/allow")
+        desk, asked = self._permissions, one.request
+        named = f" ({code_span(chosen.name)})" if chosen is not None else ""
+        text = (
+            f"{act.by} {'allows' if allowed else 'refuses'} {asked.agent}: {code_span(asked.title)}{named}."
+        )
+        return Done(text, after=lambda: desk.answer(one.id, chosen, act.by))
 
     def _sky(self) -> Airspace:
         if self._airspace is None:

@@ -142,6 +142,16 @@ class DeclareIntent:
     paths: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Answer what an agent asks for. `request`: its number or id; `option`: its id, name or place, None = the first
+    that fits `allow`."""
+
+    request: str
+    option: str | None
+    allow: bool
+
+
 Command = (
     AddTask
     | MoveTask
@@ -160,6 +170,7 @@ Command = (
     | Continue
     | ShowAirspace
     | DeclareIntent
+    | Permit
 )
 
 
@@ -315,6 +326,18 @@ def _intent(rest: str, agents: Sequence[str]) -> Command:
     return DeclareIntent(chosen[0], () if paths == ["-"] else tuple(dict.fromkeys(paths)))
 
 
+def _permit(allow: bool) -> Callable[[str, Sequence[str]], Command]:
+    def parse(rest: str, _agents: Sequence[str]) -> Command:
+        request, _, option = " ".join(rest.split()).replace("# ", "#").partition(" ")
+        # Its number, or the id that the page sends: four hexadecimal digits and the number.
+        if not re.fullmatch(r"#?(?:[0-9a-f]{4}-)?[0-9]{1,9}[.,:]?", request):
+            found = f", not `{_shown(request)}`" if request else ""
+            raise _WrongArguments(f"The number of the request is needed, like `#3`{found}.")
+        return Permit(request.strip("#.,:"), option.strip() or None, allow)
+
+    return parse
+
+
 def _bare(command: Command) -> Callable[[str, Sequence[str]], Command]:
     """A command without arguments. What follows it is refused: `/clearall done` may have meant less."""
 
@@ -382,6 +405,14 @@ COMMANDS: tuple[Spec, ...] = (
         "/intent @CODEX src/auth/session.py",
         _intent,
     ),
+    Spec(
+        "/allow",
+        "/allow #<request> [option]",
+        "allow what an agent asks for (an option by its place or name; else this once)",
+        "/allow #3",
+        _permit(True),
+    ),
+    Spec("/deny", "/deny #<request>", "refuse what an agent asks for", "/deny #3", _permit(False)),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
 _WORD = re.compile(r"/([^\W\d_][\w-]*|\?)[?!.,:;]*(?=\s|$)")

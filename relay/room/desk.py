@@ -19,7 +19,7 @@ from relay.log.events import NewEvent
 from relay.log.store import Store, Tx
 from relay.model import STEWARD, Board, Message, Refusal
 from relay.room import commands, ledger, roster, steward
-from relay.room.acts import Act, Acts
+from relay.room.acts import Act, Acts, Done
 from relay.room.drain import Drain
 from relay.room.ledger import Q
 from relay.room.roster import Roster
@@ -77,19 +77,19 @@ class Desk:
     async def _answer(self, job: Job) -> None:
         asked_by = ""
 
-        async def work(tx: Tx) -> tuple[tuple[str, int], ...]:
+        async def work(tx: Tx) -> Done:
             nonlocal asked_by
             row = await tx.one(Q.job, id=job.id)
             message = await ledger.message(tx, job.message_id)
             if row is None or row["state"] not in ("pending", "failed") or message is None:
-                return ()
+                return Done("")
             asked_by = message.speaker
-            text, cancel, meta = await self._carry_out(tx, message)
-            await self._end(tx, job, message, text, meta)
-            return cancel
+            done, meta = await self._carry_out(tx, message)
+            await self._end(tx, job, message, done.text, meta)
+            return done
 
         try:
-            cancel = await self._store.write(work)
+            done = await self._store.write(work)
         except Refusal as refusal:
             # What the act had begun is rolled back; the refusal is the answer.
             text = str(refusal)
@@ -104,24 +104,24 @@ class Desk:
             )
             await self._store.write(lambda tx: self._refuse(tx, job, text))
             return
-        for agent, held in cancel:
+        for agent, held in done.cancel:
             self._drain.cancel(agent, asked_by, held)
+        if done.after is not None:
+            done.after()
 
     async def _refuse(self, tx: Tx, job: Job, text: str) -> None:
         message = await ledger.message(tx, job.message_id)
         if message is not None:
             await self._end(tx, job, message, text, {"error": True})
 
-    async def _carry_out(
-        self, tx: Tx, message: Message
-    ) -> tuple[str, tuple[tuple[str, int], ...], dict[str, Any]]:
+    async def _carry_out(self, tx: Tx, message: Message) -> tuple[Done, dict[str, Any]]:
         now = self._clock()
         view = await self.view(tx, message.speaker)
         command = commands.parse(message.body, dict.fromkeys([*self._roster().names, *self._drain.running]))
         if isinstance(command, commands.Problem):
-            return command.text, (), {"error": True}
+            return Done(command.text), {"error": True}
         if command is None:
-            return steward.answer(message.body, view), (), {}
+            return Done(steward.answer(message.body, view)), {}
         event = await tx.one(Q.event_of_message, id=message.id)
         act = Act(
             by=message.speaker,
@@ -134,7 +134,7 @@ class Desk:
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if done.task is not None:
             meta["task"] = done.task
-        return done.text, done.cancel, meta
+        return done, meta
 
     async def view(self, tx: Tx, asker: str) -> Any:
         """The room as the steward sees it now."""

@@ -55,13 +55,15 @@ GRACE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """An agent of the room as floor 4 sets it up. `policy` is asked anew before each turn."""
+    """An agent of the room as floor 4 sets it up. `policy` is asked anew before each turn. `guarded`: it is asked
+    about each edit before it makes it."""
 
     agent: Agent
     policy: Callable[[], Policy]
     timeout_s: float = 600.0
     cwd: Path | None = None
     may_edit: bool = False
+    guarded: bool = False
 
 
 @dataclass(slots=True)

@@ -352,6 +352,10 @@ class Room:
         finally:
             wakeup.close()
 
+    async def order(self, text: str, by: str) -> dict[str, Any]:
+        """Give the room a person's command; `{success, reason}`. Raises RoomError."""
+        return await self._order(text, by)
+
     async def pause(self, agent: str | None, *, by: str) -> dict[str, Any]:
         return await self._order(f"/pause {self._mention(agent)}".strip(), by)
 

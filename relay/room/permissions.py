@@ -1,0 +1,170 @@
+"""What agents ask people for while they work: who asked, what was answered, and what happens when nobody is there.
+
+Invariant: a request has one answer: a person's, or none by its deadline, or none at once when nobody is connected;
+it is taken back when its turn ends. A request dies with the turn that asks and so with the daemon: it is in memory
+only; what people see of it, and what they answered, are messages of the room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
+from relay.room.live import Live
+from relay.room.values import iso
+
+log = structlog.get_logger(__name__)
+#: Seconds in which the room says at most once of one agent that nobody was there to answer it.
+NOTICE_EVERY_S = 60.0
+ALLOW = ("allow_once", "allow_always")
+REJECT = ("reject_once", "reject_always")
+_HERE = "GET /api/permissions lists the open ones."
+Say = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request that waits. `number`: for people to quote; `id` is of this run of the daemon, so that an answer to
+    an old page's request is no answer to a new one. Times are Unix seconds."""
+
+    number: int
+    id: str
+    request: PermissionRequest
+    asked_at: float
+    deadline_at: float
+
+    @property
+    def options(self) -> tuple[PermissionOption, ...]:
+        return self.request.options
+
+    def as_json(self) -> dict[str, Any]:
+        """As the doors show it (docs/airspace.md)."""
+        one = self.request
+        return {
+            "id": self.id,
+            "agent": one.agent,
+            "title": one.title,
+            "tool": one.tool,
+            "paths": list(one.paths),
+            "options": [{"id": o.id, "name": o.name, "kind": o.kind} for o in one.options],
+            "asked_at": iso(self.asked_at),
+            "deadline_at": iso(self.deadline_at),
+            "advisory": one.advisory,
+        }
+
+    def option(self, wanted: str | None, kinds: tuple[str, ...]) -> PermissionOption | None:
+        """The option by its id, its name or its place (from 1); with None the first one of these kinds. A request
+        without an option to reject it by is rejected by None. Raises Refusal."""
+        options = self.options
+        if wanted is None:
+            found = [one for kind in kinds for one in options if one.kind == kind]
+            if found or kinds == REJECT:
+                return found[0] if found else None
+            raise Refusal(f"#{self.number} has no option that allows it.", f"It has: {self._told()}.")
+        for place, one in enumerate(options, 1):
+            if wanted in (one.id, str(place)) or wanted.casefold() == one.name.casefold():
+                return one
+        raise Refusal(f"#{self.number} has no option `{wanted[:40]}`.", f"It has: {self._told()}.")
+
+    def _told(self) -> str:
+        return ", ".join(f"{place} ({one.name})" for place, one in enumerate(self.request.options, 1))
+
+
+class PermissionDesk:
+    """`relay.model.Permits`. `say` posts a notice in the room."""
+
+    def __init__(self, live: Live, say: Say, *, clock: Callable[[], float] = time.time) -> None:
+        self._live, self._say, self._clock = live, say, clock
+        self._run = secrets.token_hex(2)
+        self._count = 0
+        self._open: dict[int, tuple[Pending, asyncio.Future[PermissionAnswer]]] = {}
+        self._noticed: dict[str, float] = {}
+
+    @property
+    def pending(self) -> list[Pending]:
+        """What waits for an answer, the oldest first."""
+        return [one for one, _ in self._open.values()]
+
+    def find(self, ref: str) -> Pending:
+        """A waiting request by its number or its id. Raises Refusal."""
+        for one in self.pending:
+            if ref in (one.id, str(one.number)):
+                return one
+        raise Refusal(f"No permission request {ref[:20]} waits: it was answered, or its time is over.", _HERE)
+
+    async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
+        """Wait for a person; see `relay.model.Permits`."""
+        if not self._live.people:
+            await self._nobody(request)
+            return PermissionAnswer(None, reason="nobody is connected who could answer")
+        self._count += 1
+        now = self._clock()
+        one = Pending(self._count, f"{self._run}-{self._count}", request, now, now + timeout_s)
+        answered: asyncio.Future[PermissionAnswer] = asyncio.get_running_loop().create_future()
+        self._open[one.number] = one, answered
+        state = "withdrawn"
+        try:
+            self._tell(one, "open")
+            await self._notice(
+                f"{request.agent} asks for leave: {code_span(request.title)}. `/allow #{one.number}` or "
+                f"`/deny #{one.number}`; without an answer it is refused in {timeout_s:g} s.",
+                one,
+            )
+            try:
+                async with asyncio.timeout(timeout_s):
+                    answer = await answered
+                state = "answered"
+            except TimeoutError:
+                state = "expired"
+                answer = PermissionAnswer(None, reason=f"nobody answered within {timeout_s:g} s")
+        finally:
+            self._open.pop(one.number, None)
+            self._tell(one, state)
+        if state == "expired":
+            await self._notice(
+                f"Nobody answered {request.agent} in time: {code_span(request.title)} is refused.", one
+            )
+        return answer
+
+    def answer(self, id: str, option: PermissionOption | None, by: str) -> bool:
+        """Answer a waiting request; None rejects it. False when it does not wait any more."""
+        for one, answered in self._open.values():
+            if one.id == id and not answered.done():
+                reason = "" if option is not None else f"{by} refused it"
+                answered.set_result(PermissionAnswer(option, by, reason))
+                return True
+        return False
+
+    def _tell(self, one: Pending, state: str) -> None:
+        self._live.publish("permission", {**one.as_json(), "state": state})
+
+    async def _nobody(self, request: PermissionRequest) -> None:
+        now = self._clock()
+        if now - self._noticed.get(request.agent, float("-inf")) < NOTICE_EVERY_S:
+            return
+        self._noticed[request.agent] = now
+        await self._notice(
+            f"{request.agent} asked for leave ({code_span(request.title)}) while nobody was connected: refused.",
+            None,
+            agent=request.agent,
+        )
+
+    async def _notice(self, text: str, one: Pending | None, *, agent: str = "") -> None:
+        meta = {"notice": "permission", "agent": one.request.agent if one else agent}
+        try:
+            await self._say(text, {**meta, "permission": one.id} if one else meta)
+        except Exception as error:  # the question stands in the page all the same
+            log.warning("permission notice not posted", error=str(error))
+
+
+def code_span(text: str) -> str:
+    """A text of an agent's as the room shows it: one line, and nothing in it that ends the span."""
+    line = " ".join(text.replace("`", "'").split())
+    return f"`{line if len(line) <= 160 else f'{line[:159]}…'}`"

@@ -1,0 +1,96 @@
+"""The doors for permission requests, over a real socket and with the room's real desk for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from relay.faces.permissions_api import PermissionDoors
+from relay.model import PermissionOption, PermissionRequest
+from relay.room.live import Live
+from relay.room.permissions import PermissionDesk
+from tests.faces.house import House, house
+
+OPTIONS = (PermissionOption("ok/1", "Yes", "allow_once"), PermissionOption("no", "No", "reject_once"))
+REQUEST = PermissionRequest("CLAUDE", "rm -r build", "execute", (), OPTIONS)
+
+
+class Counter:
+    """The desk, one request on it, and the commands that the door gave."""
+
+    def __init__(self) -> None:
+        self.live = Live()
+        self.desk = PermissionDesk(self.live, self._say)
+        self.orders: list[tuple[str, str]] = []
+        self.success = True
+
+    async def _say(self, text: str, meta: Mapping[str, Any]) -> None: ...
+
+    async def order(self, text: str, by: str) -> dict[str, Any]:
+        self.orders.append((text, by))
+        return {"success": self.success, "reason": "done", "task": 1}
+
+
+@pytest.fixture
+async def counter() -> AsyncIterator[Counter]:
+    one = Counter()
+    with one.live.here("ann"):
+        asking = asyncio.create_task(one.desk.ask(REQUEST, timeout_s=600))
+        await asyncio.sleep(0)
+        yield one
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+@pytest_asyncio.fixture
+async def home(tmp_path: Path, counter: Counter) -> AsyncIterator[House]:
+    doors = PermissionDoors(lambda: counter.desk.pending, counter.order, lambda: {"CLAUDE", "RELAY"})
+    async with house(tmp_path, routes=doors.table()) as one:
+        yield one
+
+
+async def test_the_open_requests_are_listed(home: House, counter: Counter) -> None:
+    status, told, _ = await home.ask("GET", "/api/permissions")
+    assert status == 200 and told == {"requests": [counter.desk.pending[0].as_json()]}
+
+
+@pytest.mark.parametrize(("option", "command"), [("ok/1", "/allow {} 1"), ("no", "/deny {} 2")])
+async def test_an_answer_is_a_persons_command(
+    home: House, counter: Counter, option: str, command: str
+) -> None:
+    (one,) = counter.desk.pending
+    body = {"option": option, "name": "ann"}
+    status, told, _ = await home.ask("POST", f"/api/permissions/{one.id}", json=body)
+    assert (status, told) == (200, {"success": True, "reason": "done"})
+    assert counter.orders == [(command.format(one.id), "ann")]
+    counter.success = False
+    _, told, _ = await home.ask("POST", f"/api/permissions/{one.id}", json=body)
+    assert told == {"success": False, "reason": "done"}
+
+
+async def test_what_cannot_be_answered_is_refused(home: House, counter: Counter) -> None:
+    (one,) = counter.desk.pending
+    table: list[tuple[str, dict[str, Any], int]] = [
+        ("0000-9", {"option": "no"}, 404),
+        (one.id, {"option": "perhaps"}, 400),
+        (one.id, {}, 400),
+        (one.id, {"option": "no", "name": "CLAUDE"}, 403),
+        (one.id, {"option": "no", "more": 1}, 400),
+    ]
+    for id, body, status in table:
+        found, told, _ = await home.ask("POST", f"/api/permissions/{id}", json=body)
+        assert found == status and told["error"]["message"], body
+    assert counter.orders == []
+
+
+async def test_the_doors_want_a_key(home: House, counter: Counter) -> None:
+    (one,) = counter.desk.pending
+    async with home.client.get("/api/permissions") as response:
+        assert response.status == 401
+    async with home.client.post(f"/api/permissions/{one.id}", json={"option": "ok/1"}) as response:
+        assert response.status == 401
