@@ -67,7 +67,7 @@ class CodeGraph:
         return path in self._edges
 
     def adjacency(self) -> Mapping[str, tuple[str, ...]]:
-        """Importer -> imported, both in the order of the alphabet; every file has an entry."""
+        """Importer -> imported, these in the order of the alphabet; every file has an entry."""
         return self._edges
 
     def imports(self, path: str) -> tuple[str, ...]:

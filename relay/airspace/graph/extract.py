@@ -50,7 +50,8 @@ def unfit(path: str, data: bytes) -> str:
         return "binary"
     if ".min." in path or (len(data) > MINIFIED_FROM and len(data) / (1 + data.count(b"\n")) > MINIFIED_MEAN):
         return "minified"
-    return "generated" if _GENERATED.search(data[:2000]) else ""
+    head = data[:2000]
+    return "generated" if b"enerated" in head and _GENERATED.search(head) else ""
 
 
 def extract(path: str, data: bytes) -> Extract:

@@ -10,7 +10,6 @@ import keyword
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import PurePosixPath
 
 from tree_sitter import Language, Parser, Query
 
@@ -108,7 +107,8 @@ def language_of(path: str) -> str | None:
     known = CONFIGURATION.get(name)
     if known is not None:
         return known
-    suffix = PurePosixPath(name).suffix
+    _, dot, ending = name.rpartition(".")
+    suffix = dot + ending
     if suffix == ".json" and name.startswith(("tsconfig", "jsconfig")):
         return "tsconfig"
     return SUFFIXES.get(suffix) or SUFFIXES.get(suffix.lower())

@@ -93,14 +93,17 @@ def wanted(path: str) -> bool:
 def read_file(root: Path, path: str) -> bytes | None:
     """The content of a regular file, None when there is none; of one that is too large, only too much."""
     try:
-        descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, ValueError):
         return None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        told = os.fstat(descriptor)
+        if not stat.S_ISREG(told.st_mode):
             return None
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(LARGEST + 1)
+        data = os.read(descriptor, min(told.st_size, LARGEST) + 1)
+        while len(data) <= LARGEST and (more := os.read(descriptor, LARGEST + 1 - len(data))):
+            data += more
+        return data
     except OSError:
         return None
     finally:

@@ -37,11 +37,15 @@ class WorkerProcess:
 
     def __init__(self, role: str) -> None:
         self.role = role
-        #: How often it was started again after it had died.
-        self.restarts = 0
-        self._started = False
+        #: How often it was started: what one process was told, the next does not know.
+        self.starts = 0
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again after it had died."""
+        return max(0, self.starts - 1)
 
     @property
     def pid(self) -> int | None:
@@ -94,10 +98,9 @@ class WorkerProcess:
             cwd="/",
             start_new_session=True,
         )
-        if self._started:
-            self.restarts += 1
+        self.starts += 1
+        if self.starts > 1:
             log.warning("a graph worker runs again", role=self.role, pid=self._process.pid)
-        self._started = True
         return self._process
 
     async def _end(self) -> None:

@@ -72,6 +72,8 @@ class GraphService:
         self._lock = asyncio.Lock()
         self._primed: asyncio.Task[None] | None = None
         self._saved = ""
+        #: Which start of the resolving worker was told everything.
+        self._told = 0
         self.root = Path()
         self.graph = CodeGraph()
         #: True from `start` until there is a graph.
@@ -115,9 +117,9 @@ class GraphService:
         named = {os.path.normpath(path).replace(os.sep, "/") for path in paths}
         async with self._lock:
             await self._until_primed()
-            touched = await self._touched(named)
-            if touched:
-                await self._reread(touched)
+            touched, gone = await self._touched(named)
+            if touched or gone:
+                await self._reread(touched, gone)
 
     async def read(self, path: str, data: bytes) -> FileSymbols | None:
         """The symbols of a text under this name, in a worker; None when it does not parse or is not read."""
@@ -222,7 +224,9 @@ class GraphService:
         last: WorkerDied | None = None
         for _ in range(TRIES):
             try:
-                return await self._update(list(self._files), [], whole=True)
+                patch = await self._update(list(self._files), [], whole=True)
+                self._told = self._resolver.starts
+                return patch
             except WorkerDied as error:
                 last = error
         raise GraphError(f"the graph's worker died {TRIES} times while resolving: {last}") from last
@@ -239,7 +243,7 @@ class GraphService:
 
     async def _patched(self, paths: list[str], gone: list[str]) -> tuple[Patch, bool]:
         """(what changed, whether it is everything)."""
-        if self._resolver.pid is not None:
+        if self._resolver.pid is not None and self._resolver.starts == self._told:
             with contextlib.suppress(WorkerDied):
                 return await self._update(paths, gone, whole=False), False
         log.warning("the graph's worker died; it is told everything anew")
@@ -247,8 +251,8 @@ class GraphService:
 
     # -- changes
 
-    async def _touched(self, named: set[str]) -> set[str]:
-        """The files of the graph, or that come into it, among these paths."""
+    async def _touched(self, named: set[str]) -> tuple[set[str], set[str]]:
+        """Among these paths: (files to read, files of the graph that git no longer lists)."""
         anew = len(named) > MANY or any(path.rpartition("/")[2] in (".gitignore", ".") for path in named)
         folders = await asyncio.to_thread(_folders, self.root, named)
         if anew or folders:
@@ -256,7 +260,8 @@ class GraphService:
             blobs: dict[str, str] = found["blobs"]
             self.left_out = found["left"]
             before = {path: one.key[0] for path, one in self._files.items()}
-            return {path for path in blobs.keys() | before.keys() if blobs.get(path) != before.get(path)}
+            differ = {path for path, blob in blobs.items() if before.get(path) != blob}
+            return differ, before.keys() - blobs.keys()
         touched = named & (self._files.keys() | self._died.keys())
         unknown = sorted(path for path in named - touched if wanted(path))
         if unknown:
@@ -264,13 +269,15 @@ class GraphService:
             touched |= set(told["paths"])
         # A folder that is gone is told by its own name only.
         gone = tuple(f"{path}/" for path in named - touched)
-        return touched | {path for path in self._files if gone and path.startswith(gone)}
+        return touched | {path for path in self._files if gone and path.startswith(gone)}, set()
 
-    async def _reread(self, paths: set[str]) -> None:
+    async def _reread(self, paths: set[str], unlisted: set[str]) -> None:
         fresh: dict[Key, Row] = {}
         there: list[str] = []
-        gone: list[str] = []
+        gone = sorted(unlisted)
         failing = dict(self._died)
+        for path in gone:
+            del self._files[path]
         for one in await self._pool.read(self.root, sorted(paths)):
             before = self._files.get(one.path)
             self._died.pop(one.path, None)

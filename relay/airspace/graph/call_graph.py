@@ -1,0 +1,183 @@
+"""Which definition a call means, and how far two definitions are apart by calls.
+
+Invariant: a call is resolved to one definition or to none. In the order of certainty: a name of the own file, of
+an imported file (through a package's own file, which re-exports, too), a module or type named before the dot, a
+method of the class around. A method of an object whose type is not known counts only if one definition alone in
+the file and its imports has that name and it is no common word of containers and streams. Where several would
+do, none does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from relay.airspace.graph.code_graph import CodeGraph
+from relay.airspace.graph.facts import Call, Definition, FileSymbols
+
+#: (path, qualified name).
+Node = tuple[str, str]
+#: Files that pass on what they import.
+_PASSING = frozenset({"__init__.py", "__init__.pyi", "mod.rs", "lib.rs", "prelude.rs"})
+_SELVES = frozenset({"self", "this", "cls", "Self", "super()", "super", "*this"})
+#: Methods of the standard containers, strings, files and futures of the eight languages.
+_CONTAINERS = (
+    "add append apply as_ref call clear clone close contains copy count create delete each end equals "
+    "exists extend filter find first flush forEach format from get has hash hasNext index indexOf init "
+    "insert into is_empty isEmpty items iter join keys last len length list load lock log main map match "
+    "max min name new next of open parse pop print push put query read readline recv reduce remove render "
+    "replace reset resolve run save send set size sleep slice sort splice split start stop strip submit "
+    "test then toString trim type unwrap update value values wait with write"
+)
+_COMMON = frozenset(_CONTAINERS.split())
+_LAST = re.compile(r"([^\W\d]\w*)\W*$")
+#: Importers of one file beyond which its callers are not looked for: it is a hub, near to everything.
+HUB = 300
+_APART = frozenset({"namespace", "implementation", "declaration"})
+
+
+class CallGraph:
+    """Resolves the calls of one graph; keeps what it has resolved. Not for several threads at once."""
+
+    def __init__(self, graph: CodeGraph) -> None:
+        self.graph = graph
+        self._resolved: dict[str, tuple[tuple[str, Node], ...]] = {}
+        self._visible: dict[str, tuple[str, ...]] = {}
+
+    def visible(self, path: str) -> tuple[str, ...]:
+        """The files whose names a file can use: what it imports, and what a package's own file passes on."""
+        found = self._visible.get(path)
+        if found is None:
+            seen = dict.fromkeys(self.graph.imports(path))
+            for one in tuple(seen):
+                if _passes_on(one):
+                    seen.update(dict.fromkeys(self.graph.imports(one)))
+            seen.pop(path, None)
+            found = self._visible[path] = tuple(seen)
+        return found
+
+    def target(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
+        """The definition that a call in a file means, None = not known."""
+        if not call.receiver:
+            return self._plain(path, symbols, call)
+        if call.receiver in _SELVES:
+            return _of_class(path, symbols, call)
+        return self._dotted(path, symbols, call)
+
+    def _plain(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
+        own = [one for one in symbols.by_name.get(call.name, ()) if one.kind not in _APART]
+        top = [one for one in own if one.kind != "method"]
+        if len({one.qualified for one in top}) == 1:
+            return path, top[0].qualified
+        if own:
+            return _of_class(path, symbols, call)
+        found = {
+            (other, one.qualified)
+            for other in self.visible(path)
+            for one in self.graph.symbols(other).by_name.get(call.name, ())
+            if _is_top(one, self.graph.symbols(other))
+        }
+        return found.pop() if len(found) == 1 else None
+
+    def _dotted(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
+        last = _LAST.search(call.receiver)
+        owner = last[1] if last else ""
+        modules: set[Node] = set()
+        members: set[Node] = set()
+        methods: set[Node] = set()
+        for other in (path, *self.visible(path)):
+            theirs = symbols if other == path else self.graph.symbols(other)
+            for one in theirs.by_name.get(call.name, ()):
+                if one.kind in _APART:
+                    continue
+                node = (other, one.qualified)
+                if other != path and _names(other, owner) and _is_top(one, theirs):
+                    modules.add(node)
+                if f".{one.qualified}".endswith(f".{owner}.{one.name}"):
+                    members.add(node)
+                if one.kind == "method":
+                    methods.add(node)
+        for found in (modules, members):
+            if found:
+                return found.pop() if len(found) == 1 else None
+        known = len(methods) == 1 and call.name not in _COMMON and not owner[:1].isupper()
+        return methods.pop() if known else None
+
+    def calls_of(self, path: str) -> tuple[tuple[str, Node], ...]:
+        """(qualified name of the definition around, target) of every call of a file that is resolved."""
+        found = self._resolved.get(path)
+        if found is None:
+            symbols = self.graph.symbols(path)
+            found = self._resolved[path] = tuple(
+                dict.fromkeys(
+                    (symbols.definitions[call.within].qualified, target)
+                    for call in symbols.calls
+                    if call.within >= 0 and (target := self.target(path, symbols, call)) is not None
+                )
+            )
+        return found
+
+    def neighbours(self, node: Node) -> Iterator[Node]:
+        """Callees and callers."""
+        path, qualified = node
+        for around, target in self.calls_of(path):
+            if around == qualified:
+                yield target
+            if target == node:
+                yield path, around
+        name = qualified.rpartition(".")[2]
+        for other in self._users(path):
+            if name in self.graph.symbols(other).references:
+                for around, target in self.calls_of(other):
+                    if target == node:
+                        yield other, around
+
+    def _users(self, path: str) -> set[str]:
+        users = set(self.graph.importers(path))
+        for one in tuple(users):
+            if _passes_on(one):
+                users.update(self.graph.importers(one))
+        users.discard(path)
+        return users if len(users) <= HUB else set()
+
+    def reach(self, starts: set[Node], hops: int) -> dict[Node, tuple[int, Node]]:
+        """Every definition within `hops` calls, undirected: node -> (hops, the start it is nearest to)."""
+        found = {node: (0, node) for node in sorted(starts)}
+        rim = list(found)
+        for hop in range(1, hops + 1):
+            further: list[Node] = []
+            for node in rim:
+                for other in self.neighbours(node):
+                    if other not in found:
+                        found[other] = (hop, found[node][1])
+                        further.append(other)
+            rim = sorted(further)
+        return found
+
+
+def _passes_on(path: str) -> bool:
+    base = path.rpartition("/")[2]
+    return base in _PASSING or base.startswith("index.")
+
+
+def _names(path: str, word: str) -> bool:
+    """Whether a module at this path may be called by this word: its stem, or its folder's name."""
+    folder, _, base = path.rpartition("/")
+    return bool(word) and word in (base.partition(".")[0], folder.rpartition("/")[2])
+
+
+def _is_top(one: Definition, symbols: FileSymbols) -> bool:
+    return one.kind not in ("method", *_APART) and (
+        one.parent < 0 or symbols.definitions[one.parent].kind == "namespace"
+    )
+
+
+def _of_class(path: str, symbols: FileSymbols, call: Call) -> Node | None:
+    """The method of the class around a call, or of a class around that."""
+    outer = symbols.definitions[call.within].qualified if call.within >= 0 else ""
+    named = {one.qualified for one in symbols.by_name.get(call.name, ())}
+    while "." in outer:
+        outer = outer.rpartition(".")[0]
+        if f"{outer}.{call.name}" in named:
+            return path, f"{outer}.{call.name}"
+    return None
