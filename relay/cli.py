@@ -41,6 +41,10 @@ def main(argv: list[str] | None = None) -> int:
         from relay.guard_cli import main as guard
 
         return guard(words[1:])
+    if words[:1] == ["airspace"]:
+        from relay.airspace_cli import main as airspace
+
+        return airspace(words[1:])
     args = _parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
@@ -77,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser(
         "guard", help="What agents' programs run before each edit (`relay guard hook`).", add_help=False
+    )
+    commands.add_parser(
+        "airspace", help="How close agents are in code-space (`relay airspace --help`).", add_help=False
     )
     link = add("link", _link, "Print a sign-in link for the page: it works once, within 10 minutes.")
     link.add_argument("--json", action="store_true", help='print {"url", "expires_in_s"}')

@@ -1,0 +1,56 @@
+"""What git cannot merge beyond the lines of one file, and how a clash is told.
+
+Invariant: a clash is between two paths that both sides need for different things; what it says can be checked by
+looking at both worktrees. Pure; the set of clashes is symmetric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from relay.airspace.formulas import said
+from relay.airspace.hunks import Clash, Meeting
+from relay.airspace.reading import Evidence
+from relay.airspace.sketch import Sketch
+from relay.airspace.working_set import Change, FileTouch
+
+
+@dataclass(frozen=True, slots=True)
+class PathClash:
+    """Two different things at one path."""
+
+    evidence: Evidence
+
+
+def path_clashes(a: Sketch, b: Sketch) -> tuple[PathClash, ...]:
+    """Renames onto one path, a rename onto an added file, and a file where the other has a directory."""
+    if not a.created and not b.created:
+        return ()
+    found = [
+        PathClash(Evidence(f"both put a file at {path}", path=path))
+        for path in sorted(a.created & b.created)
+        if a.targets.get(path) != b.targets.get(path)
+    ]
+    for one, other in ((a, b), (b, a)):
+        for path in sorted(one.created & other.folders):
+            text = f"{path} is a file for one side and a directory for the other"
+            found.append(PathClash(Evidence(text, path=path)))
+    return tuple(found)
+
+
+def clause(path: str, a: FileTouch, b: FileTouch, met: Meeting, names: tuple[str, str]) -> Evidence:
+    """What git cannot merge in one file, in one clause."""
+    if met.clash is Clash.DELETED:
+        first = a.change is Change.DELETED
+        deleter, other = names if first else (names[1], names[0])
+        moved = (b if first else a).change is Change.RENAMED
+        text = f"{deleter} deletes {path}, which {other} {'renames' if moved else 'changes'}"
+    elif met.clash is Clash.ADDED:
+        text = f"both add {path}, with different content" if met.lines else f"both add {path}"
+    elif met.clash is Clash.RENAMED:
+        text = f"both rename {path}, to {' and to '.join(sorted((a.new_path or '', b.new_path or '')))}"
+    elif met.clash is Clash.BINARY:
+        text = f"both change {path}, which is binary"
+    else:
+        text = f"both change {said(met.lines)} of {path}"
+    return Evidence(text, path=path, lines=met.lines)

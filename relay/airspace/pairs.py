@@ -1,0 +1,161 @@
+"""Reads recorded pairs of branches: one JSON object a line, plain or gzip (the data's README has the format).
+
+Invariant: only what a record without its label has is used, and what it does not say stays None. Bad input ends
+with the number of its line and what is wrong there.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay.airspace.near import Near
+from relay.airspace.scan import lying_between
+from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
+
+_GZIP = b"\x1f\x8b"
+#: git's letters; a change of type (a file becomes a link) is a change of the whole file.
+_CHANGES = {**{str(one): one for one in Change}, "T": Change.MODIFIED}
+
+
+class BadPairs(ValueError):
+    """The data is not in the format; the message says where, and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both working sets at one time, with the import edges among their files."""
+
+    a: WorkingSet
+    b: WorkingSet
+    graph: Mapping[str, tuple[str, ...]]
+
+    @property
+    def near(self) -> Near:
+        """What lies between them: distances by the graph, nearness by the paths."""
+        return lying_between(self.a, self.b, self.graph)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`full`: the whole work; `early`: after half of each side's commits. `conflict` and `repo` only where the
+    data is labelled."""
+
+    id: str
+    full: Sides
+    early: Sides | None
+    conflict: bool | None = None
+    repo: str | None = None
+
+
+def read(path: Path) -> Iterator[Pair]:
+    """Every pair of the file. Raises OSError, and BadPairs for what is not in the format."""
+    number = 0
+    with path.open("rb") as raw:
+        packed = raw.read(2) == _GZIP
+        raw.seek(0)
+        try:
+            for line in gzip.GzipFile(fileobj=raw) if packed else raw:
+                number += 1
+                if line.strip():
+                    yield _pair(line)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadPairs(f"{path}: after line {number}, the compressed data is damaged: {error}") from None
+        except BadPairs as error:
+            raise BadPairs(f"{path}, line {number}: {error}") from None
+
+
+def _pair(line: bytes) -> Pair:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise BadPairs(f"this is not JSON: {error}") from None
+    record = _typed(record, dict, "the line")
+    # A path's commits stand in the mainline, so they hold for the half-done work as well.
+    churn: dict[str, int] = {}
+    full = _sides(record, "", churn)
+    early = _sides(_typed(record["early"], dict, "early"), "early.", churn) if record.get("early") else None
+    name, conflict, repo = record.get("id"), record.get("conflict"), record.get("repo")
+    if not isinstance(name, str) or not name:
+        raise BadPairs("id is missing or no text")
+    if conflict is not None and not isinstance(conflict, bool):
+        raise BadPairs("conflict is neither true nor false")
+    return Pair(name, full, early, conflict, None if repo is None else str(repo))
+
+
+def _sides(record: Mapping[str, Any], where: str, churn: dict[str, int]) -> Sides:
+    made = []
+    for side in ("a", "b"):
+        listed = _typed(record.get(side), dict, where + side)
+        files = _typed(listed.get("files"), list, f"{where}{side}.files")
+        touches = tuple(_touch(one, f"{where}{side}.files[{at}]", churn) for at, one in enumerate(files))
+        made.append(WorkingSet(side, touches))
+    edges: defaultdict[str, list[str]] = defaultdict(list)
+    for edge in _typed(record.get("graph", []), list, f"{where}graph"):
+        if not (isinstance(edge, list) and len(edge) == 2 and all(isinstance(end, str) for end in edge)):
+            raise BadPairs(f"{where}graph has an edge that is not [importer, imported]: {edge!r}")
+        edges[edge[0]].append(edge[1])
+    return Sides(made[0], made[1], {importer: tuple(imported) for importer, imported in edges.items()})
+
+
+def _touch(listed: Any, where: str, churn: dict[str, int]) -> FileTouch:
+    one = _typed(listed, dict, where)
+    path, letter, moved = one.get("path"), one.get("st"), one.get("new")
+    if not isinstance(path, str) or not path:
+        raise BadPairs(f"{where}.path is missing or no text")
+    if letter not in _CHANGES:
+        raise BadPairs(f"{where}.st is {letter!r}, not one of {', '.join(sorted(_CHANGES))}")
+    if moved is not None and not isinstance(moved, str):
+        raise BadPairs(f"{where}.new is no text")
+    commits, length = _count(one, "c", where), _count(one, "len", where)
+    if commits is not None:
+        churn[path] = commits
+    return FileTouch(
+        path,
+        _CHANGES[letter],
+        _spans(one, where, added=letter == "A"),
+        new_path=moved,
+        binary=bool(one.get("bin")),
+        churn=churn.get(path),
+        length=length,
+    )
+
+
+def _spans(one: Mapping[str, Any], where: str, *, added: bool) -> tuple[Span, ...]:
+    lines = _typed(one.get("lines", []), list, f"{where}.lines")
+    known = {key: one[key] for key in ("nn", "crc", "u") if key in one}
+    if added and not lines and known.get("nn"):
+        lines = [[1, 0]] * len(known["nn"])  # a new file is an insertion into nothing
+    for key, values in known.items():
+        whole = isinstance(values, list) and all(type(value) is int for value in values)
+        if not whole or len(values) != len(lines):
+            raise BadPairs(f"{where}.{key} is not one whole number for each of the {len(lines)} ranges")
+    found = []
+    for at, pair in enumerate(lines):
+        if not (isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)):
+            raise BadPairs(f"{where}.lines[{at}] is not [first, last]: {pair!r}")
+        start, end = pair
+        if start < 1 or end < start - 1:
+            raise BadPairs(f"{where}.lines[{at}] ends before it begins: {pair!r}")
+        more = {key: values[at] for key, values in known.items()}
+        found.append(Span(start, end, more.get("nn"), more.get("crc"), more.get("u")))
+    return tuple(found)
+
+
+def _count(one: Mapping[str, Any], key: str, where: str) -> int | None:
+    value = one.get(key)
+    if value is not None and (type(value) is not int or value < 0):
+        raise BadPairs(f"{where}.{key} is {value!r}, not a number of 0 or more")
+    return value
+
+
+def _typed(value: Any, kind: type[dict[str, Any]] | type[list[Any]], where: str) -> Any:
+    if not isinstance(value, kind):
+        raise BadPairs(f"{where} is not {'a list' if kind is list else 'an object'}")
+    return value

@@ -1,0 +1,1 @@
+"""Scripts that fit the constants of the code to recorded data."""

@@ -1,0 +1,141 @@
+"""Fits the calibrated profile of the airspace: `python -m scripts.fit.airspace --train FILE [--write] [--report]`.
+
+Prints the coefficients as JSON; `--write` puts them into relay/airspace/calibration.py; `--report` adds, for
+repositories that the fit has not seen, what docs/calibration.md states. Invariant: the same data gives the same
+numbers, to the last digit written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relay.airspace.pairs import BadPairs, Pair, read
+from scripts.fit import report
+from scripts.fit.design import Design, Floats, design
+from scripts.fit.model import NAMES, fit
+
+TARGET = Path(__file__).parents[2] / "relay" / "airspace" / "calibration.py"
+#: Digits after the point that are kept: two pairs that differ by less are not told apart.
+DIGITS = 4
+
+MEANING = {
+    "OVERLAP": "Hazard where git cannot merge both as they stand.",
+    "NEAR_BASE": "Nearness, a shared file: the logarithm of its hazard is this,",
+    "NEAR_GAP": "less this x log(1 + unchanged lines between the nearest hunks),",
+    "NEAR_COMMITS": "and this x log(1 + commits on the path among the mainline's last 100),",
+    "NEAR_HUNKS": "and this x log(pairs of hunks in the file),",
+    "NEAR_SIZE": "and this x log(1 + hunks of the larger side, in all files),",
+    "NEAR_LENGTH": "less this x log(lines of the file).",
+    "CHURN_BASE": "Churn, a file of one side only: the logarithm of its hazard is this,",
+    "CHURN_COMMITS": "and this x log(1 + commits on the path),",
+    "CHURN_OTHER": "and this x log(1 + hunks of the other side),",
+    "CHURN_OWN": "and this x log(1 + files of its own side),",
+    "CHURN_LEAST": "and this x log(1 + hunks of the smaller side),",
+    "CHURN_FOLDER": "and this if the other side works in the same directory.",
+    "SIZE_BASE": "Size, a pair: the logarithm of its hazard is this,",
+    "SIZE_FILES": "and this x log(1 + files of the smaller side),",
+    "SIZE_MOST_HUNKS": "and this x log(1 + hunks of the larger side),",
+    "SIZE_LEAST_HUNKS": "and this x log(1 + hunks of the smaller side),",
+    "SIZE_MODIFIED": "and this x log(1 + modified files of the side with more).",
+    "TREE": "Hazard per r_tree (000, equation 6).",
+    "DEPENDENCY": "Hazard per coupling (000, equations 4 and 5).",
+}
+
+
+class Data:
+    """The pairs as arrays, whole and half-done, with labels and repositories."""
+
+    def __init__(self, pairs: list[Pair]) -> None:
+        self.labels = np.array([bool(one.conflict) for one in pairs], float)
+        self.repos = np.array([one.repo for one in pairs])
+        self.full: Design = design(one.full for one in pairs)
+        half = [one for one in pairs if one.early is not None]
+        self.early: Design = design(one.early for one in half if one.early is not None)
+        self.early_labels = np.array([bool(one.conflict) for one in half], float)
+        self.early_repos = np.array([one.repo for one in half])
+
+    def fit(self, without: str | None = None) -> Floats:
+        """The coefficients, with one repository left out if it is named."""
+        kept, early_kept = self.repos != without, self.early_repos != without
+        clash, early_clash = self.full.clash & kept, self.early.clash & early_kept
+        clashing = (
+            float(clash.sum() + early_clash.sum()),
+            float(self.labels[clash].sum() + self.early_labels[early_clash].sum()),
+        )
+        return fit(self.early, self.early_labels, early_kept.astype(float), clashing)
+
+
+def load(path: Path) -> list[Pair]:
+    """All pairs, checked to have a label and a repository. Raises BadPairs and OSError."""
+    pairs = list(read(path))
+    for one in pairs:
+        if one.conflict is None or one.repo is None:
+            raise BadPairs(f"{path}: {one.id} has no label or no repository; the fit needs both")
+    return pairs
+
+
+def unknown_length(pairs: list[Pair]) -> int:
+    """What stands for the length of a shared file that is not told: the median of those that are."""
+    lengths = [one.length for pair in pairs for one in pair.full.a.files if one.length]
+    return int(np.median(lengths))
+
+
+def constants(data: Data, length: int) -> dict[str, float]:
+    value = data.fit()
+    # Adding zero turns -0.0 into 0.0.
+    return {name: round(float(one), DIGITS) + 0.0 for name, one in zip(NAMES, value, strict=True)} | {
+        "UNKNOWN_LENGTH": length
+    }
+
+
+def module(found: dict[str, float], count: int, repos: int) -> str:
+    """The text of relay/airspace/calibration.py."""
+    lines = [
+        '"""The fitted numbers of the calibrated profile. Written by `python -m scripts.fit.airspace --write`: do not',
+        "edit.",
+        "",
+        f"Invariant: fitted on {count} pairs of branches of {repos} repositories, and reproduced by that command;",
+        "docs/calibration.md says how well they do on repositories that they have not seen.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    for name, meaning in MEANING.items():
+        lines += [f"#: {meaning}", f"{name} = {found[name]}"]
+    lines += ["#: Lines of a shared file whose length is not known: the median of the data.", f"UNKNOWN_LENGTH = {found['UNKNOWN_LENGTH']}"]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m scripts.fit.airspace", description=__doc__)
+    parser.add_argument("--train", type=Path, required=True, help="labelled pairs (FILE.jsonl[.gz])")
+    parser.add_argument("--write", action="store_true", help=f"write {TARGET.name}")
+    parser.add_argument("--report", action="store_true", help="add the figures for unseen repositories")
+    args = parser.parse_args(argv)
+    try:
+        pairs = load(args.train)
+    except (BadPairs, OSError) as error:
+        print(f"fit: {error}", file=sys.stderr)
+        return 2 if isinstance(error, BadPairs) else 1
+    length = unknown_length(pairs)
+    data = Data(pairs)
+    found = constants(data, length)
+    told: dict[str, Any] = {"pairs": len(pairs), "constants": found}
+    if args.write:
+        TARGET.write_text(module(found, len(pairs), len(set(data.repos))), encoding="utf-8")
+    if args.report:
+        told["report"] = report.figures(data, pairs)
+    json.dump(told, sys.stdout, indent=1)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

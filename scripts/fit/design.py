@@ -1,0 +1,134 @@
+"""The recorded pairs as arrays: what each fitted channel of the calibrated profile depends on.
+
+Invariant: every number comes from the functions that the profile itself uses, so that the fit and the scan cannot
+read a pair differently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relay.airspace.calibrated import Together, churn_scale, near_row, size_row
+from relay.airspace.pairs import Sides
+from relay.airspace.sketch import Sketch, folder
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Design:
+    """`near` has a row a shared file, `churn` one an unshared file, `size` one a pair; `*_pair`: whose row it is.
+    Weights are 1 in the data."""
+
+    clash: NDArray[np.bool_]
+    shares: NDArray[np.bool_]
+    near: Floats
+    near_pair: NDArray[np.int64]
+    churn: Floats
+    churn_pair: NDArray[np.int64]
+    size: Floats
+    tree: Floats
+    dependency: Floats
+    #: What the leases, the seed and the logistic of the report need.
+    plain: Floats
+
+    def __len__(self) -> int:
+        return len(self.clash)
+
+
+def design(all_sides: Iterable[Sides]) -> Design:
+    """The arrays of these pairs, in their order."""
+    near: list[Any] = []
+    churn: list[Any] = []
+    near_pair: list[int] = []
+    churn_pair: list[int] = []
+    rows: list[tuple[Any, ...]] = []
+    for at, sides in enumerate(all_sides):
+        both = Together.of(sides.a, sides.b)
+        most = max(both.a.hunks, both.b.hunks)
+        mine = [(1.0, *_signed(near_row(one, most))) for one in both.shared if one.met.gap is not None]
+        near += mine
+        near_pair += [at] * len(mine)
+        for one, other in ((both.a, both.b), (both.b, both.a)):
+            found = _churn_rows(one, other)
+            churn += found
+            churn_pair += [at] * len(found)
+        lying = sides.near
+        share = lying.coupling.share if lying.coupling else 0.0
+        size = (1.0, *size_row(both.a, both.b)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0)
+        rows.append((both.clashes, bool(both.shared), size, lying.tree, share, _plain(both, lying.tree, share)))
+    columns = list(zip(*rows, strict=True))
+    return Design(
+        np.array(columns[0], bool),
+        np.array(columns[1], bool),
+        np.array(near, float).reshape(-1, 6),
+        np.array(near_pair, int),
+        np.array(churn, float).reshape(-1, 6),
+        np.array(churn_pair, int),
+        np.array(columns[2], float),
+        np.array(columns[3], float),
+        np.array(columns[4], float),
+        np.array(columns[5], float),
+    )
+
+
+def _signed(row: tuple[float, float, float, float, float]) -> tuple[float, ...]:
+    """Gap and length lower a hazard: with their signs, every coefficient is 0 or more."""
+    gap, commits, product, most, length = row
+    return -gap, commits, product, most, -length
+
+
+def _churn_rows(mine: Sketch, other: Sketch) -> list[tuple[float, ...]]:
+    theirs, own, least = churn_scale(mine, other)
+    return [
+        (1.0, math.log1p(one.churn or 0), theirs, own, least, float(folder(path) in other.exposed_in))
+        for path, one in mine.files.items()
+        if path not in other.files
+    ]
+
+
+def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
+    """The 25 features of the logistic baseline: what one would write down first."""
+    a, b = both.a, both.b
+    gaps = [one.met.gap for one in both.shared if one.met.gap is not None]
+    least = min(gaps, default=1000)
+    commits = [max(one.a.churn or 0, one.b.churn or 0) for one in both.shared]
+    sizes = []
+    for pick in (min, max):
+        sizes += [
+            math.log1p(pick(len(a.files), len(b.files))),
+            math.log1p(pick(a.hunks, b.hunks)),
+            math.log1p(pick(a.modified, b.modified)),
+            math.log1p(pick(_commits(a), _commits(b))),
+            math.log1p(pick(len(a.created), len(b.created))),
+        ]
+    union = len(a.files) + len(b.files) - len(both.shared)
+    folders = a.exposed_in.keys() & b.exposed_in.keys()
+    return (
+        float(both.clashes),
+        math.log1p(sum(one.met.clash is not None for one in both.shared)),
+        float(bool(both.shared)),
+        math.log1p(len(both.shared)),
+        len(both.shared) / max(1, union),
+        float(0 < least <= 3),
+        float(3 < least <= 10),
+        float(10 < least < 1000),
+        math.log1p(least),
+        math.log1p(max(commits, default=0)),
+        math.log1p(sum(commits)),
+        math.log(max((one.met.product for one in both.shared), default=1)),
+        tree,
+        share,
+        math.log1p(len(folders)),
+        *sizes,
+    )
+
+
+def _commits(side: Sketch) -> int:
+    return sum(one.churn or 0 for one in side.files.values())
