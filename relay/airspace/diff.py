@@ -192,7 +192,8 @@ class Differ:
     async def _compare(
         self, git: Git, base: str, tree: str, missing: Sequence[Record]
     ) -> dict[tuple[str, str], Hunks]:
-        wanted = {(one.old, one.new) for one in missing}
+        # A file that becomes a link (T) is shown as removed and added.
+        wanted = {(one.old, one.new) for one in missing if one.letter != "T"}
         paths = [path for one in missing for path in {one.path, one.last_path}]
         found: dict[tuple[str, str], Hunks] = {}
         if len(paths) <= MOST_NAMED:
@@ -215,7 +216,7 @@ class Differ:
         """Add what the base text tells: its length, and the definitions."""
         complete = {}
         for one in missing:
-            hunks = found.get((one.old, one.new), Hunks())
+            hunks = found.get((one.old, one.new)) or _of_another_type(one, found)
             text = texts.get(one.old)
             spans, length = hunks.spans, None
             if text is not None and not hunks.binary:
@@ -224,6 +225,16 @@ class Differ:
                     spans = with_units(spans, self.outline(name_of(one.path), text))
             complete[one.old, one.new] = Hunks(spans, hunks.binary, hunks.insertions, hunks.deletions, length)
         return complete
+
+
+def _of_another_type(record: Record, found: Mapping[tuple[str, str], Hunks]) -> Hunks:
+    """The hunks of a change of type: all of the old lines become all of the new ones."""
+    zeros = "0" * len(record.old)
+    gone, come = found.get((record.old, zeros)), found.get((zeros, record.new))
+    if gone is None or come is None or gone.binary or come.binary:
+        return Hunks(binary=bool((gone and gone.binary) or (come and come.binary)))
+    crc = come.spans[0].checksum if come.spans else checksum(b"")
+    return _hunks([Span(1, gone.deletions, come.insertions, crc)])
 
 
 def with_units(spans: Sequence[Span], outline: Sequence[tuple[int, int]]) -> tuple[Span, ...]:

@@ -46,6 +46,7 @@ class Hangar:
     """All worktrees of one room. `open` first; then `refresh` whenever something changed (`lookout.py`).
 
     `scratch`: where git keeps what nobody committed; None = in the room's folder. `outline` finds definitions.
+    `make` false: only worktrees that are there.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Hangar:
         *,
         outline: Outline | None = None,
         scratch: Path | None = None,
+        make: bool = True,
     ) -> None:
         self.settings = settings
         self.record = record
@@ -73,6 +75,7 @@ class Hangar:
         self.wake, self.moved = asyncio.Event(), asyncio.Event()
         #: Agents whose turn runs, with the tree that it began with.
         self.at_work: dict[str, str] = {}
+        self._make = make
         self._speculation = Speculation()
         self._surveyor = Surveyor(self.differ, self._speculation, matcher(settings.airspace.ignored))
         self._main_commit: str | None = None
@@ -97,7 +100,8 @@ class Hangar:
     async def _find_main(self) -> None:
         self.trouble = ""
         try:
-            await asyncio.to_thread(_hide, self.settings.runtime_dir)
+            if self._make:
+                await asyncio.to_thread(_hide, self.settings.runtime_dir)
             main = await open_checkout(self.settings.repo)
             head = await head_of(main.git)
             if head.commit is None:
@@ -149,6 +153,8 @@ class Hangar:
             return
         have = self.berths.get(agent.name)
         if have is not None and have.own and await have.is_there():
+            return
+        if not self._make and not await asyncio.to_thread(self.worktrees.path_of(agent.name).is_dir):
             return
         made = await self.worktrees.ensure(agent.name)
         await self._dock(agent.name, made.checkout.top, own=True)

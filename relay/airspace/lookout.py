@@ -50,6 +50,9 @@ class Lookout:
         hangar = self._hangar
         while True:
             hangar.moved.clear()
+            if not hangar.berths:
+                await hangar.moved.wait()
+                continue
             following = asyncio.create_task(self._follow(), name="lookout-watch")
             moved = asyncio.create_task(hangar.moved.wait(), name="lookout-moved")
             try:

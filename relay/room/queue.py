@@ -20,7 +20,7 @@ from typing import Any
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Row, Tx
-from relay.model import STEWARD, FailureClass, Kind, Message
+from relay.model import STEWARD, Changes, FailureClass, Kind, Message
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
 from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
@@ -120,6 +120,8 @@ class Outcome:
     cost_usd: float = 0.0
     #: The daemon stops: the job waits for the next one, and its agent is told that it was cut off.
     interrupted: bool = False
+    #: What the turn changed in its agent's worktree.
+    changes: Changes | None = None
 
 
 def told(message: Message, *, indent: bool = True) -> str:
@@ -401,6 +403,8 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
         }
     if outcome.truncated:
         meta["truncated"] = True
+    if outcome.changes is not None:
+        meta["worktree"] = outcome.changes.as_json()
     chips = footer(outcome.text)
     if chips is not None:
         meta["footer"] = chips.as_meta()

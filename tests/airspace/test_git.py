@@ -14,10 +14,26 @@ from relay.airspace.git import Git, GitError
 from tests.airspace.repository import commit, git, lines, repository, room, write
 
 HOOKS = (
-    "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg "
-    "post-commit pre-rebase post-checkout post-merge pre-push post-rewrite sendemail-validate fsmonitor-watchman "
-    "post-index-change reference-transaction pre-auto-gc push-to-checkout"
-).split()
+    "applypatch-msg",
+    "pre-applypatch",
+    "post-applypatch",
+    "pre-commit",
+    "pre-merge-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "pre-rebase",
+    "post-checkout",
+    "post-merge",
+    "pre-push",
+    "post-rewrite",
+    "sendemail-validate",
+    "fsmonitor-watchman",
+    "post-index-change",
+    "reference-transaction",
+    "pre-auto-gc",
+    "push-to-checkout",
+)
 
 
 def set_traps(repo: Path, marker: Path) -> None:
@@ -109,12 +125,12 @@ async def test_nothing_of_a_hostile_repository_runs(tmp_path: Path) -> None:
         await one.ground.merge("CLAUDE", "Bob")
     removed = await one.ground.remove("CODEX", "Bob")
     assert removed["kept"]
-    assert sorted(os.listdir(marker)) == []
+    assert sorted(one.name for one in marker.iterdir()) == []
     # The traps are armed: a plain git falls into them.
     (repo / "a.py").write_text("x\n")
     with suppress(subprocess.CalledProcessError):  # it falls over its own filter
         git(repo, "add", "a.py")
-    assert {"fsmonitor", "process"} <= set(os.listdir(marker))
+    assert {"fsmonitor", "process"} <= {one.name for one in marker.iterdir()}
 
 
 async def test_a_hostile_merge_runs_nothing(tmp_path: Path) -> None:
@@ -128,7 +144,7 @@ async def test_a_hostile_merge_runs_nothing(tmp_path: Path) -> None:
     done = await one.ground.merge("CLAUDE", "Bob")
     assert done["success"]
     assert (repo / "a.py").read_text().endswith("claude\n")
-    assert sorted(os.listdir(marker)) == []
+    assert sorted(one.name for one in marker.iterdir()) == []
 
 
 async def test_a_call_has_a_limit_of_time_and_leaves_no_process(tmp_path: Path) -> None:
@@ -144,7 +160,7 @@ async def test_a_call_has_a_limit_of_time_and_leaves_no_process(tmp_path: Path) 
             await Git(repo).run("status", timeout_s=1.0)
         await _all_gone(tmp_path / "pid")
         call = asyncio.create_task(Git(repo).run("status"))
-        while not (tmp_path / "pid").exists() or len((tmp_path / "pid").read_text().split()) < 2:
+        while not (tmp_path / "pid").exists() or len((tmp_path / "pid").read_text().split()) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -155,7 +171,7 @@ async def test_a_call_has_a_limit_of_time_and_leaves_no_process(tmp_path: Path) 
 async def _all_gone(pids: Path) -> None:
     for pid in pids.read_text().split():
         async with asyncio.timeout(20):
-            while _runs(int(pid)):
+            while _runs(int(pid)):  # noqa: ASYNC110 - the kernel is asked, not an event
                 await asyncio.sleep(0.01)
     pids.unlink()
 
@@ -175,7 +191,7 @@ async def test_a_call_has_a_limit_of_output(tmp_path: Path) -> None:
 
 async def test_what_git_says_is_in_the_error(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
-    with pytest.raises(GitError, match="git cat-file: .*nothing"):
+    with pytest.raises(GitError, match=r"git cat-file: .*nothing"):
         await Git(repo).run("cat-file", "blob", "nothing")
     with pytest.raises(GitError, match="no folder"):
         await Git(tmp_path / "gone").run("status")
