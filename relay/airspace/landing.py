@@ -9,16 +9,15 @@ ref moves only from the commit that was seen. No hook and no filter runs.
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass
 
 from relay.airspace.checkout import Checkout, head_of
 from relay.airspace.diff import Record, attributes, parse_raw
 from relay.airspace.git import LONG_S, GitError, name_of
 from relay.airspace.scratch import Scratch
-from relay.airspace.snapshot import Snapshot, commit_tree, on_disk
+from relay.airspace.snapshot import Snapshot, commit_tree
 from relay.airspace.speculative import merge_trees
-from relay.airspace.worktrees import Worktrees, is_ancestor
+from relay.airspace.worktrees import Worktrees, in_the_way, is_ancestor
 from relay.model import Refusal
 
 #: Names of files that a refusal lists.
@@ -107,7 +106,7 @@ class Landing:
         changed = parse_raw(
             (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", main, merged.tree)).out
         )
-        await self._can_write(changed)
+        await self._can_write(changed, main, merged.tree)
         head = await self._commit_work(side, branch)
         text = f"Merge {branch}\n\nMerged by {by}, for {side.agent}, in relay.\n"
         commit = await commit_tree(git, merged.tree, [main, head], text, signature(by))
@@ -165,7 +164,7 @@ class Landing:
                 f"Commit them in {side.checkout.top} first.",
             )
 
-    async def _can_write(self, changed: list[Record]) -> None:
+    async def _can_write(self, changed: list[Record], main: str, tree: str) -> None:
         """May these files of the main checkout be written?"""
         told = await attributes(self._scratch.git(self._main), ["filter"], [one.path for one in changed])
         if told:
@@ -174,15 +173,10 @@ class Landing:
                 f"The merge writes files that go through a git filter, which relay does not run: {named(paths)}.",
                 f"Merge by hand in {self._main.top}.",
             )
-        top = self._main.top
-        tracked = await self._scratch.git(self._main, self._main.index).run("ls-files", "-z")
-        known = await asyncio.to_thread(lambda: set(tracked.out.split(b"\0")))
-        added = [one.path for one in changed if one.letter == "A" and one.path not in known]
-        there = await asyncio.to_thread(lambda: [p for p in added if os.path.lexists(on_disk(top, p))])
-        if there:
+        if there := await in_the_way(self._scratch, self._main, main, tree):
             raise Refusal(
-                f"In {top} there are files that git does not know, where the merge would write: "
-                f"{named([name_of(path) for path in there])}.",
+                f"In {self._main.top} there are files that git does not know, where the merge would write: "
+                f"{named(there)}.",
                 "Move them away first.",
             )
 

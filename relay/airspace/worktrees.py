@@ -9,6 +9,7 @@ alone, and said.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.checkout import Checkout, Listed, Unfit, head_of, list_worktrees, open_checkout
-from relay.airspace.git import LONG_S, GitError
+from relay.airspace.git import LONG_S, GitError, name_of
 from relay.airspace.scratch import Scratch
-from relay.airspace.snapshot import Snapshot
+from relay.airspace.snapshot import Snapshot, on_disk
 
 BRANCHES = "relay/"
 KEPT = "refs/relay/kept/"
@@ -120,10 +121,10 @@ class Worktrees:
         if head.commit is None:
             raise Unfit(f"{self.main.top} has no commit yet: make the first one")
         exists = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}")
-        named = [str(path), branch] if exists else ["-b", branch, str(path), head.commit]
+        named = [str(path), branch] if exists else ["--no-track", "-b", branch, str(path), head.commit]
         await asyncio.to_thread(path.parent.mkdir, 0o700, True, True)
         # Twice: also when a locked one of this path is gone. No checkout: that would run the filters, and hooks.
-        await git.run("worktree", "add", "-q", "-f", "-f", "--no-checkout", "--no-track", *named)
+        await git.run("worktree", "add", "-q", "-f", "-f", "--no-checkout", *named)
         made = await self._opened(path)
         await self._scratch.borrow([made])
         start = exists or head.commit
@@ -153,6 +154,8 @@ class Worktrees:
         """
         git = self._scratch.git(checkout, checkout.index)
         await self._scratch.borrow([checkout])
+        if there := await in_the_way(self._scratch, checkout, before, after):
+            raise GitError("read-tree", 1, f"files that git does not know are in the way: {', '.join(there)}")
         await git.run("read-tree", "-m", "-u", before, after, timeout_s=LONG_S)
         try:
             await checkout.git.run(
@@ -187,6 +190,22 @@ class Worktrees:
         main = (await head_of(git)).commit
         if commit and main and await is_ancestor(self.main, commit, main):
             await git.run("update-ref", "-d", branch, commit)
+
+
+async def in_the_way(scratch: Scratch, checkout: Checkout, before: str, after: str) -> list[str]:
+    """Files in a checkout that git does not know and that `after` has: git's own merge writes over ignored ones."""
+    asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", before, after)
+    added = (await scratch.git(checkout).run(*asked)).out.split(b"\0")
+    if added == [b""]:
+        return []
+    tracked = await scratch.git(checkout, checkout.index).run("ls-files", "-z")
+
+    def look() -> list[str]:
+        known = set(tracked.out.split(b"\0"))
+        new = [path for path in added if path and path not in known]
+        return [name_of(path) for path in new if os.path.lexists(on_disk(checkout.top, path))]
+
+    return await asyncio.to_thread(look)
 
 
 async def is_ancestor(checkout: Checkout, commit: str, of: str) -> bool:
