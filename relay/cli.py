@@ -94,6 +94,12 @@ def _parser() -> argparse.ArgumentParser:
     archive = add("archive", _archive, "Move old entries out of the transcript; they stay searchable.")
     archive.add_argument("--keep", type=int, default=1000, help="entries that stay in the file (1000)")
     archive.add_argument("--json", action="store_true", help="print what was done as JSON")
+    worktrees = add("worktrees", _worktrees, "Show the agents' worktrees, merge one, or remove one.")
+    actions = ("list", "show", "merge", "remove")
+    worktrees.add_argument("action", nargs="?", choices=actions, default="list", help="what to do (list)")
+    worktrees.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
+    worktrees.add_argument("--name", help="who does it, in the room's words (your user name)")
+    worktrees.add_argument("--json", action="store_true", help="print what there is, or was done, as JSON")
     verify = add("verify", _verify, "Check every event of the log against its hash, its causes and its lane.")
     verify.add_argument("--json", action="store_true", help="print what was found as JSON")
     _add_airspace(commands)
@@ -128,6 +134,12 @@ def _add_airspace(commands: Any) -> None:
 
 def _airspace_scan(args: argparse.Namespace) -> int:
     from relay.airspace_scan import run
+
+    return run(args)
+
+
+def _worktrees(args: argparse.Namespace) -> int:
+    from relay.worktrees_cli import run
 
     return run(args)
 

@@ -23,14 +23,19 @@ from aiohttp import web
 
 import relay
 from relay import airspace, coordination, faces, instance
+from relay.airspace.ground import Ground
+from relay.airspace.hangar import Hangar
+from relay.airspace.lookout import Lookout
 from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.guard_api import GuardDoor
-from relay.faces.http import HUB, create_app
+from relay.faces.http import HUB, create_app, owner
 from relay.faces.permissions_api import PermissionDoors
+from relay.faces.worktrees_api import WorktreeDoors
 from relay.files import write_atomically
+from relay.hangar_log import recorder, tell_trouble
 from relay.instance import InstanceLost, InstanceRecord
 from relay.log import events
 from relay.log.follow import tail
@@ -53,6 +58,7 @@ from relay.room.transcript import Transcript
 from relay.seats import Seats
 from relay.supervisor import Supervisor
 from relay.watchdog import Watchdog
+from relay.worktrees_door import WorktreesDoor
 
 log = structlog.get_logger(__name__)
 STATIC = Path(faces.__file__).parent / "static"
@@ -143,6 +149,9 @@ class Daemon:
             agent, result
         ).observe(max(0.0, seconds))
         self._drain.changed = self._agent_changed
+        self._hangar = Hangar(settings, recorder(store))
+        self._lookout = Lookout(self._hangar)
+        self._drain.workplaces = self._ground = Ground(self._hangar)
         self._router = Router(store, self._live, _dispatcher(settings), lambda: self._seats.roster)
         self._router.decided = lambda action: self._metrics.decisions.labels(action).inc()
         self._transcript = Transcript(
@@ -230,6 +239,8 @@ class Daemon:
         app.add_routes(
             PermissionDoors(lambda: self._permissions.pending, self._room.order, self._reserved).table()
         )
+        door = WorktreesDoor(self._hangar, self._ground, lambda: self._lookout.polling)
+        app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
         await runner.setup()
         try:
@@ -284,6 +295,7 @@ class Daemon:
         start("agent-states", self._publish_agents)
         start("tasks-file", TasksFile(self._store, self.settings.tasks_path).run)
         start("config", self._reload.watch)
+        start("worktrees", self._keep_worktrees)
         start(
             "metrics",
             lambda: self._metrics.run(
@@ -307,6 +319,11 @@ class Daemon:
             await run()
 
         return wait_and_run
+
+    async def _keep_worktrees(self) -> None:
+        await self._hangar.open()
+        await tell_trouble(self._store, self._hangar.trouble)
+        await self._lookout.run()
 
     async def _tail(self) -> None:
         await self._transcript.sync()
@@ -375,6 +392,8 @@ class Daemon:
         before, self.settings = self.settings, settings
         self._seats.apply(settings)
         self._drain.set_seats(dict(self._seats.seats()))
+        # Worktrees take their time: a turn that needs one waits for it itself.
+        self._supervisor.start("worktrees-settle", lambda: self._hangar.apply(settings))
         if before.dispatcher != settings.dispatcher:
             await self._router.use(_dispatcher(settings)).retire()
             self._live.publish("dispatcher", self._router.state_json())

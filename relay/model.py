@@ -318,6 +318,45 @@ class Nobody:
         return PermissionAnswer(None, reason="nobody is connected who could answer")
 
 
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where one turn works. `may_edit`: the folder is the agent's own."""
+
+    cwd: Path
+    may_edit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one turn changed in its agent's worktree: on which branch, how many files and lines."""
+
+    branch: str
+    files: int
+    insertions: int
+    deletions: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The value of an answer's `meta.worktree`."""
+        return {
+            "branch": self.branch,
+            "files": self.files,
+            "insertions": self.insertions,
+            "deletions": self.deletions,
+        }
+
+
+class Workplaces(Protocol):
+    """Who gives agents a place to work in. Neither method raises."""
+
+    async def before_turn(self, agent: str) -> Workplace | None:
+        """Where the turn that begins now works; None: where its configuration says."""
+        ...
+
+    async def after_turn(self, agent: str) -> Changes | None:
+        """What the turn that ends now changed; None: nothing, or nobody knows."""
+        ...
+
+
 class Refusal(Exception):
     """A request that the domain refuses: nothing was changed. `fix` says what would make it succeed."""
 

@@ -186,10 +186,7 @@ def _churn_of(mine: Sketch, other: Sketch, shared: tuple[Shared, ...]) -> float:
     """How likely `other` is to come into what only `mine` has in hand so far."""
     theirs, own, least = churn_scale(mine, other)
     rate = math.exp(
-        fitted.CHURN_BASE
-        + fitted.CHURN_OTHER * theirs
-        + fitted.CHURN_OWN * own
-        + fitted.CHURN_LEAST * least
+        fitted.CHURN_BASE + fitted.CHURN_OTHER * theirs + fitted.CHURN_OWN * own + fitted.CHURN_LEAST * least
     )
     exposed = mine.exposed
     beside = sum(mine.exposed_in[place] for place in mine.exposed_in.keys() & other.exposed_in.keys())

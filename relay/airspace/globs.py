@@ -1,25 +1,47 @@
-"""Which paths a list of globs means.
+"""Globs over paths, as `.gitignore` has them.
 
-Invariant: `*` and `?` stay within one folder, `**/` is any number of folders, none included; a glob matches the
-whole path. Pure.
+Invariant: `*` and `?` stay within a name, `**/` is any number of folders, none included; a pattern without a slash
+is about names at any depth, one that ends with a slash about all below that folder. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-_PARTS = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
-_MEANS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
+    """Does any of these globs match a path (relative to the repository, with `/`)?"""
+    if not globs:
+        return lambda path: False
+    whole = _compiled(tuple(globs))
+    return lambda path: whole.fullmatch(path) is not None
+
+
+def matches(path: str, globs: Sequence[str]) -> bool:
+    """Is this path meant by one of the globs?"""
+    return bool(globs) and _compiled(tuple(globs)).fullmatch(path) is not None
 
 
 @lru_cache(maxsize=32)
 def _compiled(globs: tuple[str, ...]) -> re.Pattern[str]:
-    each = ("".join(_MEANS.get(part, re.escape(part)) for part in _PARTS.findall(glob)) for glob in globs)
-    return re.compile("|".join(f"(?:{one})" for one in each) or r"(?!)")
+    return re.compile("|".join(f"(?:{_regex(one)})" for one in globs), re.DOTALL)
 
 
-def matches(path: str, globs: Sequence[str]) -> bool:
-    """Is this path (relative, with `/`) meant by one of the globs?"""
-    return _compiled(tuple(globs)).fullmatch(path) is not None
+def _regex(glob: str) -> str:
+    if "/" not in glob.rstrip("/"):
+        glob = f"**/{glob}"
+    glob = glob.lstrip("/")
+    if glob.endswith("/"):
+        glob += "**"
+    out, at = "", 0
+    while at < len(glob):
+        if glob.startswith("**/", at):
+            out, at = out + "(?:.*/)?", at + 3
+        elif glob.startswith("**", at):
+            out, at = out + ".*", at + 2
+        else:
+            out += {"*": "[^/]*", "?": "[^/]"}.get(glob[at]) or re.escape(glob[at])
+            at += 1
+    return out

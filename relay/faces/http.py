@@ -95,7 +95,7 @@ async def _stop_sockets(app: web.Application) -> None:
     app[_SOCKETS].stop()
 
 
-def _owner() -> str:
+def owner() -> str:
     """Who speaks when a request does not say: who runs the room, since the key is theirs."""
     try:
         return getpass.getuser()
@@ -121,7 +121,7 @@ class _Doors:
         self._metrics, self._reserved = metrics, reserved
         self._max_entry = settings.workspace.max_entry_bytes
         self._sign_ins = Buckets(limits.sign_ins)
-        self._owner = _owner()
+        self._owner = owner()
 
     def table(self) -> list[web.RouteDef]:
         return [

@@ -309,11 +309,21 @@ def _entry_lines(entry: dict[str, Any], numbers: dict[str, int]) -> list[Fragmen
     notes = [f"#{number}"] if number else []
     notes += [f"to #{asked}"] if asked else []
     notes += [word for word in ("unverified", "history", "truncated") if meta.get(word)]
+    notes += _changed(meta.get("worktree"))
     head.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
     body = text.markdown(str(entry.get("body") or ""), base)
     if len(body) == 1:
         return [[*head, ("", "  "), *body[0]]]
     return [head, *([("", "  "), *line] for line in body)]
+
+
+def _changed(told: Any) -> list[str]:
+    """What an answer changed: `relay/claude: 3 files +40 -2`."""
+    if not isinstance(told, dict):
+        return []
+    files = _int(told.get("files"))
+    lines = f"+{_int(told.get('insertions'))} -{_int(told.get('deletions'))}"
+    return [f"{safe_line(str(told.get('branch')), 64)}: {files} file{'s' * (files != 1)} {lines}"]
 
 
 def _cropped(line: Fragments, columns: int) -> Fragments:

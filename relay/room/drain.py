@@ -26,6 +26,7 @@ from relay.log.events import now_iso
 from relay.log.store import Store, StoreBusy, StoreError, Tx
 from relay.model import (
     Agent,
+    Changes,
     EndPart,
     FailureClass,
     Location,
@@ -37,6 +38,7 @@ from relay.model import (
     Turn,
     TurnLimits,
     UsagePart,
+    Workplaces,
 )
 from relay.room import queue
 from relay.room.ledger import Q
@@ -116,6 +118,8 @@ class Drain:
         self.before_end: Callable[[], Awaitable[None]] = _nothing
         #: Told when an agent begins or ends a turn.
         self.changed: Callable[[str], None] = lambda agent: None
+        #: Gives turns a place to work in, and tells what they changed there.
+        self.workplaces: Workplaces | None = None
         self.turn_seconds: Callable[[str, str, float], None] = lambda agent, result, seconds: None
         #: Told of the places that a working agent's tools name, relative to its turn's folder, none outside it.
         self.touched: Callable[[str, Sequence[Location]], None] = lambda agent, places: None
@@ -316,14 +320,15 @@ class Drain:
         finishing.result()
 
     async def _listen(self, seat: Seat, plan: Plan, heard: Heard) -> None:
+        place = await self.workplaces.before_turn(plan.agent) if self.workplaces else None
         turn = Turn(
             agent=plan.agent,
             prompt=plan.prompt,
             context=plan.context,
-            cwd=seat.cwd,
+            cwd=place.cwd if place else seat.cwd,
             resume=plan.resume,
             room_session=plan.session,
-            may_edit=seat.may_edit,
+            may_edit=place.may_edit if place else seat.may_edit,
             interrupted=plan.interrupted,
             job=plan.primary.id,
             limits=TurnLimits(timeout_s=seat.timeout_s),
@@ -421,7 +426,17 @@ class Drain:
         except Exception as error:
             # The file is out of reach: its tail says so, and the answer must not wait for it.
             log.warning("transcript not read before the end of a turn", agent=plan.agent, error=str(error))
-        await self._finish(plan, outcome)
+        await self._finish(plan, replace(outcome, changes=await self._changes(plan.agent)))
+
+    async def _changes(self, agent: str) -> Changes | None:
+        if self.workplaces is None:
+            return None
+        try:
+            return await self.workplaces.after_turn(agent)
+        except Exception:
+            # The answer exists only here, and is worth more than what it changed.
+            log.exception("changes of a turn not read", agent=agent)
+            return None
 
     async def _finish(self, plan: Plan, outcome: Outcome) -> None:
         """Record the end; a locked or full database is waited for, since the answer exists only here."""

@@ -20,7 +20,7 @@ from typing import Any
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Row, Tx
-from relay.model import STEWARD, FailureClass, Kind, Message
+from relay.model import STEWARD, Changes, FailureClass, Kind, Message
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
 from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
@@ -127,6 +127,8 @@ class Outcome:
     #: `advice` that it has to read before it goes on.
     interrupted: bool = False
     advice: str = ""
+    #: What the turn changed in its agent's worktree.
+    changes: Changes | None = None
 
 
 def told(message: Message, *, indent: bool = True) -> str:
@@ -412,6 +414,8 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
         }
     if outcome.truncated:
         meta["truncated"] = True
+    if outcome.changes is not None:
+        meta["worktree"] = outcome.changes.as_json()
     chips = footer(outcome.text)
     if chips is not None:
         meta["footer"] = chips.as_meta()

@@ -1,0 +1,218 @@
+"""Every call of git that relay makes.
+
+Invariant: a call runs nothing but git itself. It has an environment of its own (no system or user
+configuration, no pager, no prompt, no transport), an argument list, a limit of time and of output, and a
+process group that is ended with it. What a repository's own configuration could still set off is overridden
+here (hooks, fsmonitor, signing), and what cannot be overridden (clean and smudge filters, merge and diff
+drivers) is never read: whatever touches content runs in a git directory of relay's own (`scratch.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+#: Seconds for one call; one that fills a worktree gets `LONG_S`.
+TIMEOUT_S = 60.0
+LONG_S = 900.0
+#: Bytes of output that one call may give: the raw differences of some 100,000 files.
+MOST_OUTPUT = 64 * 1_048_576
+#: Bytes kept of what git says on standard error.
+MOST_SAID = 16_384
+
+#: On every command line: `-c` stands above every file. `safe.directory`: a person named this repository in the
+#: configuration, and nothing of what it says runs; git honours the key only from here or the user's own file.
+OVERRIDES = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "core.safecrlf=false",
+    "core.attributesFile=/dev/null",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.askPass=false",
+    "core.sshCommand=false",
+    "core.quotePath=false",
+    "credential.helper=",
+    "protocol.allow=never",
+    "protocol.ext.allow=never",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "log.showSignature=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "safe.directory=*",
+)
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "HOME": "/nonexistent",
+    "XDG_CONFIG_HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "false",
+    "GIT_SSH_COMMAND": "false",
+    "GIT_EDITOR": "false",
+    "GIT_PAGER": "cat",
+    # Above every `protocol.NAME.allow` of a repository: a partial clone must not fetch while we look.
+    "GIT_ALLOW_PROTOCOL": "none",
+    # A file called `*` or `:(top)` is a file.
+    "GIT_LITERAL_PATHSPECS": "1",
+}
+
+
+class GitError(Exception):
+    """git could not do it; the message is git's own last words."""
+
+    def __init__(self, command: str, code: int, said: str) -> None:
+        super().__init__(f"git {command}: {said or f'exit code {code}'}")
+        self.command, self.code, self.said = command, code, said
+
+
+class GitMissing(GitError):
+    """There is no git on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__("", 127, "the program is not on the PATH; install git")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A call's end: its exit code, its output, and what it said on standard error."""
+
+    code: int
+    out: bytes
+    said: str
+
+    @property
+    def text(self) -> str:
+        return name_of(self.out).rstrip("\n")
+
+
+def name_of(data: bytes) -> str:
+    """A path or a line of git's as text; what is not UTF-8 is shown, and stays different from anything else."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """git in `folder`. `env` and `config` come on top of what every call has."""
+
+    folder: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    config: tuple[str, ...] = ()
+
+    def at(self, folder: Path) -> Git:
+        return replace(self, folder=folder)
+
+    async def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        ok: tuple[int, ...] = (0,),
+        timeout_s: float = TIMEOUT_S,
+        most: int = MOST_OUTPUT,
+    ) -> Done:
+        """Run `git ARGS`. Raises GitError for an exit code that is not in `ok`, for too much output and for
+        too long a time; GitMissing."""
+        words = ["git", "--no-pager"]
+        for one in (*OVERRIDES, *self.config):
+            words += ["-c", one]
+        env = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **self.env}
+        done = await _run([*words, *args], self.folder, env, stdin, timeout_s, most, args[0])
+        if done.code not in ok:
+            raise GitError(args[0], done.code, done.said)
+        return done
+
+    async def line(self, *args: str) -> str:
+        """What one call prints, without its line end."""
+        return (await self.run(*args)).text
+
+    async def maybe(self, *args: str) -> str | None:
+        """What one call prints; None when it fails or prints nothing."""
+        with suppress(GitError):
+            return (await self.run(*args)).text or None
+        return None
+
+
+async def _run(
+    argv: list[str], folder: Path, env: dict[str, str], stdin: bytes, timeout_s: float, most: int, name: str
+) -> Done:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=folder,
+            env=env,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        # The folder's own absence raises the same, with its name.
+        if Path(folder).is_dir():
+            raise GitMissing from error
+        raise GitError(name, 128, f"there is no folder {folder}") from error
+    except OSError as error:
+        raise GitError(name, 128, f"it cannot be run in {folder}: {error.strerror}") from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            out, err, _ = await asyncio.gather(
+                _read(process.stdout, most, name),
+                _tail(process.stderr),
+                _feed(process.stdin, stdin),
+            )
+            code = await process.wait()
+    except TimeoutError:
+        raise GitError(name, -1, f"no end after {timeout_s:g} s") from None
+    finally:
+        await _end(process)
+    return Done(code, out, name_of(err).strip())
+
+
+async def _read(stream: asyncio.StreamReader | None, most: int, name: str) -> bytes:
+    assert stream is not None
+    got = bytearray()
+    while chunk := await stream.read(262_144):
+        got += chunk
+        if len(got) > most:
+            raise GitError(name, -1, f"more than {most:,} bytes of output")
+    return bytes(got)
+
+
+async def _tail(stream: asyncio.StreamReader | None) -> bytes:
+    assert stream is not None
+    got = b""
+    while chunk := await stream.read(65_536):
+        got = (got + chunk)[-MOST_SAID:]
+    return got
+
+
+async def _feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:
+    assert stream is not None
+    # A call that ends without reading all says why by its exit code.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        for start in range(0, len(data), 262_144):
+            stream.write(data[start : start + 262_144])
+            await stream.drain()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.close()
+        await stream.wait_closed()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End what is left of the group, and wait for git itself."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.shield(process.wait())

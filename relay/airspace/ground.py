@@ -1,0 +1,191 @@
+"""The ground crew: what is done to worktrees, before and after turns and when people ask for it.
+
+Invariants: while an agent's turn runs, its worktree is never written; what cannot be done changes nothing and
+says why; a turn is never kept from beginning by its worktree, it then only reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from relay.airspace.berth import Berth, Lost
+from relay.airspace.checkout import head_of
+from relay.airspace.git import GitError
+from relay.airspace.hangar import EDITORS, Hangar
+from relay.airspace.landing import Landing, Side, named, under_way
+from relay.airspace.snapshot import Snapshot
+from relay.airspace.worktrees import Happened, branch_name, is_ancestor
+from relay.config import AgentSettings
+from relay.model import Changes, Refusal, Workplace
+
+log = structlog.get_logger(__name__)
+
+
+class Ground:
+    """Works on one hangar. Is `relay.model.Workplaces`."""
+
+    def __init__(self, hangar: Hangar) -> None:
+        self._hangar = hangar
+
+    # -- turns
+
+    async def before_turn(self, agent: str) -> Workplace | None:
+        """Where the turn that begins now works; None: where its configuration says, reading only."""
+        settings = self._hangar.settings.agent(agent)
+        if settings is None or settings.kind not in EDITORS:
+            return None
+        try:
+            return await self._prepare(settings)
+        except (GitError, Lost, OSError) as error:
+            self._hangar.at_work.pop(agent, None)
+            self._hangar.troubles[agent] = str(error)
+            log.warning("no worktree for this turn", agent=agent, reason=str(error))
+            return None
+
+    async def _prepare(self, settings: AgentSettings) -> Workplace | None:
+        hangar, agent = self._hangar, settings.name
+        berth = hangar.berths.get(agent)
+        if berth is None or not await berth.is_there():
+            await hangar.open()
+            berth = hangar.berths.get(agent)
+        if berth is None:
+            return None
+        # Before the look: from here on nobody merges it or takes it away.
+        hangar.at_work[agent] = ""
+        async with berth.lock:
+            seen = await berth.look(everything=True)
+            if berth.own and not seen.dirty:
+                seen = await self._forward(berth, seen)
+            hangar.at_work[agent] = seen.tree
+        return Workplace(await self._folder_of(settings, berth), may_edit=True)
+
+    async def _folder_of(self, settings: AgentSettings, berth: Berth) -> Path:
+        """The agent's `cwd` inside the repository is the same folder of its worktree."""
+        hangar = self._hangar
+        wanted = await asyncio.to_thread((settings.cwd or hangar.settings.repo).resolve)
+        for top in (berth.checkout.top, hangar.main.top if hangar.main else berth.checkout.top):
+            if wanted.is_relative_to(top):
+                folder = berth.checkout.top / wanted.relative_to(top)
+                await asyncio.to_thread(folder.mkdir, 0o777, True, True)
+                return folder
+        return berth.checkout.top
+
+    async def _forward(self, berth: Berth, seen: Snapshot) -> Snapshot:
+        """A worktree without work of its own begins where the main branch is now."""
+        hangar = self._hangar
+        assert hangar.worktrees is not None and hangar.main is not None
+        branch, before = seen.head.branch, seen.head.commit
+        main = (await head_of(hangar.main.git)).commit
+        if branch != branch_name(berth.name) or before is None or main is None or main == before:
+            return seen
+        if not await is_ancestor(hangar.main, before, main) or await under_way(berth.checkout):
+            return seen
+        try:
+            await hangar.worktrees.forward(berth.checkout, branch, before, main)
+        except GitError as error:
+            log.warning("worktree stays behind", agent=berth.name, reason=str(error))
+            return seen
+        await hangar.record(Happened("forwarded", berth.name, branch, "RELAY", commit=main))
+        return await berth.look(everything=True)
+
+    async def after_turn(self, agent: str) -> Changes | None:
+        """What the turn that ends now changed in the agent's worktree; None: nothing, or nobody knows."""
+        hangar = self._hangar
+        began, berth = hangar.at_work.pop(agent, None), hangar.berths.get(agent)
+        if not began or berth is None:
+            return None
+        try:
+            async with berth.lock:
+                seen = await berth.look(everything=True)
+                if seen.tree == began:
+                    return None
+                records = await hangar.differ.records(berth.camera.git, began, seen.tree)
+                hunks = await hangar.differ.hunks(berth.camera.git, began, seen.tree, records)
+        except (GitError, Lost, OSError) as error:
+            log.warning("changes of a turn not read", agent=agent, reason=str(error))
+            return None
+        hangar.wake.set()
+        return Changes(
+            seen.head.branch or f"detached at {str(seen.head.commit)[:9]}",
+            len(records),
+            sum(hunks[one.old, one.new].insertions for one in records),
+            sum(hunks[one.old, one.new].deletions for one in records),
+        )
+
+    # -- people
+
+    async def merge(self, agent: str, by: str) -> dict[str, Any]:
+        """Merge a worktree into the main branch. Raises Refusal, and then nothing was merged."""
+        hangar = self._hangar
+        berth = self._idle(agent, "merged")
+        assert hangar.main is not None and hangar.worktrees is not None
+        async with hangar.alone, berth.lock:
+            self._idle(agent, "merged")
+            try:
+                seen = await berth.look(everything=True)
+                side = Side(berth.name, berth.checkout, seen, berth.own)
+                landed = await Landing(hangar.main, hangar.worktrees, hangar.scratch).merge(side, by)
+            except (GitError, Lost, OSError) as error:
+                raise Refusal(f"git could not merge it: {error}.") from error
+            text = (
+                f"{by} merged {landed.branch} of {berth.name} into {landed.into}: "
+                f"{landed.files} file{'s' * (landed.files != 1)}."
+            )
+            if landed.left:
+                text += f" {berth.name}: {landed.left}."
+            details = {"into": landed.into, "files": landed.files, "committed": landed.committed}
+            done = Happened("merged", berth.name, landed.branch, by, text, landed.commit, details)
+            await hangar.record(done)
+            berth.touched(None)
+        hangar.wake.set()
+        return {"success": True, "reason": text, "commit": landed.commit}
+
+    async def remove(self, agent: str, by: str) -> dict[str, Any]:
+        """Take an agent's worktree away; its work stays in git. Raises Refusal."""
+        hangar = self._hangar
+        berth = self._idle(agent, "removed")
+        if not berth.own:
+            raise Refusal(f"{berth.checkout.top} is not a worktree that relay made.", "Remove it yourself.")
+        async with hangar.alone, berth.lock:
+            self._idle(agent, "removed")
+            try:
+                done = await self._remove(berth, by)
+            except (GitError, Lost, OSError) as error:
+                raise Refusal(f"git could not remove it: {error}.") from error
+            hangar.berths.pop(berth.name, None)
+            await hangar.record(done)
+        hangar.moved.set()
+        return {"success": True, "reason": done.text, **done.details}
+
+    async def _remove(self, berth: Berth, by: str) -> Happened:
+        worktrees, top = self._hangar.worktrees, berth.checkout.top
+        assert worktrees is not None
+        locked = next((one.locked for one in await worktrees.mine() if one.path == top), None)
+        if locked is not None:
+            raise Refusal(f"{top} is locked ({locked or 'no reason given'}).", f"`git worktree unlock {top}`")
+        seen = await berth.look(everything=True)
+        if seen.left_out:
+            raise Refusal(
+                f"{top} holds what git would not keep: {named(seen.left_out)}.", "Move it away first."
+            )
+        ref = await worktrees.keep(berth.name, berth.checkout, seen)
+        await worktrees.remove(berth.name, top)
+        kept = f" What it had not committed is kept in {ref}." if ref else ""
+        text = f"{by} removed the worktree of {berth.name}.{kept}"
+        branch = seen.head.branch or branch_name(berth.name)
+        return Happened("removed", berth.name, branch, by, text, seen.commit, {"kept": ref})
+
+    def _idle(self, agent: str, done: str) -> Berth:
+        berth = self._hangar.berth(agent)
+        if berth is None:
+            raise Refusal(f"There is no worktree of {agent}.", "`relay worktrees` lists them.")
+        if berth.name in self._hangar.at_work:
+            raise Refusal(
+                f"{berth.name} is at work: nothing is {done} under its hands.",
+                f"Wait for its answer, or `/cancel @{berth.name}`.",
+            )
+        return berth

@@ -1,0 +1,367 @@
+"""The hangar: every worktree of the room, what stands in each, and what it has in hand.
+
+Invariants: each checkout is looked at by one task at a time; nothing is looked at again that did not change;
+whoever asks gets the last complete survey, never half of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from relay.airspace import diff
+from relay.airspace.berth import Berth, Lost
+from relay.airspace.checkout import Checkout, Unfit, head_of, list_worktrees, open_checkout
+from relay.airspace.diff import Differ, Outline
+from relay.airspace.git import GitError
+from relay.airspace.globs import matcher
+from relay.airspace.listener import Listener
+from relay.airspace.near import Merge
+from relay.airspace.scratch import Scratch
+from relay.airspace.snapshot import Camera
+from relay.airspace.speculative import Speculation
+from relay.airspace.survey import Surveyor
+from relay.airspace.working_set import WorkingSet
+from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, unrecorded
+from relay.config import AgentSettings, Settings, parse
+
+log = structlog.get_logger(__name__)
+#: Kinds of agents that can change files.
+EDITORS = ("command", "acp", "scripted")
+#: Checkouts that are looked at at the same time.
+AT_ONCE = 2
+#: Bytes of one file's text.
+MOST_TEXT = 4 * 1_048_576
+
+
+class Hangar:
+    """All worktrees of one room. `open` first; then `refresh` whenever something changed (`lookout.py`).
+
+    `scratch`: where git keeps what nobody committed; None = in the room's folder. `outline` finds definitions.
+    `make` false: only worktrees that are there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        record: Record = unrecorded,
+        *,
+        outline: Outline | None = None,
+        scratch: Path | None = None,
+        make: bool = True,
+    ) -> None:
+        self.settings = settings
+        self.record = record
+        #: Why no agent has a worktree; empty when they can.
+        self.trouble = ""
+        #: Why single ones have none, by name.
+        self.troubles: dict[str, str] = {}
+        self.differ = Differ(outline)
+        self.scratch = Scratch(scratch or settings.runtime_dir / "airspace.git")
+        self.berths: dict[str, Berth] = {}
+        self.main: Checkout | None = None
+        self.worktrees: Worktrees | None = None
+        #: Held while worktrees are made, merged or removed.
+        self.alone = asyncio.Lock()
+        #: Set when there is something to look at, and when other folders are to be watched.
+        self.wake, self.moved = asyncio.Event(), asyncio.Event()
+        #: Agents whose turn runs, with the tree that it began with.
+        self.at_work: dict[str, str] = {}
+        self._make = make
+        self._speculation = Speculation()
+        self._surveyor = Surveyor(self.differ, self._speculation, matcher(settings.airspace.ignored))
+        self._main_commit: str | None = None
+        self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
+        self._listeners: set[Listener] = set()
+
+    # -- who is in it
+
+    async def open(self) -> None:
+        """Find the repository and the worktrees that are there, and make those that are missing."""
+        async with self.alone:
+            if self.main is None:
+                await self._find_main()
+            if self.main is not None:
+                await self._settle()
+
+    async def apply(self, settings: Settings) -> None:
+        """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""
+        self.settings = settings
+        await self.open()
+
+    async def _find_main(self) -> None:
+        self.trouble = ""
+        try:
+            if self._make:
+                await asyncio.to_thread(_hide, self.settings.runtime_dir)
+            main = await open_checkout(self.settings.repo)
+            head = await head_of(main.git)
+            if head.commit is None:
+                raise Unfit(f"{main.top} has no commit yet: make the first one")
+            await self.scratch.empty(main.hash)
+            await self.scratch.borrow([main])
+        except (Unfit, GitError, OSError) as error:
+            self.trouble = f"Agents have no worktrees, and only read: {error}."
+            return
+        self.main, self._main_commit = main, head.commit
+        self.worktrees = Worktrees(main, self.settings.worktrees_dir, self.scratch)
+
+    async def _settle(self) -> None:
+        """A berth for everybody who is to have one, and for what is left of agents that are gone."""
+        assert self.worktrees is not None
+        wanted: set[str] = set()
+        for agent in self.settings.agents:
+            if agent.kind in EDITORS and (agent.worktree is not None or self.settings.workspace.worktrees):
+                wanted.add(agent.name)
+                await self._attempt(agent.name, self._dock_agent(agent))
+        for checkout in self.settings.workspace.checkouts:
+            wanted.add(checkout.name)
+            await self._attempt(checkout.name, self._dock(checkout.name, checkout.path, own=False))
+        for listed in await self.worktrees.mine():
+            name = listed.path.name.upper()
+            if name not in wanted and not listed.gone:
+                wanted.add(name)
+                await self._attempt(name, self._dock(name, listed.path, own=True))
+        for name in self.berths.keys() - wanted:
+            del self.berths[name]
+        self.moved.set()
+        self.wake.set()
+
+    async def _attempt(self, name: str, docking: Awaitable[None]) -> None:
+        """One that cannot be had keeps nobody else from theirs."""
+        try:
+            await docking
+            self.troubles.pop(name, None)
+        except (Unfit, GitError, OSError) as error:
+            if self.troubles.get(name) != str(error):
+                log.warning("no worktree", agent=name, reason=str(error))
+            self.troubles[name] = str(error)
+            self.berths.pop(name, None)
+
+    async def _dock_agent(self, agent: AgentSettings) -> None:
+        assert self.worktrees is not None
+        if agent.worktree is not None:
+            await self._dock(agent.name, agent.worktree, own=False)
+            return
+        have = self.berths.get(agent.name)
+        if have is not None and have.own and await have.is_there():
+            return
+        if not self._make and not await asyncio.to_thread(self.worktrees.path_of(agent.name).is_dir):
+            return
+        made = await self.worktrees.ensure(agent.name)
+        await self._dock(agent.name, made.checkout.top, own=True)
+        if made.how != "kept":
+            log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)
+            await self.record(Happened(made.how, agent.name, branch_name(agent.name), "RELAY"))
+
+    async def _dock(self, name: str, path: Path, *, own: bool) -> None:
+        have = self.berths.get(name)
+        if have is not None and have.named == path and await have.is_there():
+            return
+        checkout = await open_checkout(path)
+        await self.scratch.borrow([checkout])
+        camera = Camera(self.scratch, checkout, _file_name(name), self._not_work(checkout.top))
+        self.berths[name] = Berth(name, path, checkout, camera, own)
+
+    def _not_work(self, top: Path) -> tuple[str, ...]:
+        """The room's own files inside a checkout, as patterns of `.gitignore`."""
+        settings = self.settings
+        own = (settings.runtime_dir, settings.transcript_path, settings.lock_path)
+        return tuple(_pattern(path, top) for path in own if path.resolve().is_relative_to(top))
+
+    # -- what stands in them
+
+    def listen(self) -> Listener:
+        """Tells, from now on, whose working sets changed: `async for agents in hangar.listen(): ...`."""
+        return Listener(self._listeners)
+
+    async def refresh(self) -> None:
+        """Look at what changed since the last look, and tell who listens."""
+        if self.main is None:
+            return
+        await self._sweep()
+        await self._look_at_main()
+        gate = asyncio.Semaphore(AT_ONCE)
+        changed: set[str] = set()
+
+        async def look(berth: Berth) -> None:
+            async with gate:
+                if await self.survey(berth):
+                    changed.add(berth.name)
+
+        async with asyncio.TaskGroup() as group:
+            for berth in list(self.berths.values()):
+                group.create_task(look(berth), name=f"survey-{berth.name}")
+        if changed:
+            for listener in self._listeners:
+                listener.tell(changed)
+
+    async def _sweep(self) -> None:
+        """Empty the scratch when it is full; what is needed of it is written again."""
+        assert self.main is not None
+        if not await asyncio.to_thread(self.scratch.is_full):
+            return
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.alone)
+            for berth in list(self.berths.values()):
+                await stack.enter_async_context(berth.lock)
+            await self.scratch.empty(self.main.hash)
+            self._speculation.forget()
+            for berth in self.berths.values():
+                berth.camera.forget()
+                berth.touched(None)
+                await berth.look()
+
+    async def _look_at_main(self) -> None:
+        assert self.main is not None
+        head = await head_of(self.main.git)
+        if head.commit is not None:
+            self._main_commit = head.commit
+        if self._main_commit and self._churn[0] != self._main_commit:
+            try:
+                counts = await diff.churn(self.scratch.git(self.main), self._main_commit)
+                self._churn = self._main_commit, counts
+            except GitError as error:
+                log.warning("history not read", reason=str(error))
+
+    async def survey(self, berth: Berth) -> bool:
+        """Bring one berth up to date; True when its work is another."""
+        main, before = self._main_commit, berth.work
+        assert main is not None
+        try:
+            async with berth.lock:
+                seen = await berth.look()
+                if before is not None and (before.seen, before.main) == (seen, main):
+                    return False
+                work = await self._surveyor.survey(
+                    berth.camera.git, berth.checkout, seen, main, berth.first_seen, time.time()
+                )
+                if before is not None and before.started_at and work.started_at:
+                    # A file that is written again has a new time; the work began when it began.
+                    work = replace(work, started_at=min(work.started_at, before.started_at))
+                berth.work = work
+        except Lost:
+            self.troubles[berth.name] = f"its folder {berth.checkout.top} is gone"
+            self.berths.pop(berth.name, None)
+            return True
+        except (GitError, OSError) as error:
+            if berth.trouble != str(error):
+                log.warning("worktree not read", agent=berth.name, reason=str(error))
+            berth.trouble = str(error)
+            berth.touched(None)
+            return False
+        berth.trouble = ""
+        return work != before
+
+    def berth(self, agent: str) -> Berth | None:
+        """By the agent's name, in any case."""
+        return self.berths.get(agent) or self.berths.get(agent.upper())
+
+    # -- for the scanner
+
+    async def working_sets(self) -> Sequence[WorkingSet]:
+        """W_a of every agent and person with a worktree, weights as of now."""
+        now, half_life = time.time(), self.settings.airspace.half_life_s
+        found = [(berth.name, berth.work) for berth in self.berths.values() if berth.work is not None]
+        churn = self._churn[1]
+        return await asyncio.to_thread(
+            lambda: [work.working_set(name, churn, now=now, half_life_s=half_life) for name, work in found]
+        )
+
+    async def merges(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Merge]:
+        """Of these pairs, those that git can tell: would their worktrees merge as they stand?"""
+        if self.main is None:
+            return {}
+        git, gate = self.scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
+        found: dict[tuple[str, str], Merge] = {}
+
+        async def ask(pair: tuple[str, str]) -> None:
+            a, b = (self.berths[name].work if name in self.berths else None for name in pair)
+            if a is None or b is None:
+                return
+            async with gate:
+                merged = await self._speculation.merge(git, a.seen.commit, b.seen.commit)
+            if merged is not None:
+                found[pair] = merged.merge
+
+        async with asyncio.TaskGroup() as group:
+            for pair in dict.fromkeys(pairs):
+                group.create_task(ask(pair), name=f"merge-{pair[0]}-{pair[1]}")
+        return found
+
+    async def base_of(self, agent: str) -> str | None:
+        """The commit that the agent's line ranges are in the coordinates of."""
+        berth = self.berths.get(agent)
+        return berth.work.base if berth and berth.work else None
+
+    async def text(self, agent: str, path: str, *, base: bool = False) -> str | None:
+        """A file as the agent has it now (`base`: as its base has it); None: not there, or not text."""
+        berth = self.berths.get(agent)
+        if berth is None or berth.work is None:
+            return None
+        tree = berth.work.base if base else berth.work.seen.tree
+        try:
+            done = await berth.camera.git.run("cat-file", "blob", f"{tree}:{path}", most=MOST_TEXT)
+        except GitError:
+            return None
+        # git's own rule for binary: a zero byte near the beginning.
+        return None if b"\0" in done.out[:8000] else done.out.decode("utf-8", "replace")
+
+
+async def scan_repo(
+    folder: Path, *, half_life_s: float = 1800.0, outline: Outline | None = None
+) -> tuple[list[WorkingSet], dict[tuple[str, str], Merge]]:
+    """The working sets of all worktrees that a repository really has, each under its branch's or folder's name,
+    and the speculative merge of each pair. Writes nothing there. Raises Unfit, GitError."""
+    main = await open_checkout(folder)
+    with tempfile.TemporaryDirectory(prefix="relay-scan-") as made:
+        # Nothing of the room's is asked: where it would be is in the temporary folder.
+        config = f'{{"agents": [], "airspace": {{"half_life_s": {half_life_s}}}}}'
+        settings = parse(config, Path(made).resolve() / "config.json")
+        hangar = Hangar(settings, outline=outline, scratch=Path(made) / "scratch.git")
+        head = await head_of(main.git)
+        if head.commit is None:
+            raise Unfit(f"{main.top} has no commit yet: there is nothing to compare")
+        hangar.main, hangar._main_commit = main, head.commit
+        await hangar.scratch.empty(main.hash)
+        names: set[str] = set()
+        for listed in await list_worktrees(main.git):
+            if listed.gone or listed.bare:
+                continue
+            name = listed.branch or listed.path.name
+            name = name if name not in names else str(listed.path)
+            names.add(name)
+            await hangar._dock(name, listed.path, own=False)
+        await hangar.refresh()
+        unread = [f"{one.name}: {one.trouble}" for one in hangar.berths.values() if one.work is None]
+        if unread:
+            raise GitError("scan", 1, "; ".join(unread))
+        told = sorted(names)
+        pairs = [(a, b) for number, a in enumerate(told) for b in told[number + 1 :]]
+        return list(await hangar.working_sets()), dict(await hangar.merges(pairs))
+
+
+def _file_name(name: str) -> str:
+    """A name that people gave, as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}", name)
+
+
+def _pattern(path: Path, top: Path) -> str:
+    inner = str(path.resolve().relative_to(top))
+    return "/" + re.sub(r"([\\*?\[\]! #])", r"\\\1", inner)
+
+
+def _hide(folder: Path) -> None:
+    """The room's folder ignores itself, for everybody's git: nobody adds it by mistake."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = folder / ".gitignore"
+    if not own.exists():
+        own.write_text("*\n")

@@ -1,0 +1,214 @@
+"""What stands in a checkout now, as one tree: committed and not, untracked files too, ignored ones not.
+
+Invariant: a snapshot is what `git add --all && git commit` would record, taken without touching the checkout:
+the index is a copy, the objects go to the scratch, and nothing of the repository's configuration is read. After
+a change of known paths only these are looked at again; after a change of HEAD or the index, all are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay.airspace.checkout import Checkout, Head, head_of
+from relay.airspace.git import Git, GitError, name_of
+from relay.airspace.scratch import Scratch
+
+#: An untracked file beyond this many bytes, and untracked files beyond this many, are output rather than work:
+#: they are left out, and said (`Snapshot.left_out`).
+MOST_BYTES = 50 * 1_048_576
+MOST_UNTRACKED = 10_000
+#: Files that cannot be read (no permission) before a snapshot is given up.
+MOST_UNREADABLE = 50
+_UNREADABLE = re.compile(r"^fatal: Unable to process path (.*)$", re.MULTILINE)
+#: Who signs a snapshot: its commit depends on nothing but its tree and its parent.
+_NOBODY = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "relay"), ("EMAIL", "snapshot@relay"), ("DATE", "@0 +0000"))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`commit` holds `tree` on top of `head.commit` (it is that commit when nothing is uncommitted).
+
+    `left_out`: what is there and not in the tree (repositories inside, files too large or unreadable).
+    """
+
+    head: Head
+    tree: str
+    commit: str
+    dirty: bool
+    left_out: tuple[str, ...] = ()
+
+
+class Camera:
+    """Takes snapshots of one checkout. `name` tells its index from others'; calls must not overlap."""
+
+    def __init__(self, scratch: Scratch, checkout: Checkout, name: str, excluded: Sequence[str] = ()) -> None:
+        self.checkout = checkout
+        self._scratch = scratch
+        self._index = scratch.folder / f"index-{name}"
+        self._excludes = scratch.folder / f"excludes-{name}"
+        self._excluded = excluded
+        self._left_out: tuple[str, ...] = ()
+        self._taken: Snapshot | None = None
+
+    @property
+    def git(self) -> Git:
+        return self._scratch.git(self.checkout, self._index, self._excludes)
+
+    def forget(self) -> None:
+        """The scratch was emptied."""
+        self._taken = None
+
+    async def take(self) -> Snapshot:
+        """Look at everything. Raises GitError."""
+        await asyncio.to_thread(self._prepare)
+        git = self.git
+        head = await head_of(self.checkout.git)
+        try:
+            changed, left_out = await self._find(git)
+        except GitError:
+            # A split index, or one that is damaged: begin with what was committed.
+            await asyncio.to_thread(self._index.unlink, True)
+            if head.commit is not None:
+                await git.run("read-tree", head.commit)
+            changed, left_out = await self._find(git)
+        self._left_out = (*left_out, *await self._put(git, changed))
+        return await self._finish(git, head)
+
+    async def update(self, paths: Collection[bytes]) -> Snapshot:
+        """Look at these paths only (relative to the top), HEAD and index being as they were."""
+        if self._taken is None:
+            return await self.take()
+        try:
+            return await self._again(self.git, paths, self._taken.head)
+        except GitError:
+            # Such as a path behind a link: what is not settled path by path is settled by looking at all.
+            return await self.take()
+
+    async def _again(self, git: Git, paths: Collection[bytes], head: Head) -> Snapshot:
+        names = b"".join(path + b"\0" for path in sorted(paths))
+        # Tracked files are never told as ignored.
+        ignored = await git.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
+        wanted = sorted(set(paths) - set(ignored.out.split(b"\0")))
+        if wanted:
+            if await asyncio.to_thread(_unusual, self.checkout.top, wanted):
+                return await self.take()
+            if await self._put(git, wanted):
+                return await self.take()
+        return await self._finish(git, head)
+
+    def _prepare(self) -> None:
+        index = self.checkout.index
+        if index.is_file():
+            shutil.copyfile(index, self._index)
+        else:
+            self._index.unlink(missing_ok=True)
+        own = self.checkout.common / "info" / "exclude"
+        lines = own.read_bytes() if own.is_file() else b""
+        self._excludes.write_bytes(lines + b"\n" + b"".join(f"{one}\n".encode() for one in self._excluded))
+
+    async def _find(self, git: Git) -> tuple[list[bytes], list[str]]:
+        """Paths that differ from the index, and what is to be left out."""
+        asked = ("ls-files", "-z", "--exclude-standard")
+        modified, unmerged, others = await asyncio.gather(
+            git.run(*asked, "--modified"),
+            git.run("ls-files", "-z", "--unmerged"),
+            git.run(*asked, "--others"),
+        )
+        changed = [path for path in modified.out.split(b"\0") if path]
+        # `MODE OID STAGE\tPATH`
+        changed += [entry.partition(b"\t")[2] for entry in unmerged.out.split(b"\0") if entry]
+        other = [path for path in others.out.split(b"\0") if path]
+        left_out = await asyncio.to_thread(_too_much, self.checkout.top, other)
+        out = set(left_out)
+        changed += [path for path in other if path not in out]
+        return sorted(set(changed)), [name_of(path) for path in left_out]
+
+    async def _put(self, git: Git, paths: Iterable[bytes]) -> list[str]:
+        """Bring the index up to the files; gives those that could not be read."""
+        wanted, unreadable = list(paths), list[str]()
+        while wanted:
+            names = b"".join(path + b"\0" for path in wanted)
+            try:
+                await git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
+                break
+            except GitError as error:
+                found = _UNREADABLE.search(error.said)
+                bad = found[1] if found else None
+                left = [path for path in wanted if name_of(path) != bad]
+                if bad is None or len(left) == len(wanted) or len(unreadable) >= MOST_UNREADABLE:
+                    raise
+                unreadable.append(bad)
+                wanted = left
+        return unreadable
+
+    async def _finish(self, git: Git, head: Head) -> Snapshot:
+        tree = await git.line("write-tree")
+        before = self._taken
+        if before is not None and (before.tree, before.head) == (tree, head):
+            self._taken = Snapshot(head, tree, before.commit, before.dirty, self._left_out)
+            return self._taken
+        committed = None
+        if head.commit is not None:
+            committed = await git.line("rev-parse", f"{head.commit}^{{tree}}")
+        if tree == committed and head.commit is not None:
+            self._taken = Snapshot(head, tree, head.commit, False, self._left_out)
+        else:
+            commit = await commit_tree(git, tree, [head.commit] if head.commit else [], "work", _NOBODY)
+            self._taken = Snapshot(head, tree, commit, True, self._left_out)
+        return self._taken
+
+
+async def commit_tree(git: Git, tree: str, parents: Sequence[str], text: str, who: dict[str, str]) -> str:
+    """The id of a commit; `who` are git's variables of author and committer."""
+    words = [word for parent in parents for word in ("-p", parent)]
+    signed = Git(git.folder, {**git.env, **who}, git.config)
+    done = await signed.run("commit-tree", tree, *words, stdin=text.encode())
+    return done.text
+
+
+def _too_much(top: Path, paths: Sequence[bytes]) -> list[bytes]:
+    """Of these untracked paths, those that are left out."""
+    out: list[bytes] = []
+    kept = 0
+    for path in paths:
+        if path.endswith(b"/"):  # a repository of its own
+            out.append(path)
+            continue
+        try:
+            large = on_disk(top, path).lstat().st_size > MOST_BYTES
+        except OSError:
+            large = False  # it has gone meanwhile, and the index will say so
+        kept += not large
+        if large or kept > MOST_UNTRACKED:
+            out.append(path)
+    return out
+
+
+def on_disk(top: Path, path: bytes) -> Path:
+    """Where a path of the tree is on disk, with every byte as it is."""
+    return top / os.fsdecode(path)
+
+
+def _unusual(top: Path, paths: Iterable[bytes]) -> bool:
+    """Is one of these a folder, or too large: something that is not settled path by path?"""
+    for path in paths:
+        at = on_disk(top, path)
+        try:
+            told = at.lstat()
+        except OSError:
+            continue
+        if at.is_dir() and not at.is_symlink():
+            return True
+        if told.st_size > MOST_BYTES:
+            return True
+    return False

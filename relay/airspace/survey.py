@@ -1,0 +1,192 @@
+"""What one checkout has in hand against the main branch: its working set, and how it stands.
+
+Invariant: everything here follows from a snapshot, the main branch's commit and the files' times; so a survey is
+made again only when one of the first two is another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from relay.airspace.checkout import Checkout
+from relay.airspace.diff import Differ, Hunks, Record, attributes, touch_of
+from relay.airspace.git import Git, GitError, name_of
+from relay.airspace.snapshot import Snapshot, on_disk
+from relay.airspace.speculative import Speculation
+from relay.airspace.working_set import WorkingSet, recency
+
+#: Commits of a branch that are looked through for when its files were changed; older ones count as the oldest.
+MOST_COMMITS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`base`: the merge base with the main branch at `main` (`main` itself when they have none in common).
+
+    `changed_at`: Unix seconds of each path's last change. `generated`: paths that are in no working set.
+    `merges`: clean, conflicts or nothing, against the main branch; None when git cannot tell.
+    """
+
+    seen: Snapshot
+    main: str
+    base: str
+    records: tuple[Record, ...]
+    hunks: Mapping[tuple[str, str], Hunks]
+    changed_at: Mapping[bytes, float]
+    generated: frozenset[bytes]
+    started_at: float
+    committed: int
+    ahead: int
+    behind: int
+    merges: str | None
+    conflicts: tuple[str, ...]
+
+    @property
+    def insertions(self) -> int:
+        return sum(self.hunks[one.old, one.new].insertions for one in self.records)
+
+    @property
+    def deletions(self) -> int:
+        return sum(self.hunks[one.old, one.new].deletions for one in self.records)
+
+    def working_set(
+        self, agent: str, churn: Mapping[bytes, int], *, now: float, half_life_s: float
+    ) -> WorkingSet:
+        """W_a at `now` (Unix seconds): weights are of this moment."""
+        files = tuple(
+            touch_of(
+                one,
+                self.hunks[one.old, one.new],
+                weight=recency(now - self.changed_at[one.last_path], half_life_s),
+                churn=churn.get(one.path, 0),
+            )
+            for one in self.records
+            if one.last_path not in self.generated
+        )
+        return WorkingSet(agent, files, started_at=self.started_at, committed=float(self.committed))
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When the commits of a branch were made, and when each changed which paths: Unix seconds."""
+
+    first: float
+    of_path: Mapping[bytes, float]
+
+
+class Surveyor:
+    """Makes surveys. `ignored` says of a path that it is generated, by the configuration."""
+
+    def __init__(self, differ: Differ, speculation: Speculation, ignored: Callable[[str], bool]) -> None:
+        self._differ = differ
+        self._speculation = speculation
+        self._ignored = ignored
+
+    async def survey(
+        self,
+        git: Git,
+        checkout: Checkout,
+        seen: Snapshot,
+        main: str,
+        first_seen: dict[bytes, float],
+        now: float,
+    ) -> Work:
+        """`first_seen`: when a path that has no time of its own (a deleted one) was first found changed; kept
+        from survey to survey. Raises GitError."""
+        head = seen.head.commit
+        base = (await git.maybe("merge-base", main, head) if head else None) or main
+        records = tuple(await self._differ.records(git, base, seen.tree))
+        hunks = await self._differ.hunks(git, base, seen.tree, records)
+        times = await _times(git, base, head)
+        open_work = (
+            records if head in (None, base) else await self._differ.records(git, head or base, seen.tree)
+        )
+        dirty = {path for one in open_work for path in (one.path, one.last_path)}
+        if not seen.dirty:
+            dirty = set()
+        changed_at = await asyncio.to_thread(_changed_at, checkout, records, dirty, times, first_seen, now)
+        earliest = min((changed_at[one.last_path] for one in records if one.last_path in dirty), default=now)
+        ahead = behind = 0
+        if head is not None:
+            sides = (await git.line("rev-list", "--left-right", "--count", f"{main}...{head}")).split()
+            behind, ahead = int(sides[0]), int(sides[1])
+        merges, conflicts = await self._against_main(git, seen, main, ahead)
+        return Work(
+            seen=seen,
+            main=main,
+            base=base,
+            records=records,
+            hunks=hunks,
+            changed_at=changed_at,
+            generated=await self._generated(git, records),
+            started_at=min(earliest, times.first) if records or ahead else 0.0,
+            committed=await self._committed(git, base, head),
+            ahead=ahead,
+            behind=behind,
+            merges=merges,
+            conflicts=conflicts,
+        )
+
+    async def _committed(self, git: Git, base: str, head: str | None) -> int:
+        if head is None or head == base:
+            return 0
+        return len(await self._differ.records(git, base, head))
+
+    async def _against_main(
+        self, git: Git, seen: Snapshot, main: str, ahead: int
+    ) -> tuple[str | None, tuple[str, ...]]:
+        if not ahead and not seen.dirty:
+            return "nothing", ()
+        merged = await self._speculation.merge(git, main, seen.commit)
+        if merged is None:
+            return None, ()
+        return ("clean" if merged.merge.clean else "conflicts"), merged.merge.conflicts
+
+    async def _generated(self, git: Git, records: tuple[Record, ...]) -> frozenset[bytes]:
+        told = await attributes(git, ["linguist-generated"], [one.last_path for one in records])
+        return frozenset(told) | {one.last_path for one in records if self._ignored(name_of(one.last_path))}
+
+
+async def _times(git: Git, base: str, head: str | None) -> Times:
+    if head is None or head == base:
+        return Times(float("inf"), {})
+    asked = ("log", f"-{MOST_COMMITS}", "--format=%x01%ct %at", "--name-only", "-z", "--no-renames")
+    try:
+        done = await git.run(*asked, f"{base}..{head}", "--")
+    except GitError:
+        return Times(float("inf"), {})
+    first, of_path = float("inf"), dict[bytes, float]()
+    for entry in done.out.split(b"\x01")[1:]:
+        told, *paths = entry.split(b"\0")
+        committed, authored = told.strip().split(b" ")
+        first = min(first, float(authored))
+        for path in paths:
+            of_path.setdefault(path.removeprefix(b"\n"), float(committed))
+    return Times(first, of_path)
+
+
+def _changed_at(
+    checkout: Checkout,
+    records: tuple[Record, ...],
+    dirty: set[bytes],
+    times: Times,
+    first_seen: dict[bytes, float],
+    now: float,
+) -> dict[bytes, float]:
+    """When each path was last changed: its file's time while uncommitted, then its commit's."""
+    found = {}
+    oldest = min(times.of_path.values(), default=now)
+    for one in records:
+        path = one.last_path
+        if path not in dirty:
+            found[path] = times.of_path.get(path, oldest)
+            first_seen.pop(path, None)
+            continue
+        try:
+            # Not later than now: a clock may have been set back.
+            found[path] = min(now, on_disk(checkout.top, path).lstat().st_mtime)
+        except OSError:
+            found[path] = first_seen.setdefault(path, now)
+    return found

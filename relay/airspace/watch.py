@@ -1,0 +1,162 @@
+"""What changed under a number of folders, told by a process of its own.
+
+Invariant: the event loop never waits for the file system: setting up the watches of a large tree holds the
+interpreter for a fifth of a second and more, and a flood of changes does too, so both happen in a child
+(`python -m relay.airspace.watch`), which ends when its standard input does. What cannot be told path by path is
+told as "all of it"; a watcher that cannot be had is an error, and whoever asked looks by himself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from watchfiles._rust_notify import RustNotify
+
+#: Milliseconds: changes are gathered until none comes for `STEP_MS`, `DEBOUNCE_MS` at most.
+STEP_MS, DEBOUNCE_MS = 50, 400
+#: More paths than this in one batch are told as all: looking at all is cheaper, and the queue of the kernel (16,384
+#: events by default) may have run over.
+MOST_PATHS = 1000
+#: Files of a git directory whose change moves HEAD or the index.
+OF_GIT = frozenset({"HEAD", "index", "packed-refs"})
+LINE = 4 * 1_048_576
+
+
+class WatchError(Exception):
+    """Changes cannot be told; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Folders by name. `trees`: everything below, but what is below `skip` or in a `.git`; `refs`: everything
+    below; `gits`: only the files of a git directory that say where it stands."""
+
+    trees: Mapping[str, Path] = field(default_factory=dict)
+    refs: Mapping[str, Path] = field(default_factory=dict)
+    gits: Mapping[str, Path] = field(default_factory=dict)
+    skip: tuple[Path, ...] = ()
+
+    def as_json(self) -> str:
+        groups = {key: {name: str(path) for name, path in getattr(self, key).items()} for key in _GROUPS}
+        return json.dumps({**groups, "skip": [str(path) for path in self.skip]})
+
+
+_GROUPS = ("trees", "refs", "gits")
+#: Of each name, the paths that changed (relative to its folder), None for all of it.
+Changed = Mapping[str, frozenset[str] | None]
+
+
+async def changes(watched: Watched) -> AsyncGenerator[Changed, None]:
+    """Batches of changes, for ever; the first, empty one says that the watches stand. Raises WatchError."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "relay.airspace.watch",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        start_new_session=True,
+        limit=LINE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.write(watched.as_json().encode() + b"\n")
+        while line := await process.stdout.readline():
+            told: dict[str, Any] = json.loads(line)
+            if "trouble" in told:
+                raise WatchError(told["trouble"])
+            yield {
+                name: None if paths is None else frozenset(paths) for name, paths in told["changed"].items()
+            }
+        raise WatchError("the process that watches the files has ended")
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await asyncio.shield(process.wait())
+
+
+def sort_changes(paths: Iterable[str], watched: Mapping[str, Any]) -> dict[str, list[str] | None]:
+    """Which paths belong to which folder; pure. `watched` is `Watched.as_json`, read back."""
+    skip = watched["skip"]
+    trees = sorted(watched["trees"].items(), key=lambda one: -len(one[1]))
+    found: dict[str, set[str] | None] = {}
+    for path in paths:
+        for name, root in trees:
+            if _inside(path, root):
+                # A worktree inside the room's folder is looked at; the room's folder inside a checkout is not.
+                if not any(_inside(path, one) and not _inside(root, one) for one in skip):
+                    _note(found, name, path[len(root) + 1 :])
+                break
+        for name, root in watched["refs"].items():
+            if path.startswith(f"{root}/") and not path.endswith(".lock"):
+                found[name] = None
+        folder, _, base = path.rpartition("/")
+        for name, root in watched["gits"].items():
+            if folder == root and base in OF_GIT:
+                found[name] = None
+    return {
+        name: None if seen is None or len(seen) > MOST_PATHS else sorted(seen) for name, seen in found.items()
+    }
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _note(found: dict[str, set[str] | None], name: str, inner: str) -> None:
+    """Add one path inside the folder of that name."""
+    if ".git" in inner.split("/"):
+        return
+    seen = found.setdefault(name, set())
+    if not inner or "\ufffd" in inner:
+        found[name] = None  # the folder itself, or a name that is not UTF-8
+    elif seen is not None:
+        seen.add(inner)
+
+
+def _serve() -> None:
+    """The child: watch what the first line of standard input says, until it ends."""
+    told = json.loads(sys.stdin.readline())
+    deep = [*told["trees"].values(), *told["refs"].values()]
+    groups = [(deep, True), (list(told["gits"].values()), False)]
+    groups = [(folders, recursive) for folders, recursive in groups if folders]
+    alone, standing = threading.Lock(), threading.Semaphore(0)
+
+    def say(what: dict[str, Any]) -> None:
+        with alone:
+            print(json.dumps(what), flush=True)
+
+    def run(folders: list[str], recursive: bool) -> None:
+        try:
+            # What `watchfiles.watch` is made of: here it is known when the watches stand.
+            with RustNotify(folders, False, False, 0, recursive, True) as notify:
+                standing.release()
+                while True:
+                    batch = notify.watch(DEBOUNCE_MS, STEP_MS, 60_000, None)
+                    if isinstance(batch, set) and (found := sort_changes((path for _, path in batch), told)):
+                        say({"changed": found})
+        except Exception as error:
+            say({"trouble": f"{type(error).__name__}: {error}"})
+            os._exit(1)
+
+    for folders, recursive in groups:
+        threading.Thread(target=run, args=(folders, recursive), daemon=True).start()
+    for _ in groups:
+        standing.acquire()
+    say({"changed": {}})
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,218 @@
+"""The agents' own worktrees: made, found again, brought up to date, kept and removed.
+
+Invariants: nothing that an agent did vanishes. Before a worktree is removed, all that stands in it is a commit
+that a ref holds; a branch moves only from where it was seen to stand; files are written only where git's own
+two-tree merge says that nothing is overwritten. A folder or a branch that is not what it should be is left
+alone, and said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relay.airspace.checkout import Checkout, Listed, Unfit, head_of, list_worktrees, open_checkout
+from relay.airspace.git import LONG_S, GitError, name_of
+from relay.airspace.scratch import Scratch
+from relay.airspace.snapshot import Snapshot, on_disk
+
+BRANCHES = "relay/"
+KEPT = "refs/relay/kept/"
+
+
+def folder_name(agent: str) -> str:
+    """An agent's name (A-Z, 0-9, _ and -) in lower case: the name of its folder and of its branch."""
+    return agent.lower()
+
+
+def branch_name(agent: str) -> str:
+    return f"{BRANCHES}{folder_name(agent)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Something was done to a worktree: created, recreated, forwarded, merged, removed. `text`: what the room is
+    told, empty for nothing. `commit`: where its branch stands now."""
+
+    what: str
+    agent: str
+    branch: str
+    by: str
+    text: str = ""
+    commit: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The outputs of the event `worktree.changed`."""
+        told = {"change": self.what, "agent": self.agent, "branch": self.branch, "by": self.by}
+        return {**told, "commit": self.commit, **self.details}
+
+
+#: Keeps what happened: an event, and what the room is told, in one transaction.
+Record = Callable[[Happened], Awaitable[None]]
+
+
+async def unrecorded(happened: Happened) -> None:
+    """Without a room there is nobody to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An agent's worktree. `how`: created, recreated (its folder was gone), kept."""
+
+    checkout: Checkout
+    how: str
+
+
+class Worktrees:
+    """The worktrees of one repository below `folder`."""
+
+    def __init__(self, main: Checkout, folder: Path, scratch: Scratch) -> None:
+        self.main = main
+        self.folder = folder
+        self._scratch = scratch
+
+    def path_of(self, agent: str) -> Path:
+        return self.folder / folder_name(agent)
+
+    async def mine(self) -> list[Listed]:
+        """Those below our folder, of agents that the configuration has and of others."""
+        folder = await asyncio.to_thread(self.folder.resolve)
+        return [one for one in await list_worktrees(self.main.git) if one.path.parent == folder]
+
+    async def ensure(self, agent: str) -> Made:
+        """The agent's worktree, made on its branch when there is none. Raises Unfit, GitError."""
+        path = await asyncio.to_thread(lambda: self.path_of(agent).resolve())
+        branch = branch_name(agent)
+        found = {one.path: one for one in await list_worktrees(self.main.git)}
+        if path.is_dir() and path not in found and (path / ".git").is_file():
+            # The repository was moved with its worktrees, and both point to where the other was.
+            await self.main.git.run("worktree", "repair", str(path), ok=(0, 1, 128))
+            found = {one.path: one for one in await list_worktrees(self.main.git)}
+        have = found.get(path)
+        if have is not None and not have.gone:
+            return Made(await self._opened(path), "kept")
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise Unfit(
+                f"{path} holds something that is no worktree of {self.main.top}: move it away, and {agent} gets one"
+            )
+        await self._free(branch, path, agent, found)
+        return Made(await self._make(path, branch, agent), "recreated" if have else "created")
+
+    async def _free(self, branch: str, path: Path, agent: str, found: dict[Path, Listed]) -> None:
+        """Refuse a branch that is checked out elsewhere, or that cannot be."""
+        for one in found.values():
+            if one.branch == branch and one.path != path:
+                raise Unfit(
+                    f"the branch {branch} is checked out in {one.path}: remove that worktree, "
+                    f"or name it as `agents[].worktree` of {agent}"
+                )
+        if await self.main.git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{BRANCHES.rstrip('/')}"):
+            raise Unfit(f"a branch called {BRANCHES.rstrip('/')} is in the way of {branch}: rename it")
+
+    async def _make(self, path: Path, branch: str, agent: str) -> Checkout:
+        git = self.main.git
+        head = await head_of(git)
+        if head.commit is None:
+            raise Unfit(f"{self.main.top} has no commit yet: make the first one")
+        exists = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}")
+        named = [str(path), branch] if exists else ["--no-track", "-b", branch, str(path), head.commit]
+        await asyncio.to_thread(path.parent.mkdir, 0o700, True, True)
+        # Twice: also when a locked one of this path is gone. No checkout: that would run the filters, and hooks.
+        await git.run("worktree", "add", "-q", "-f", "-f", "--no-checkout", *named)
+        made = await self._opened(path)
+        await self._scratch.borrow([made])
+        start = exists or head.commit
+        await self._fill(made, start)
+        return made
+
+    async def _fill(self, checkout: Checkout, commit: str) -> None:
+        """Write the files of a commit into an empty worktree, and its index."""
+        git = self._scratch.git(checkout, checkout.index)
+        await git.run("read-tree", "-m", "-u", commit, timeout_s=LONG_S)
+
+    async def _opened(self, path: Path) -> Checkout:
+        checkout = await open_checkout(path)
+        if checkout.common != self.main.common:
+            raise Unfit(f"{path} belongs to another repository, {checkout.common}: move it away")
+        if not checkout.index.exists() and await _is_empty(path):
+            # Made and never filled: the daemon was ended in between.
+            head = await head_of(checkout.git)
+            if head.commit is not None:
+                await self._fill(checkout, head.commit)
+        return checkout
+
+    async def forward(self, checkout: Checkout, branch: str, before: str, after: str) -> None:
+        """Move a checkout that stands clean on `branch` from commit `before` to `after`, its descendant.
+
+        Raises GitError, and then nothing was changed: git overwrites no file that it does not know.
+        """
+        git = self._scratch.git(checkout, checkout.index)
+        await self._scratch.borrow([checkout])
+        if there := await in_the_way(self._scratch, checkout, before, after):
+            raise GitError("read-tree", 1, f"files that git does not know are in the way: {', '.join(there)}")
+        await git.run("read-tree", "-m", "-u", before, after, timeout_s=LONG_S)
+        try:
+            await checkout.git.run(
+                "update-ref", "-m", "relay: fast-forward", f"refs/heads/{branch}", after, before
+            )
+        except GitError:
+            await git.run("read-tree", "-m", "-u", after, before, timeout_s=LONG_S)
+            raise
+
+    async def keep(self, agent: str, checkout: Checkout, seen: Snapshot) -> str | None:
+        """Hold what stands in a checkout and on no branch by a ref of its own; its name, None when nothing is."""
+        commit, head = seen.commit, seen.head.commit
+        if not seen.dirty and commit is not None:
+            held = await checkout.git.run(
+                "for-each-ref", "--count=1", "--format=x", "--contains", commit, "refs/heads", "refs/relay"
+            )
+            if held.out:
+                return None
+        known = [head] if head else []
+        await self._scratch.publish(checkout, commit, known)
+        ref = f"{KEPT}{folder_name(agent)}/{time.time_ns() // 1_000_000}"
+        await checkout.git.run("update-ref", "-m", f"relay: work of {agent}", ref, commit, "")
+        return ref
+
+    async def remove(self, agent: str, path: Path) -> None:
+        """Take a worktree away; its branch stays unless it is merged. The caller has kept its work."""
+        git = self.main.git
+        # Once more than `--force` alone would be needed for: a check of its own would run the filters.
+        await git.run("worktree", "remove", "--force", str(path), timeout_s=LONG_S)
+        branch = f"refs/heads/{branch_name(agent)}"
+        commit = await git.maybe("rev-parse", "-q", "--verify", f"{branch}^{{commit}}")
+        main = (await head_of(git)).commit
+        if commit and main and await is_ancestor(self.main, commit, main):
+            await git.run("update-ref", "-d", branch, commit)
+
+
+async def in_the_way(scratch: Scratch, checkout: Checkout, before: str, after: str) -> list[str]:
+    """Files in a checkout that git does not know and that `after` has: git's own merge writes over ignored ones."""
+    asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", before, after)
+    added = (await scratch.git(checkout).run(*asked)).out.split(b"\0")
+    if added == [b""]:
+        return []
+    tracked = await scratch.git(checkout, checkout.index).run("ls-files", "-z")
+
+    def look() -> list[str]:
+        known = set(tracked.out.split(b"\0"))
+        new = [path for path in added if path and path not in known]
+        return [name_of(path) for path in new if os.path.lexists(on_disk(checkout.top, path))]
+
+    return await asyncio.to_thread(look)
+
+
+async def is_ancestor(checkout: Checkout, commit: str, of: str) -> bool:
+    done = await checkout.git.run("merge-base", "--is-ancestor", commit, of, ok=(0, 1))
+    return done.code == 0
+
+
+async def _is_empty(path: Path) -> bool:
+    names = await asyncio.to_thread(lambda: [one.name for one in path.iterdir()])
+    return names == [".git"]

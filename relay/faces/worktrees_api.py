@@ -1,0 +1,114 @@
+"""The HTTP doors of the worktrees (docs/airspace.md).
+
+Invariant: as in `http.py`: a handler reads the request, asks once and shows the answer. What the domain refuses
+is 200 with `success: false`; an agent without a worktree is 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from relay.faces.auth import speaker
+from relay.faces.errors import ApiError, answer
+from relay.faces.gate import CREDENTIAL
+from relay.faces.limits import Limits
+from relay.faces.reading import Query, read_body
+from relay.model import Refusal
+
+_WHO = ("name", "agent_id")
+
+
+class WorktreesApi(Protocol):
+    """What the doors ask of the worktrees."""
+
+    def state(self) -> dict[str, Any]:
+        """`{worktrees: [...], trouble, troubles, polling}`."""
+        ...
+
+    def has(self, agent: str) -> bool: ...
+
+    async def diff(self, agent: str) -> dict[str, Any] | None: ...
+
+    async def merge(self, agent: str, by: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+    async def remove(self, agent: str, by: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+
+class WorktreeDoors:
+    """The handlers. `owner` speaks when a request does not say who."""
+
+    def __init__(
+        self,
+        worktrees: WorktreesApi,
+        *,
+        reserved: Callable[[], Collection[str]],
+        owner: str,
+        limits: Limits | None = None,
+    ) -> None:
+        self._worktrees, self._reserved, self._owner = worktrees, reserved, owner
+        self._limits = limits or Limits()
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/worktrees", self.list),
+            web.get("/api/worktrees/{agent}/diff", self.diff),
+            web.post("/api/worktrees/{agent}/merge", self.merge),
+            web.post("/api/worktrees/{agent}/remove", self.remove),
+        ]
+
+    async def list(self, request: web.Request) -> web.Response:
+        Query(request)
+        return answer(self._worktrees.state())
+
+    async def diff(self, request: web.Request) -> web.Response:
+        Query(request)
+        agent = self._agent(request)
+        try:
+            told = await self._worktrees.diff(agent)
+        except Refusal as error:
+            return _refused(error)
+        if told is None:
+            raise _unknown(agent)
+        return answer(told)
+
+    async def merge(self, request: web.Request) -> web.Response:
+        return await self._act(request, self._worktrees.merge)
+
+    async def remove(self, request: web.Request) -> web.Response:
+        return await self._act(request, self._worktrees.remove)
+
+    async def _act(
+        self, request: web.Request, act: Callable[[str, str], Awaitable[dict[str, Any]]]
+    ) -> web.Response:
+        limits = self._limits
+        body = await read_body(request, _WHO, limit=limits.body_bytes, within_s=limits.body_s, optional=True)
+        claims = {field: body.maybe_text(field) for field in _WHO}
+        by = speaker(request[CREDENTIAL], claims, self._reserved(), self._owner)
+        agent = self._agent(request)
+        try:
+            return answer(await act(agent, by))
+        except Refusal as error:
+            return _refused(error)
+
+    def _agent(self, request: web.Request) -> str:
+        agent = request.match_info["agent"]
+        if not self._worktrees.has(agent):
+            raise _unknown(agent)
+        return agent
+
+
+def _refused(error: Refusal) -> web.Response:
+    return answer({"success": False, "reason": str(error), "fix": error.fix, "commit": None})
+
+
+def _unknown(agent: str) -> ApiError:
+    return ApiError(
+        404, "not_found", f"There is no worktree of {agent[:64]}.", "GET /api/worktrees lists them."
+    )

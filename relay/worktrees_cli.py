@@ -1,0 +1,152 @@
+"""`relay worktrees`: what the agents' worktrees hold, and merging or removing one.
+
+Invariant: with a running room everything goes through its doors, so that one process touches worktrees; without
+one it is done here, in the same words. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import json
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from relay import instance
+from relay.config import Settings, load
+from relay.model import Refusal
+from relay.plain import safe
+from relay.worktrees_door import WorktreesDoor
+
+#: Seconds that the room gets for a merge.
+PATIENT_S = 300.0
+
+
+class CannotDo(Exception):
+    """It could not be done; the message says why."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """The command; gives its exit code."""
+    if (args.agent is None) != (args.action == "list"):
+        wanted = "takes no AGENT" if args.action == "list" else "needs the AGENT whose worktree it is"
+        print(f"relay: worktrees {args.action} {wanted}", file=sys.stderr)
+        return 2
+    settings = load(args.config)
+    try:
+        told = asyncio.run(_do(settings, args))
+    except (CannotDo, Refusal) as error:
+        print(f"relay: {safe(str(error))}", file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps(told))
+    else:
+        print(safe(_text(args.action, told)))
+    return 0 if told.get("success", True) else 1
+
+
+async def _do(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
+    by = args.name or _user()
+    record = None
+    try:
+        record = instance.read(settings.lock_path)
+    except instance.DamagedRecord as error:
+        raise CannotDo(f"{error}, so it is not known whether the room runs") from error
+    if record is not None and instance.is_live(record, settings.locks.ttl):
+        return await _ask_room(settings, args.action, args.agent, by)
+    async with _here(settings) as door:
+        if args.action == "list":
+            return door.state()
+        if not door.has(args.agent):
+            raise CannotDo(f"there is no worktree of {args.agent}; `relay worktrees` lists them")
+        if args.action == "show":
+            told = await door.diff(args.agent)
+            assert told is not None
+            return told
+        act = door.merge if args.action == "merge" else door.remove
+        return await act(args.agent, by)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "someone"
+
+
+@asynccontextmanager
+async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
+    """The worktrees without a daemon: those that are there; none is made."""
+    from relay.airspace.ground import Ground
+    from relay.airspace.hangar import Hangar
+    from relay.daemon import open_room_store
+    from relay.hangar_log import recorder
+
+    store = await open_room_store(settings)
+    try:
+        with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
+            hangar = Hangar(settings, recorder(store), scratch=Path(made) / "scratch.git", make=False)
+            await hangar.open()
+            await hangar.refresh()
+            yield WorktreesDoor(hangar, Ground(hangar))
+    finally:
+        await store.close()
+
+
+async def _ask_room(settings: Settings, action: str, agent: str | None, by: str) -> dict[str, Any]:
+    import aiohttp
+
+    method, path = {
+        "list": ("GET", "/api/worktrees"),
+        "show": ("GET", f"/api/worktrees/{agent}/diff"),
+        "merge": ("POST", f"/api/worktrees/{agent}/merge"),
+        "remove": ("POST", f"/api/worktrees/{agent}/remove"),
+    }[action]
+    try:
+        url = json.loads(settings.state_path.read_text("utf-8"))["url"]
+        key = settings.token_path.read_text("utf-8").strip()
+        body = {"name": by} if method == "POST" else None
+        timeout = aiohttp.ClientTimeout(total=PATIENT_S)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as client,
+            client.request(
+                method, f"{url}{path}", json=body, headers={"X-API-Key": key}, allow_redirects=False
+            ) as reply,
+        ):
+            told: dict[str, Any] = await reply.json()
+    except (OSError, ValueError, KeyError, TimeoutError, aiohttp.ClientError) as error:
+        raise CannotDo(f"the room runs and does not answer: {error or type(error).__name__}") from error
+    if "error" in told:
+        raise CannotDo(f"{told['error']['message']} {told['error']['fix']}".strip())
+    return told
+
+
+def _text(action: str, told: dict[str, Any]) -> str:
+    if action in ("merge", "remove"):
+        return str(told["reason"])
+    if action == "show":
+        cut = "\n(cut here: it is longer)" if told["truncated"] else ""
+        return f"{told['diff'].rstrip()}{cut}" if told["diff"] else f"{told['branch']} changes nothing."
+    lines = [_row(one) for one in told["worktrees"]]
+    lines += [f"{name}: {why}" for name, why in told["troubles"].items()]
+    if told["trouble"]:
+        lines.append(told["trouble"])
+    return "\n".join(lines or ["No agent has a worktree."])
+
+
+def _row(one: dict[str, Any]) -> str:
+    where = one["branch"] or "on no branch"
+    work = f"{one['files']} files, +{one['insertions']} -{one['deletions']}" if one["files"] else "no changes"
+    stands = f"{one['ahead']} ahead, {one['behind']} behind" + (", uncommitted work" if one["dirty"] else "")
+    merges = {
+        "clean": "merges",
+        "conflicts": f"conflicts in {', '.join(one['conflicts'])}",
+        "nothing": "nothing to merge",
+        None: "git cannot tell whether it merges",
+    }[one["merges"]]
+    return f"{one['agent']}  {where}  {work}; {stands}; {merges}\n  {one['path']}"

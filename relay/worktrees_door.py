@@ -1,0 +1,48 @@
+"""The worktrees as every door asks for them: HTTP, and the command without a room.
+
+Invariant: what git cannot do is a Refusal with git's reason, never another exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from relay.airspace.git import GitError
+from relay.airspace.ground import Ground
+from relay.airspace.hangar import Hangar
+from relay.airspace.worktree_view import difference, rows
+from relay.model import Refusal
+
+
+class WorktreesDoor:
+    """One room's worktrees. `polling` says why changes are polled for, empty when they are told."""
+
+    def __init__(self, hangar: Hangar, ground: Ground, polling: Callable[[], str] = lambda: "") -> None:
+        self._hangar, self._ground, self._polling = hangar, ground, polling
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "worktrees": rows(self._hangar),
+            "trouble": self._hangar.trouble,
+            "troubles": {**self._hangar.troubles, **self._unread()},
+            "polling": self._polling(),
+        }
+
+    def _unread(self) -> dict[str, str]:
+        return {name: berth.trouble for name, berth in self._hangar.berths.items() if berth.trouble}
+
+    def has(self, agent: str) -> bool:
+        return self._hangar.berth(agent) is not None
+
+    async def diff(self, agent: str) -> dict[str, Any] | None:
+        try:
+            return await difference(self._hangar, agent)
+        except GitError as error:
+            raise Refusal(f"git could not show it: {error}.") from error
+
+    async def merge(self, agent: str, by: str) -> dict[str, Any]:
+        return await self._ground.merge(agent, by)
+
+    async def remove(self, agent: str, by: str) -> dict[str, Any]:
+        return await self._ground.remove(agent, by)

@@ -1,0 +1,109 @@
+"""Real git repositories, made by a person's own git, for the tests of worktrees."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from relay import config
+from relay.airspace.ground import Ground
+from relay.airspace.hangar import Hangar
+from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.airspace.worktrees import Happened
+
+ENV = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Ann",
+    "GIT_AUTHOR_EMAIL": "ann@example.org",
+    "GIT_COMMITTER_NAME": "Ann",
+    "GIT_COMMITTER_EMAIL": "ann@example.org",
+}
+
+
+def git(folder: Path, *args: str, **more: Any) -> str:
+    """git as a person runs it; its output."""
+    done = subprocess.run(
+        ["git", "-c", "protocol.file.allow=always", *args],
+        cwd=folder,
+        env=ENV,
+        capture_output=True,
+        check=True,
+        **more,
+    )
+    return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def lines(first: int, last: int, mark: str = "") -> str:
+    return "".join(f"line {number}{mark}\n" for number in range(first, last + 1))
+
+
+def write(folder: Path, files: dict[str, str | bytes]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def commit(folder: Path, files: dict[str, str | bytes] | None = None, message: str = "change") -> str:
+    write(folder, files or {})
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "--allow-empty", "-m", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def repository(folder: Path, files: dict[str, str | bytes] | None = None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, files or {"a.py": lines(1, 20), "b.py": lines(1, 10)}, "first")
+    return folder
+
+
+class Room:
+    """A hangar over a repository, opened by hand; `happened` is what it told."""
+
+    def __init__(self, folder: Path, *agents: str, **more: Any) -> None:
+        self.folder = folder
+        script = folder / ".relay" / "x.yaml"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text("- say: hello\n")
+        told = {
+            "agents": [
+                {"name": name, "kind": "scripted", "script": str(script), **more.get(name, {})}
+                for name in agents
+            ],
+            **{key: value for key, value in more.items() if key not in agents},
+        }
+        path = folder / "config.json"
+        self.settings = config.parse(json.dumps(told), path)
+        self.happened: list[Happened] = []
+        self.hangar = Hangar(self.settings, self._record)
+        self.ground = Ground(self.hangar)
+
+    async def _record(self, happened: Happened) -> None:
+        self.happened.append(happened)
+
+    async def open(self) -> Room:
+        await self.hangar.open()
+        await self.hangar.refresh()
+        return self
+
+    def at(self, agent: str) -> Path:
+        return self.hangar.berths[agent].checkout.top
+
+    async def look(self, *agents: str) -> dict[str, WorkingSet]:
+        for name in agents or tuple(self.hangar.berths):
+            self.hangar.berths[name].touched(None)
+        await self.hangar.refresh()
+        return {one.agent: one for one in await self.hangar.working_sets()}
+
+    async def files(self, agent: str) -> dict[str, FileTouch]:
+        return {one.path: one for one in (await self.look(agent))[agent].files}
+
+
+async def room(folder: Path, *agents: str, **more: Any) -> Room:
+    return await Room(folder, *agents, **more).open()

@@ -1,0 +1,102 @@
+"""Agents that change files, in worktrees of a room that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.airspace.repository import commit, git
+from tests.e2e.conftest import Open
+from tests.outside import Outside, agent, eventually
+
+WRITES = """
+- match: append
+  write: {notes.md: "one\\ntwo\\nmine\\n", "sub/new.md": "new\\n"}
+  say: "Done."
+- say: "{agent} heard {body}"
+"""
+
+
+def in_git(folder: Path) -> None:
+    (folder / "notes.md").write_text("one\ntwo\n")
+    git(folder, "init", "-q", "-b", "main")
+    (folder / ".gitignore").write_text(
+        "*.yaml\n*.py\n*.sh\n.venv\nconfig.json\nspeaker.lock\nrelay\nscripts\n"
+    )
+    commit(folder)
+
+
+async def _with_git(open_room: Open, **more: object) -> Outside:
+    one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False, **more)
+    in_git(one.folder)
+    await one.start()
+    return one
+
+
+async def test_an_answer_names_what_it_changed_and_a_person_merges_it(open_room: Open) -> None:
+    one = await _with_git(open_room)
+    posted = await one.post("@WRITER append a line")
+    answer = await one.reply_to(posted["id"], "WRITER")
+    assert answer["meta"]["worktree"] == {
+        "branch": "relay/writer",
+        "files": 2,
+        "insertions": 2,
+        "deletions": 0,
+    }
+    assert (one.folder / "notes.md").read_text() == "one\ntwo\n"
+
+    async def seen() -> bool:
+        rows = (await one.get("/api/worktrees"))["worktrees"]
+        return [(row["agent"], row["files"], row["dirty"], row["merges"]) for row in rows] == [
+            ("WRITER", 2, True, "clean")
+        ]
+
+    await eventually(seen, "the changes in the list")
+    told = await one.get("/api/worktrees/WRITER/diff")
+    assert "+mine" in told["diff"] and not told["truncated"]
+    status, done = await one.ask("POST", "/api/worktrees/WRITER/merge", json={"name": "ann"})
+    assert (status, done["success"]) == (200, True)
+    assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
+    assert git(one.folder, "rev-parse", "main") == done["commit"]
+    await one.until_said("ann merged relay/writer of WRITER into main: 2 files", speaker="RELAY")
+    status, done = await one.ask("POST", "/api/worktrees/WRITER/merge", json={"name": "ann"})
+    assert (status, done["success"]) == (200, False)
+    assert "nothing" in done["reason"]
+    posted = await one.post("@WRITER hello")
+    assert "worktree" not in (await one.reply_to(posted["id"], "WRITER"))["meta"]
+
+
+async def test_a_worktree_outlives_the_daemon(open_room: Open) -> None:
+    one = await _with_git(open_room)
+    posted = await one.post("@WRITER append a line")
+    await one.reply_to(posted["id"], "WRITER")
+    one.kill()
+    listed = await _relay(one, "worktrees", "--json")
+    assert [row["agent"] for row in json.loads(listed)["worktrees"]] == ["WRITER"]
+    await one.start()
+
+    async def seen() -> bool:
+        rows = (await one.get("/api/worktrees"))["worktrees"]
+        return [(row["files"], row["own"]) for row in rows] == [(2, True)]
+
+    await eventually(seen, "the worktree again")
+    assert "notes.md" in await _relay(one, "worktrees", "show", "writer")
+    assert "merged" in await _relay(one, "worktrees", "merge", "WRITER", "--name", "ann")
+
+
+async def test_without_a_repository_the_room_says_once_that_agents_only_read(open_room: Open) -> None:
+    one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES})
+    said = await one.until_said("not in a git repository", speaker="RELAY")
+    assert "only read" in said["body"]
+    posted = await one.post("@WRITER append a line")
+    await one.until_job(posted["id"], "WRITER", "dead")
+    assert "not in a git" in (await one.get("/api/worktrees"))["trouble"]
+    one.kill()
+    await one.start()
+    assert sum("only read" in entry["body"] for entry in await one.entries()) == 1
+
+
+async def _relay(one: Outside, *words: str) -> str:
+    done = await one.relay(*words)
+    assert done.code == 0, done.all
+    return done.out
