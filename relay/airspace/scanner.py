@@ -37,6 +37,8 @@ from relay.log.store import Store
 SHOW_EVERY_S = 1.0
 #: Samples that are kept of a pair for its closure rate: the look-ahead at the shortest tick's pace of change.
 MOST_TRAIL = 64
+#: Pairs that git is asked about in one tick: at 20 ms a speculative merge, about a second where none is known yet.
+MOST_MERGES = 64
 #: A branch that was merged counts as such for this long, so that its empty working set is not taken for steering.
 MERGED_S = 600.0
 
@@ -179,18 +181,19 @@ class Scanner:
         measured = [without(one, settings.muted) for one in self._sets.values()]
         self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= set(self._sets)}
         self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
-        if await self._try_merges(settings):
+        if await self._try_merges(measured, settings):
             self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
         self._keep_trails(now)
 
-    async def _try_merges(self, settings: AirspaceSettings) -> bool:
-        """Ask git about the pairs that share a file or are part of an advisory; True when it says something new."""
-        pairs = {pair for one in self._protocol.standing.advisories.values() for pair in one.pairs}
-        for pair in self._sky.links:
-            a, b = (all_paths(self._sets[name].files) for name in pair)
-            if a & b:
-                pairs.add(pair)
-        asked = sorted(pair for pair in pairs if set(pair) <= set(self._sets))
+    async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
+        """Ask git about the pairs of an advisory, then about those that share a file, the riskiest first; True
+        when it says something new."""
+        touched = {one.agent: all_paths(one.files) for one in measured}
+        standing = {pair for one in self._protocol.standing.advisories.values() for pair in one.pairs}
+        sharing = [pair for pair in self._sky.links if touched[pair[0]] & touched[pair[1]]]
+        sharing.sort(key=lambda pair: (-self._sky.links[pair].risk, pair))
+        wanted = [pair for pair in dict.fromkeys([*sorted(standing), *sharing]) if set(pair) <= set(touched)]
+        asked = wanted[:MOST_MERGES]
         told = await self._worktrees.merges(asked) if asked else {}
         known = {
             pair: Merge(tuple(path for path in one.conflicts if not matches(path, settings.muted)))

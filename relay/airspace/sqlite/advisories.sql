@@ -17,7 +17,7 @@ SELECT body FROM advisories WHERE id = :id
 SELECT body FROM advisories ORDER BY opened_at DESC, id DESC LIMIT :limit
 
 -- name: ended_since
-SELECT body FROM advisories WHERE closed_at >= :since AND (outcome IS NULL OR outcome <> 'true') ORDER BY id
+SELECT body FROM advisories WHERE closed_at >= :since AND (outcome IS NULL OR outcome <> 'true') ORDER BY closed_at, id
 
 -- name: advisory_counts
 SELECT worst, outcome, mark, COUNT(*) AS advisories FROM advisories WHERE said = 1 GROUP BY worst, outcome, mark
@@ -63,7 +63,7 @@ DELETE FROM airspace_samples WHERE at < :before
 
 -- name: samples
 SELECT e.outputs FROM (
-  SELECT pos, ROW_NUMBER() OVER (ORDER BY pos) AS place FROM airspace_samples WHERE at >= :since AND at <= :until
+  SELECT pos, ROW_NUMBER() OVER (ORDER BY at, pos) AS place FROM airspace_samples WHERE at >= :since AND at <= :until
 ) s JOIN events e ON e.pos = s.pos WHERE (s.place - 1) % :every = 0 ORDER BY s.pos
 
 -- name: count_samples
