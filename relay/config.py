@@ -395,7 +395,7 @@ class Changes:
 
 
 #: Sections that the daemon takes over while it runs.
-LIVE = ("agents", "jitter", "dispatcher")
+LIVE = ("agents", "jitter", "dispatcher", "airspace")
 
 
 def diff(old: Settings, new: Settings) -> Changes:
