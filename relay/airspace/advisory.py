@@ -17,6 +17,9 @@ from relay.airspace.multiway import Contact, Known, Place, Roles, roles
 from relay.airspace.reading import Evidence, Level
 from relay.log.events import now_iso
 
+#: Pieces of evidence that the doors show of one advisory.
+MOST_EVIDENCE = 12
+
 
 class Steering(StrEnum):
     """Has the steering agent left the contested files?"""
@@ -161,7 +164,7 @@ class Advisory:
             "steer": list(told.steer),
             "hold": list(told.hold),
             "reason": self.reason,
-            "evidence": [one.as_json() for one in self.evidence],
+            "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,
             "message_id": self.message_id,
             "number": self.number or None,

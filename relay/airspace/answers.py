@@ -51,12 +51,15 @@ class Answers:
 
     async def _heard(self, tx: Tx, one: Advisory, job: Mapping[str, Any], event: Event) -> None:
         agent, asked = job["agent"], one.asked[job["agent"]]
-        if asked.message_id != job["message_id"]:
-            return  # it was asked anew meanwhile, and answers that
+        latest = asked.message_id == job["message_id"]
         if job["state"] == "done" and job["answer_id"]:
             message = await self._voice.message(tx, job["answer_id"])
-            if message is not None and not asked.answered:
-                await self._answered(tx, one, agent, message, event)
+            known = one.answers.get(agent)
+            if message is not None and (known is None or known.message_id != message.id):
+                # One to an earlier question says what the agent is about, but is not yet what it was asked for.
+                await self._answered(tx, one, agent, message, event, latest=latest)
+            return
+        if not latest:
             return
         failed = ""
         if job["state"] in ("skipped", "dead"):
@@ -65,14 +68,18 @@ class Answers:
             told = {**one.asked, agent: replace(asked, failed=failed)}
             await records.change(tx, replace(one, asked=told), ["unreached"], cause=[event.id])
 
-    async def _answered(self, tx: Tx, one: Advisory, agent: str, message: Message, event: Event) -> None:
+    async def _answered(
+        self, tx: Tx, one: Advisory, agent: str, message: Message, event: Event, *, latest: bool
+    ) -> None:
         now = self._clock()
         paths = intent.parse(message.body, self._exists)
         answer = Answer(paths or (), message.body[:MOST_TEXT], message.id, now)
         one = replace(
             one,
             answers={**one.answers, agent: answer},
-            asked={**one.asked, agent: replace(one.asked[agent], answered=True, failed="")},
+            asked={**one.asked, agent: replace(one.asked[agent], answered=True, failed="")}
+            if latest
+            else one.asked,
         )
         one = await records.change(tx, one, ["answered"], cause=[event.id])
         if paths is None:

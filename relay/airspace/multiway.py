@@ -10,6 +10,7 @@ Pure (000, section 3: "coordinated and deterministic").
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -85,58 +86,83 @@ def group(contacts: Mapping[Pair, Contact], standing: Mapping[str, Known]) -> li
 
 def _join(free: list[Pair], members: dict[str, set[Pair]], contacts: Mapping[Pair, Contact]) -> list[Pair]:
     """Add what belongs to a standing advisory; gives what is left over."""
-    while True:
+    standing = {id: _Standing.of(pairs, contacts) for id, pairs in members.items()}
+    while free:
+        left = []
         for pair in free:
-            found = [id for id in sorted(members) if _belongs(pair, members[id], contacts)]
-            if found:
-                members[found[0]].add(pair)
-                free = [one for one in free if one != pair]
-                break
-        else:
-            return free
+            files = set(contacts[pair].files)
+            found = min((id for id, one in standing.items() if one.takes(pair, files)), default=None)
+            if found is None:
+                left.append(pair)
+            else:
+                members[found].add(pair)
+                standing[found] = _Standing.of(members[found], contacts)
+        if len(left) == len(free):
+            break
+        free = left
+    return free
 
 
-def _belongs(pair: Pair, pairs: set[Pair], contacts: Mapping[Pair, Contact]) -> bool:
-    near = any(set(pair) & set(one) for one in pairs)
-    return near and bool(_meeting_files(pairs, contacts) & set(contacts[pair].files))
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Who is in an advisory, and the files that hold it together: those of several of its pairs, so that no chain
+    of different files becomes one advisory; of a single pair all."""
 
+    agents: frozenset[str]
+    files: frozenset[str]
 
-def _meeting_files(pairs: Iterable[Pair], contacts: Mapping[Pair, Contact]) -> set[str]:
-    """The files that hold these pairs together: those of several of them, so that no chain of different files
-    becomes one advisory; of a single pair all."""
-    counted = Counter(path for pair in pairs for path in set(contacts[pair].files))
-    shared = {path for path, times in counted.items() if times > 1}
-    return shared or set(counted)
+    @classmethod
+    def of(cls, pairs: Iterable[Pair], contacts: Mapping[Pair, Contact]) -> _Standing:
+        pairs = list(pairs)
+        counted = Counter(path for pair in pairs for path in set(contacts[pair].files))
+        shared = frozenset(path for path, times in counted.items() if times > 1)
+        return cls(frozenset(agent for pair in pairs for agent in pair), shared or frozenset(counted))
+
+    def takes(self, pair: Pair, files: set[str]) -> bool:
+        return not self.agents.isdisjoint(pair) and not self.files.isdisjoint(files)
 
 
 def _new(free: Sequence[Pair], contacts: Mapping[Pair, Contact]) -> list[list[Pair]]:
-    """New groups: of the pairs in one file that are connected by an agent, the largest first."""
+    """New groups: of the pairs in one file that are connected by an agent, the largest first; then the rest, each
+    for itself."""
     left = set(free)
+    by_path: dict[str, list[Pair]] = {}
+    for pair in free:
+        for path in set(contacts[pair].files):
+            by_path.setdefault(path, []).append(pair)
+    waiting = [(-len(part), path, part) for path, pairs in by_path.items() for part in _connected(pairs)]
+    heapq.heapify(waiting)
     made: list[list[Pair]] = []
-    while left:
-        paths = sorted({path for pair in left for path in contacts[pair].files})
-        found = [
-            (len(part), path, part)
-            for path in paths
-            for part in _connected(pair for pair in left if path in contacts[pair].files)
-        ]
-        if not found or max(size for size, _, _ in found) == 1:
-            return sorted([*made, *([pair] for pair in sorted(left))])
-        _, _, part = min(found, key=lambda one: (-one[0], one[1], one[2]))
-        made.append(part)
-        left -= set(part)
-    return sorted(made)
+    while waiting and waiting[0][0] < -1:
+        _, path, part = heapq.heappop(waiting)
+        still = [pair for pair in part if pair in left]
+        if len(still) == len(part):
+            made.append(part)
+            left -= set(part)
+        else:
+            # Some of it went to a larger one: what is left may have fallen apart.
+            for rest in _connected(still):
+                heapq.heappush(waiting, (-len(rest), path, rest))
+    return sorted([*made, *([pair] for pair in left)])
 
 
 def _connected(pairs: Iterable[Pair]) -> list[list[Pair]]:
     """The pairs in parts that share no agent, each sorted."""
-    parts: list[tuple[set[str], list[Pair]]] = []
-    for pair in sorted(pairs):
-        touching = [part for part in parts if part[0] & set(pair)]
-        agents = set(pair).union(*(part[0] for part in touching))
-        joined = sorted([pair, *(one for part in touching for one in part[1])])
-        parts = [part for part in parts if part not in touching] + [(agents, joined)]
-    return sorted(part[1] for part in parts)
+    parent: dict[str, str] = {}
+
+    def root(agent: str) -> str:
+        parent.setdefault(agent, agent)
+        while parent[agent] != agent:
+            parent[agent] = agent = parent[parent[agent]]
+        return agent
+
+    ordered = sorted(pairs)
+    for a, b in ordered:
+        parent[root(a)] = root(b)
+    parts: dict[str, list[Pair]] = {}
+    for pair in ordered:
+        parts.setdefault(root(pair[0]), []).append(pair)
+    return sorted(parts.values())
 
 
 def latch(latched: Sequence[Place], agents: Iterable[str], places: Mapping[str, Place]) -> tuple[Place, ...]:

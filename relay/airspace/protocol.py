@@ -102,8 +102,11 @@ class AdvisoryProtocol:
             return await records.standing(tx)
 
         async with self._alone:
-            # Most ticks change nothing: that is seen without a transaction.
-            if not decide(self.standing, observation, rules, steer_s=settings.steer_s):
+            # Most ticks change nothing: that is seen without a transaction, and off the event loop.
+            looked = await asyncio.to_thread(
+                decide, self.standing, observation, rules, steer_s=settings.steer_s
+            )
+            if not looked:
                 self._renew_risks(observation)
                 return False
             self.standing = await self._store.write(work)

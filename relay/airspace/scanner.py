@@ -296,11 +296,19 @@ class Scanner:
         }
 
     async def _show(self) -> None:
-        """Tell connected clients of every change, at most once in `SHOW_EVERY_S`."""
+        """Tell connected clients of every change, at most once in `SHOW_EVERY_S`. Coordinates that stand as they
+        stood are left out."""
+        before: dict[str, Any] = {}
         while True:
             await self._to_show.wait()
             self._to_show.clear()
-            self._publish("airspace", await self.state())
+            state = await self.state()
+            if {**state, "at": None} != {**before, "at": None}:
+                same = state["fileCoordinates"] == before.get("fileCoordinates")
+                before = state
+                self._publish(
+                    "airspace", {k: v for k, v in state.items() if not (same and k == "fileCoordinates")}
+                )
             await asyncio.sleep(SHOW_EVERY_S)
 
 

@@ -21,6 +21,9 @@ from relay.airspace.working_set import WorkingSet, all_paths
 #: Evidence counts as a reason for the level from this share of the strongest channel's on: half of it. A weaker
 #: channel alone would not have carried the level (000, equation 2).
 COUNTS_FROM = 0.5
+#: Files and pieces of evidence that are kept of a pair: what a person reads; the link in the state has them all.
+MOST_FILES = 20
+MOST_EVIDENCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def seen_of(assessment: Assessment, sample: Sample, muted: Sequence[str] = ()) -
         sample = replace(sample, ceiling=Level.CLEAR)
     paths = (path for one in kept for path in (one.path, one.other_path))
     files = dict.fromkeys(path for path in paths if path and not matches(path, muted))
-    return Seen(sample, tuple(files), tuple(kept))
+    return Seen(sample, tuple(files)[:MOST_FILES], tuple(kept)[:MOST_EVIDENCE])
 
 
 def _muted(evidence: Evidence, muted: Sequence[str]) -> bool:

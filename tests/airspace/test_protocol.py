@@ -20,6 +20,7 @@ from relay.log.verify import verify
 from relay.model import Kind
 from relay.room.queue import Idle
 from relay.room.queue import Outcome as TurnOutcome
+from relay.room.room import SHOWN, frames_of
 from relay.room.values import JobState
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.room import parts
@@ -500,3 +501,46 @@ async def test_a_clear_pair_is_forgotten_after_its_cool_down(sky: Sky) -> None:
     sky.seen[("CODEX", "GEMINI")] = near(0.9)
     await sky.tick()
     assert list(sky.protocol.standing.tracks) == [("CODEX", "GEMINI")]
+
+
+async def test_a_restart_keeps_deadlines_and_asks_people_once(sky: Sky) -> None:
+    await sky.meet()
+    sky.protocol = sky.another()
+    await sky.protocol.load()
+    assert sky.protocol.due_at() == sky.clock() + sky.settings.answer_s
+    sky.clock.move(sky.settings.answer_s)
+    assert await sky.protocol.remind()
+    sky.protocol = sky.another()
+    await sky.protocol.load()
+    assert not await sky.protocol.remind()
+    assert len(await sky.asked_people()) == 1
+
+
+async def test_an_answer_to_the_earlier_question_declares_and_does_not_end_the_wait(sky: Sky) -> None:
+    await sky.meet(risk=0.5)
+    plan = await parts.plan_of(sky.store, sky.policy("CODEX"), sky.clock())
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+    await sky.tick()
+    await parts.end(sky.store, plan, TurnOutcome("INTENT: docs/a.md"), sky.clock())
+    await sky.follow()
+    one = await sky.only()
+    assert one.answers["CODEX"].intent == ("docs/a.md",) and "CODEX" in one.unanswered
+    await sky.turn("CODEX", "INTENT: none")
+    assert "CODEX" not in (await sky.only()).unanswered
+
+
+async def test_a_person_who_does_not_steer_is_not_told_to_be_cancelled(sky: Sky) -> None:
+    await sky.meet("CLAUDE", "ann")
+    await sky.turn("CLAUDE", "INTENT: none")
+    sky.clock.move(sky.settings.steer_s)
+    assert await sky.protocol.remind()
+    (asked,) = await sky.asked_people()
+    assert asked.body.startswith("ann should have left") and "/cancel" not in asked.body
+
+
+async def test_connected_clients_get_the_advisory_as_a_stored_frame(sky: Sky) -> None:
+    one = await sky.meet()
+    (_, event) = await sky.events(records.CHANGED)
+    (frame,) = frames_of(event)
+    assert (frame.cursor, frame.type, frame.data["id"]) == (event.pos, "advisory", one.id)
+    assert records.CHANGED in SHOWN and frame.data == one.as_json()
