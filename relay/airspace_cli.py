@@ -1,4 +1,4 @@
-"""`relay airspace`: the commands that measure code-space without a room.
+"""`relay airspace`: measure code-space without a room, and declare an intent in one.
 
 Invariant: exit code 0 = did it, 1 = could not, 2 = wrong use.
 """
@@ -6,17 +6,79 @@ Invariant: exit code 0 = did it, 1 = could not, 2 = wrong use.
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import sys
 from collections.abc import Callable
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from relay.config import load
+
+#: Seconds that the room gets to answer; the steward may have to finish another command first.
+ANSWER_S = 30.0
 
 
 def main(words: list[str]) -> int:
     """`relay airspace WORDS...`; gives the exit code."""
-    from relay import airspace_risk
+    from relay import airspace_risk, airspace_scan
 
     text = "How close agents are in code-space."
     parser = argparse.ArgumentParser(prog="relay airspace", description=text)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    airspace_risk.add(commands)
+    for made in (airspace_scan.add(commands), airspace_risk.add(commands), _add_intent(commands)):
+        # Every command takes it; these two need no room, and so no configuration.
+        if not any(action.dest == "config" for action in made._actions):
+            made.add_argument("--config", help=argparse.SUPPRESS)
     args = parser.parse_args(words)
     command: Callable[[argparse.Namespace], int] = args.command
     return command(args)
+
+
+def _add_intent(commands: Any) -> argparse.ArgumentParser:
+    text = "Say which files an agent will touch; no path = none. Agents call it themselves."
+    made: argparse.ArgumentParser = commands.add_parser("intent", help=text, description=text)
+    made.add_argument("paths", nargs="*", metavar="PATH", help="files, relative to the repository")
+    named = os.environ.get("RELAY_AGENT_ID")
+    made.add_argument("--agent", default=named, help="whose intent (else RELAY_AGENT_ID)")
+    made.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+    made.add_argument("--json", action="store_true", help="print the room's answer as JSON")
+    made.set_defaults(command=_intent)
+    return made
+
+
+def _intent(args: argparse.Namespace) -> int:
+    if not args.agent:
+        print("relay: whose intent? Give --agent NAME, or set RELAY_AGENT_ID", file=sys.stderr)
+        return 2
+    settings = load(args.config)
+    try:
+        state = json.loads(settings.state_path.read_text("utf-8"))
+        key = settings.token_path.read_text("utf-8").strip()
+        told = _post(f"{state['url']}/api/airspace/intent", key, {"agent": args.agent, "paths": args.paths})
+    except (OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        print(f"relay: the room does not answer ({reason}); start it first", file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps(told))
+    elif told.get("success"):
+        intent = ", ".join(told.get("intent", args.paths)) or "nothing"
+        print(f"{args.agent} intends to touch {intent}.")
+    else:
+        print(f"relay: {told.get('reason') or told}", file=sys.stderr)
+    return 0 if told.get("success") else 1
+
+
+def _post(url: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
+    headers = {"X-API-Key": key, "Content-Type": "application/json"}
+    request = Request(url, json.dumps(body).encode(), headers, method="POST")
+    try:
+        # The room is on this machine: a proxy from the environment has no business here.
+        with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S) as answer:
+            told: dict[str, Any] = json.load(answer)
+    except HTTPError as error:
+        refused = json.load(error).get("error", {})
+        return {"success": False, "reason": f"{refused.get('message', '')} {refused.get('fix', '')}".strip()}
+    return told

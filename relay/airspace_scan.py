@@ -1,4 +1,4 @@
-"""`relay airspace scan`: who is near whom, from a scenario.
+"""`relay airspace scan`: who is near whom, in a scenario or in a repository's real worktrees.
 
 Invariant: exit code 0 = the answer is on standard output, 1 = the file cannot be read, 2 = wrong use or a
 scenario that makes no sense; then standard error names what is wrong, and standard output is empty.
@@ -7,9 +7,10 @@ scenario that makes no sense; then standard error names what is wrong, and stand
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +19,43 @@ from rich.table import Table
 from rich.text import Text
 
 from relay.airspace import scenario
+from relay.airspace.calibrated import NAME
+from relay.airspace.chart import PairFacts, outline
+from relay.airspace.checkout import Unfit, open_checkout
 from relay.airspace.embedding import Embedding, Placement
-from relay.airspace.formulas import FORMULAS
+from relay.airspace.git import GitError
+from relay.airspace.graph.code_graph import graph_of
+from relay.airspace.graph.listing import ListingError, listed, read_file, wanted
+from relay.airspace.hangar import scan_repo
+from relay.airspace.near import Merge
+from relay.airspace.profiles import PROFILES
 from relay.airspace.reading import Level
 from relay.airspace.right_of_way import right_of_way
 from relay.airspace.scan import Airspace, Link, Profile, Scan
-from relay.airspace.scenario import Scenario, ScenarioError
+from relay.airspace.scenario import ScenarioError
 from relay.airspace.sky import counts_json, link_json
 from relay.airspace.working_set import WorkingSet
 from relay.plain import safe, safe_line
 
 
-def profiles() -> Mapping[str, Profile]:
-    """The profiles that can be asked for, by name."""
-    return FORMULAS
+def add(commands: Any) -> argparse.ArgumentParser:
+    """The command's place among `relay airspace ...` (a subparsers action)."""
+    text = "Who is near whom in a scenario or in a repository's worktrees, and what they are told."
+    made: argparse.ArgumentParser = commands.add_parser("scan", help=text, description=text)
+    what = made.add_mutually_exclusive_group(required=True)
+    what.add_argument("--scenario", metavar="FILE", help="agents and graph as JSON; - reads standard input")
+    what.add_argument("--repo", metavar="DIR", type=Path, help="the real worktrees of a git repository")
+    made.add_argument("--profile", choices=list(PROFILES), default=NAME, help=f"the formula ({NAME})")
+    made.add_argument("--json", action="store_true", help="print the whole answer as JSON")
+    made.set_defaults(command=run)
+    return made
 
 
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
-    profile = profiles().get(args.profile)
-    if profile is None:
-        return _fail(f"there is no profile {args.profile}; choose one of {', '.join(sorted(profiles()))}", 2)
+    profile = PROFILES[args.profile]
+    if args.repo is not None:
+        return _scan_repo(args.repo, profile, as_json_text=args.json)
     try:
         text = sys.stdin.read() if args.scenario == "-" else Path(args.scenario).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -50,9 +67,43 @@ def run(args: argparse.Namespace) -> int:
         return _fail(f"{args.scenario} is not JSON: {error}", 2)
     except ScenarioError as error:
         return _fail(f"{args.scenario}: {error}", 2)
-    scan, placed = scanned(read, profile)
-    if args.json:
-        print(json.dumps(as_json(read, scan, placed), indent=2))
+    space = Airspace()
+    space.set_graph(read.adjacency)
+    return _tell(read.agents, space, profile, {}, as_json_text=args.json)
+
+
+def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
+    """All worktrees of the repository, as they stand, over the graph of its main checkout."""
+    try:
+        sets, merges = asyncio.run(scan_repo(folder, outline=outline))
+        top = asyncio.run(open_checkout(folder)).top
+        graph = graph_of(
+            (path, data)
+            for path in listed(top)
+            if wanted(path) and (data := read_file(top, path)) is not None
+        )
+    except (Unfit, GitError, ListingError, OSError) as error:
+        return _fail(f"{folder} cannot be scanned: {error}", 1)
+    space = Airspace()
+    space.set_graph(graph.adjacency())
+    space.set_symbols(PairFacts(graph, None))
+    return _tell(sets, space, profile, merges, as_json_text=as_json_text)
+
+
+def _tell(
+    agents: Sequence[WorkingSet],
+    space: Airspace,
+    profile: Profile,
+    merges: Mapping[tuple[str, str], Merge],
+    *,
+    as_json_text: bool,
+) -> int:
+    for agent in agents:
+        space.update(agent)
+    scan = space.scan(profile, merges)
+    if as_json_text:
+        placed = Embedding().place(space.working_sets(), scan.links, space.graph)
+        print(json.dumps(as_json(agents, scan, placed), indent=2))
     else:
         show(scan, Console(highlight=False))
     return 0
@@ -63,19 +114,9 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def scanned(read: Scenario, profile: Profile) -> tuple[Scan, Placement]:
-    """All pairs of the scenario, and where everybody is."""
-    space = Airspace()
-    space.set_graph(read.adjacency)
-    for agent in read.agents:
-        space.update(agent)
-    scan = space.scan(profile)
-    return scan, Embedding().place(space.working_sets(), scan.links, space.graph)
-
-
-def as_json(read: Scenario, scan: Scan, placed: Placement) -> dict[str, Any]:
+def as_json(sets: Sequence[WorkingSet], scan: Scan, placed: Placement) -> dict[str, Any]:
     """As docs/airspace.md has it."""
-    agents = {one.agent: one for one in read.agents}
+    agents = {one.agent: one for one in sets}
     return {
         "advisories": [
             advisory(link, agents[link.a], agents[link.b])

@@ -17,11 +17,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from relay import __version__
 from relay.config import ConfigError, Settings, load
-from relay.config_airspace import ProfileName
 from relay.invocation import command as typed
 from relay.log.store import StoreError
 from relay.plain import safe
@@ -102,7 +101,6 @@ def _parser() -> argparse.ArgumentParser:
     worktrees.add_argument("--json", action="store_true", help="print what there is, or was done, as JSON")
     verify = add("verify", _verify, "Check every event of the log against its hash, its causes and its lane.")
     verify.add_argument("--json", action="store_true", help="print what was found as JSON")
-    _add_airspace(commands)
     demo = add("demo", _demo, "Three agents in a throw-away codebase: with the airspace, and without it.")
     demo.add_argument(
         "--folder", type=Path, help="a new folder to play in, which stays (else a temporary one)"
@@ -114,28 +112,6 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--only-with", action="store_true", help="leave out the part without the airspace")
     demo.add_argument("--json", action="store_true", help="print the outcome as JSON")
     return parser
-
-
-def _add_airspace(commands: Any) -> None:
-    text = "How close agents are in code-space."
-    made = commands.add_parser("airspace", help=text, description=text)
-    parts = made.add_subparsers(required=True, metavar="WHAT")
-    text = "Who is near whom in a scenario, and what they are told (docs/airspace.md)."
-    scan = parts.add_parser("scan", help=text, description=text)
-    scan.add_argument("--config", help=argparse.SUPPRESS)
-    scan.add_argument(
-        "--scenario", required=True, metavar="FILE", help="agents and graph as JSON; - reads standard input"
-    )
-    names = get_args(ProfileName)
-    scan.add_argument("--profile", choices=names, default="calibrated", help="the formula (calibrated)")
-    scan.add_argument("--json", action="store_true", help="print the whole answer as JSON")
-    scan.set_defaults(command=_airspace_scan)
-
-
-def _airspace_scan(args: argparse.Namespace) -> int:
-    from relay.airspace_scan import run
-
-    return run(args)
 
 
 def _worktrees(args: argparse.Namespace) -> int:

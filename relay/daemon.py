@@ -23,26 +23,23 @@ from aiohttp import web
 
 import relay
 from relay import airspace, coordination, faces, instance
-from relay.airspace.ground import Ground
-from relay.airspace.hangar import Hangar
-from relay.airspace.lookout import Lookout
 from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
+from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.guard_api import GuardDoor
 from relay.faces.http import HUB, create_app, owner
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.files import write_atomically
-from relay.hangar_log import recorder, tell_trouble
 from relay.instance import InstanceLost, InstanceRecord
 from relay.log import events
 from relay.log.follow import tail
 from relay.log.open import open_store
 from relay.log.store import Store, Tx
 from relay.metrics import Metrics
-from relay.model import RESERVED_NAMES, Guard, Unguarded
+from relay.model import RESERVED_NAMES
 from relay.reload import Reload
 from relay.room import entry, ledger, queue
 from relay.room.acts import Acts
@@ -57,6 +54,7 @@ from relay.room.room import SHOWN, About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
 from relay.supervisor import Supervisor
+from relay.tower import Around, Tower
 from relay.watchdog import Watchdog
 from relay.worktrees_door import WorktreesDoor
 
@@ -138,9 +136,6 @@ class Daemon:
         self._metrics = Metrics()
         self._supervisor = Supervisor(store)
         self._permissions = PermissionDesk(self._live, self._permission_notice)
-        #: Answers before each edit of an agent, through its hook or its permission requests.
-        self._guard: Guard = Unguarded()
-        self._seats = Seats(settings, guard=self._guard, permits=self._permissions)
         self._reload = Reload(settings, self._take_over, self._notice)
         self._board = Board()
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
@@ -149,9 +144,17 @@ class Daemon:
             agent, result
         ).observe(max(0.0, seconds))
         self._drain.changed = self._agent_changed
-        self._hangar = Hangar(settings, recorder(store))
-        self._lookout = Lookout(self._hangar)
-        self._drain.workplaces = self._ground = Ground(self._hangar)
+        self._tower = Tower(
+            store,
+            Around(
+                settings=lambda: self.settings,
+                roster=lambda: self._seats.roster,
+                board=self._board,
+                drain=self._drain,
+                publish=self._live.publish,
+            ),
+        )
+        self._seats = Seats(settings, guard=self._tower.guard, permits=self._permissions)
         self._router = Router(store, self._live, _dispatcher(settings), lambda: self._seats.roster)
         self._router.decided = lambda action: self._metrics.decisions.labels(action).inc()
         self._transcript = Transcript(
@@ -162,7 +165,12 @@ class Daemon:
             max_entry_bytes=settings.workspace.max_entry_bytes,
         )
         self._drain.before_end = self._transcript.before_end
-        acts = Acts(self._board, lambda: self._seats.roster, permissions=self._permissions)
+        acts = Acts(
+            self._board,
+            lambda: self._seats.roster,
+            airspace=self._tower.live,
+            permissions=self._permissions,
+        )
         self._desk = Desk(
             store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings
         )
@@ -192,11 +200,6 @@ class Daemon:
 
     def _reserved(self) -> Collection[str]:
         return RESERVED_NAMES | set(self._seats.roster.names)
-
-    def _root_of(self, agent: str) -> Path | None:
-        """The folder that an agent works in; None for a name that is no agent's."""
-        seat = self._drain.seat(agent)
-        return None if seat is None else seat.cwd or self.settings.repo
 
     async def _permission_notice(self, text: str, meta: Mapping[str, Any]) -> None:
         await self._store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta=meta))
@@ -235,11 +238,13 @@ class Daemon:
             reserved=self._reserved,
         )
         app.router.add_post("/api/repair", self._repair)
-        app.add_routes(GuardDoor(self._guard, self._root_of).table())
+        app.add_routes(GuardDoor(self._tower.guard, self._tower.root_of).table())
         app.add_routes(
             PermissionDoors(lambda: self._permissions.pending, self._room.order, self._reserved).table()
         )
-        door = WorktreesDoor(self._hangar, self._ground, lambda: self._lookout.polling)
+        app.add_routes(AirspaceDoors(self._tower.live, self._room, self._reserved).table())
+        tower = self._tower
+        door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
         await runner.setup()
@@ -253,6 +258,7 @@ class Daemon:
         finally:
             await runner.cleanup()
             await self._supervisor.stop()
+            await self._tower.close()
             await self._router.dispatcher.close()
         # What was acknowledged is in the database; it also belongs in the file before we go.
         with contextlib.suppress(OSError):
@@ -295,7 +301,7 @@ class Daemon:
         start("agent-states", self._publish_agents)
         start("tasks-file", TasksFile(self._store, self.settings.tasks_path).run)
         start("config", self._reload.watch)
-        start("worktrees", self._keep_worktrees)
+        self._tower.start(start)
         start(
             "metrics",
             lambda: self._metrics.run(
@@ -319,11 +325,6 @@ class Daemon:
             await run()
 
         return wait_and_run
-
-    async def _keep_worktrees(self) -> None:
-        await self._hangar.open()
-        await tell_trouble(self._store, self._hangar.trouble)
-        await self._lookout.run()
 
     async def _tail(self) -> None:
         await self._transcript.sync()
@@ -393,7 +394,7 @@ class Daemon:
         self._seats.apply(settings)
         self._drain.set_seats(dict(self._seats.seats()))
         # Worktrees take their time: a turn that needs one waits for it itself.
-        self._supervisor.start("worktrees-settle", lambda: self._hangar.apply(settings))
+        self._supervisor.start("worktrees-settle", lambda: self._tower.apply(settings))
         if before.dispatcher != settings.dispatcher:
             await self._router.use(_dispatcher(settings)).retire()
             self._live.publish("dispatcher", self._router.state_json())

@@ -11,14 +11,13 @@ import time
 
 import structlog
 
-from relay.airspace.worktrees import Happened, Record
+from relay.airspace.worktrees import CHANGED, Happened, Record
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.store import Store, StoreBusy, Tx
 from relay.room import ledger
 
 log = structlog.get_logger(__name__)
-CHANGED = "worktree.changed"
 _TOLD = "worktrees_trouble"
 #: Seconds between attempts: a database that is locked for longer is not waited for.
 WAITS_S = (0.1, 0.5, 2.0, 5.0)

@@ -88,6 +88,12 @@ def plain(agents: Sequence[WorkingSet], graph: Dependencies) -> Placement:
     )
 
 
+def cloud(adjacency: Mapping[str, Iterable[str]]) -> dict[str, Position]:
+    """Where all files of a repository are, in the view's unit, when nobody works on them."""
+    found = file_coordinates(adjacency, Dependencies(adjacency))
+    return {path: _position(at * _SCALE) for path, at in found.items()}
+
+
 def _paths(agents: Iterable[WorkingSet]) -> list[str]:
     return sorted({path for one in agents for path in edits(one.files)})
 

@@ -16,9 +16,9 @@ from relay.airspace.berth import Berth, Lost
 from relay.airspace.checkout import head_of
 from relay.airspace.git import GitError
 from relay.airspace.hangar import EDITORS, Hangar
-from relay.airspace.landing import Landing, Side, named, under_way
+from relay.airspace.landing import Conflict, Landing, Side, named, under_way
 from relay.airspace.snapshot import Snapshot
-from relay.airspace.worktrees import Happened, branch_name, is_ancestor
+from relay.airspace.worktrees import CONFLICTED, MERGED, Happened, branch_name, is_ancestor
 from relay.config import AgentSettings
 from relay.model import Changes, Refusal, Workplace
 
@@ -129,6 +129,13 @@ class Ground:
                 seen = await berth.look(everything=True)
                 side = Side(berth.name, berth.checkout, seen, berth.own)
                 landed = await Landing(hangar.main, hangar.worktrees, hangar.scratch).merge(side, by)
+            except Conflict as refusal:
+                branch = berth.seen.head.branch if berth.seen else None
+                details = {"conflicts": list(refusal.paths)}
+                branch = branch or branch_name(berth.name)
+                tried = Happened(CONFLICTED, berth.name, branch, by, details=details)
+                await hangar.record(tried)
+                raise
             except (GitError, Lost, OSError) as error:
                 raise Refusal(f"git could not merge it: {error}.") from error
             text = (
@@ -137,8 +144,8 @@ class Ground:
             )
             if landed.left:
                 text += f" {berth.name}: {landed.left}."
-            details = {"into": landed.into, "files": landed.files, "committed": landed.committed}
-            done = Happened("merged", berth.name, landed.branch, by, text, landed.commit, details)
+            more = {"into": landed.into, "files": landed.files, "committed": landed.committed}
+            done = Happened(MERGED, berth.name, landed.branch, by, text, landed.commit, more)
             await hangar.record(done)
             berth.touched(None)
         hangar.wake.set()

@@ -9,6 +9,7 @@ ref moves only from the commit that was seen. No hook and no filter runs.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.airspace.checkout import Checkout, head_of
@@ -80,6 +81,14 @@ async def under_way(checkout: Checkout) -> str:
     return there[0] if there else ""
 
 
+class Conflict(Refusal):
+    """git cannot merge the two: `paths` are in conflict."""
+
+    def __init__(self, paths: Sequence[str], reason: str, fix: str) -> None:
+        super().__init__(reason, fix)
+        self.paths = tuple(paths)
+
+
 class Landing:
     """Merges into the branch that `main` has checked out."""
 
@@ -99,7 +108,8 @@ class Landing:
         if merged is None:
             raise Refusal(f"git finds no common history of {branch} and {into}.", "Merge it by hand.")
         if not merged.merge.clean:
-            raise Refusal(
+            raise Conflict(
+                merged.merge.conflicts,
                 f"{branch} and {into} conflict in {named(merged.merge.conflicts)}.",
                 f"Ask @{side.agent} to merge {into} into its branch, or merge by hand.",
             )

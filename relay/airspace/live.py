@@ -6,7 +6,7 @@ Invariant: reading changes nothing; what a person does is an event with the pers
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace import history, intent, records, sky
@@ -14,6 +14,7 @@ from relay.airspace.advisory import Mark
 from relay.airspace.intent import Source
 from relay.airspace.protocol import AdvisoryProtocol, Steer
 from relay.airspace.scanner import Scanner
+from relay.airspace.sky import Point
 from relay.config_airspace import AirspaceSettings
 from relay.log.store import Store, Tx
 from relay.model import Refusal
@@ -29,8 +30,10 @@ class LiveAirspace:
         scanner: Scanner,
         settings: Callable[[], AirspaceSettings],
         *,
+        cloud: Callable[[], Awaitable[Mapping[str, Point]]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._cloud = cloud
         self._store = store
         self._protocol = protocol
         self._scanner = scanner
@@ -38,7 +41,12 @@ class LiveAirspace:
         self._clock = clock
 
     async def state(self) -> dict[str, Any]:
-        return await self._scanner.state()
+        """The whole state, with the coordinates of all files; a frame has only those that somebody works on."""
+        state = await self._scanner.state()
+        if self._cloud is not None:
+            everything = sky.points_json(await self._cloud())
+            state["fileCoordinates"] = {**everything, **state["fileCoordinates"]}
+        return state
 
     async def past(self, since: float | None, until: float | None) -> list[dict[str, Any]]:
         """The samples of that time (Unix seconds), but none older than `airspace.history_h` hours."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -33,6 +34,8 @@ class Lookout:
         self._poll_s, self._again_s = poll_s, again_s
         #: Why everything is polled; empty while the watcher stands.
         self.polling = ""
+        #: Told what changed in the main checkout: paths below its top, None for anything. None: nobody asks.
+        self.code: Callable[[frozenset[str] | None], None] | None = None
 
     async def run(self) -> None:
         """Open the hangar and follow what changes."""
@@ -71,6 +74,8 @@ class Lookout:
         until = time.monotonic() + self._again_s
         while time.monotonic() < until and not self._hangar.moved.is_set():
             self._all_stale()
+            if self.code is not None:
+                self.code(None)
             await asyncio.sleep(self._poll_s)
 
     def _all_stale(self) -> None:
@@ -82,12 +87,16 @@ class Lookout:
         watched = await asyncio.to_thread(self._watched)
         async with aclosing(changes(watched)) as batches:
             async for batch in batches:
+                if not batch and self.code is not None:
+                    self.code(None)
                 if not batch:
                     # The watches stand: what changed before them is found by a look at all.
                     self.polling = ""
                     self._all_stale()
                 for key, paths in batch.items():
                     kind, _, name = key.partition(":")
+                    if kind == "code" and self.code is not None:
+                        self.code(paths)
                     berth = self._hangar.berths.get(name)
                     if berth is not None:
                         berth.touched(paths if kind == "tree" else None)
@@ -103,4 +112,6 @@ class Lookout:
             gits["head:"] = hangar.main.git_dir.resolve()
             refs["refs:"] = (hangar.main.common / "refs").resolve()
         trees = {f"tree:{one.name}": one.checkout.top.resolve() for one in berths}
+        if self.code is not None and hangar.main is not None:
+            trees["code:"] = hangar.main.top.resolve()
         return Watched(trees, refs, gits, (hangar.settings.runtime_dir.resolve(),))

@@ -18,6 +18,9 @@ from relay.airspace.scan import Airspace, Profile, Symbols
 from relay.airspace.sky import Sky
 from relay.airspace.working_set import WorkingSet
 
+#: Files whose imports may differ for a graph to be patched: beyond, building it anew is quicker.
+FEW = 100
+
 
 class LiveMeasure:
     """`relay.airspace.sky.Measure` over `relay.airspace.scan`. `profile` and `floor` are asked anew each scan."""
@@ -51,6 +54,21 @@ class LiveMeasure:
         def work(space: Airspace) -> None:
             self._graph = graph
             space.set_graph(graph)
+
+        self._later(work)
+
+    def take_graph(self, adjacency: Mapping[str, tuple[str, ...]]) -> None:
+        """The graph as it is now; where little differs from the last one, only that is taken in."""
+
+        def work(space: Airspace) -> None:
+            before, self._graph = self._graph, dict(adjacency)
+            changed = {path for path, now in self._graph.items() if before.get(path) != now}
+            changed |= before.keys() - self._graph.keys()
+            if len(changed) > FEW:
+                space.set_graph(self._graph)
+                return
+            for path in changed:
+                space.patch_graph(path, self._graph.get(path, ()))
 
         self._later(work)
 

@@ -34,9 +34,15 @@ def branch_name(agent: str) -> str:
     return f"{BRANCHES}{folder_name(agent)}"
 
 
+#: The event, and those of its changes that others look for.
+CHANGED = "worktree.changed"
+MERGED, CONFLICTED = "merged", "conflicted"
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Something was done to a worktree: created, recreated, forwarded, merged, removed. `text`: what the room is
+    """Something was done to a worktree: created, recreated, forwarded, merged, removed; or was tried and is not
+    possible: conflicted (`details` names the `conflicts`). `text`: what the room is
     told, empty for nothing. `commit`: where its branch stands now."""
 
     what: str

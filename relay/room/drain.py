@@ -335,7 +335,7 @@ class Drain:
         )
         async with aclosing(seat.agent.run(turn)) as parts:  # type: ignore[type-var]
             async for part in parts:
-                await self._hear(plan, heard, part, seat.cwd)
+                await self._hear(plan, heard, part, turn.cwd)
 
     async def _hear(self, plan: Plan, heard: Heard, part: Part, cwd: Path | None) -> None:
         match part:

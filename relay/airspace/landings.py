@@ -1,0 +1,44 @@
+"""What became of a branch that an advisory was about: it was merged, or git could not merge it.
+
+Invariant: each merge counts once, whoever made it and whether or not a daemon ran: the log says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from relay.airspace import records
+from relay.airspace.protocol import AdvisoryProtocol
+from relay.airspace.worktrees import CHANGED, CONFLICTED, MERGED
+from relay.log.events import Event
+from relay.log.store import Tx
+
+
+class Landings:
+    """A follower of the log (`relay.log.follow`). `merged` is told of each agent whose branch was merged."""
+
+    name = "airspace-landings"
+    reads = frozenset({CHANGED})
+    emits = frozenset({records.CHANGED})
+
+    def __init__(
+        self,
+        protocol: AdvisoryProtocol,
+        merged: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._protocol = protocol
+        self._merged = merged
+        self._clock = clock
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        told = event.outputs or {}
+        change, agent = told.get("change"), told.get("agent")
+        if change not in (MERGED, CONFLICTED) or not agent:
+            return
+        conflicts = tuple(told.get("conflicts", ()))
+        await self._protocol.merged(tx, agent, conflicts, now=self._clock(), cause=[event.id])
+        if change == MERGED:
+            self._merged(agent)

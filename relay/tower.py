@@ -1,0 +1,170 @@
+"""The airspace of a running room, put together: what is seen, measured, said and guarded.
+
+Invariant: its parts know each other only here; every long-running one is supervised by the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay.airspace.answers import Answers
+from relay.airspace.chart import Chart, outline
+from relay.airspace.ground import Ground
+from relay.airspace.guard import AirspaceGuard, Interrupter
+from relay.airspace.hangar import Hangar
+from relay.airspace.landings import Landings
+from relay.airspace.live import LiveAirspace
+from relay.airspace.lookout import Lookout
+from relay.airspace.measure import LiveMeasure
+from relay.airspace.profiles import PROFILES
+from relay.airspace.protocol import AdvisoryProtocol
+from relay.airspace.scan import Profile
+from relay.airspace.scanner import Scanner
+from relay.airspace.sightings import Sightings
+from relay.config import Settings
+from relay.config_airspace import AirspaceSettings
+from relay.hangar_log import recorder, tell_trouble
+from relay.log import follow
+from relay.log.store import Store
+from relay.model import Board
+from relay.room.advice import RoomVoice
+from relay.room.drain import Drain
+from relay.room.roster import Roster
+
+Start = Callable[[str, Callable[[], Awaitable[None]]], None]
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the airspace needs of the rest of the room. `publish(type, data)` tells connected clients."""
+
+    settings: Callable[[], Settings]
+    roster: Callable[[], Roster]
+    board: Board
+    drain: Drain
+    publish: Callable[[str, Json], None]
+
+
+class Tower:
+    """One room's airspace. `start` its tasks once the room is built; `close` after they have ended."""
+
+    def __init__(self, store: Store, around: Around) -> None:
+        self._store = store
+        self._around = around
+        self.hangar = Hangar(around.settings(), recorder(store), outline=outline)
+        self.ground = Ground(self.hangar)
+        self.lookout = Lookout(self.hangar)
+        self.sightings = Sightings(self.hangar, self._working, changed=self._poke)
+        self.chart = Chart(store, lambda: self.measure, self.sightings.text, self._poke)
+        self.lookout.code = self.chart.changed
+        self.measure = LiveMeasure(
+            self._profile, lambda: self._settings().floor, graph_state=self.chart.state
+        )
+        voice = RoomVoice(around.roster)
+        self.protocol = AdvisoryProtocol(
+            store, voice, self._settings, thresholds=lambda: self._profile().thresholds, board=around.board
+        )
+        self.scanner = Scanner(
+            store,
+            self.protocol,
+            self.sightings,
+            self.measure,
+            self._settings,
+            agents=self._agents,
+            publish=around.publish,
+            after_tick=self._after_tick,
+        )
+        self.live = LiveAirspace(store, self.protocol, self.scanner, self._settings, cloud=self.chart.cloud)
+        self.guard = AirspaceGuard(self.protocol, lambda: self.scanner.sets, self._settings)
+        self.interrupter = Interrupter(
+            self.protocol,
+            self._settings,
+            working=self._working,
+            guarded=self._guarded,
+            interrupt=around.drain.interrupt,
+        )
+        self._followers: tuple[follow.Follower, ...] = (
+            Answers(voice, self._exists),
+            Landings(self.protocol, self.scanner.merged),
+        )
+        follow.check_acyclic(self._followers)
+        around.drain.workplaces = self.ground
+        around.drain.touched = self.sightings.named
+
+    def start(self, start: Start) -> None:
+        """Start all that runs for ever."""
+        start("worktrees", self._keep_worktrees)
+        start("airspace", self.scanner.run)
+        start("airspace-changes", self._listen)
+        start("airspace-graph", self._keep_graph)
+        start("airspace-interrupts", self.interrupter.run)
+        for one in self._followers:
+            start(one.name, lambda one=one: follow.run(self._store, one))  # type: ignore[misc]
+
+    async def apply(self, settings: Settings) -> None:
+        """Take over a configuration."""
+        await self.hangar.apply(settings)
+        self._poke()
+
+    async def close(self) -> None:
+        await self.chart.close()
+
+    # -- what the parts ask of each other
+
+    def _settings(self) -> AirspaceSettings:
+        return self._around.settings().airspace
+
+    def _profile(self) -> Profile:
+        return PROFILES[self._settings().profile]
+
+    def _agents(self) -> Collection[str]:
+        return self._around.roster().names
+
+    def _working(self) -> Mapping[str, float]:
+        return {name: running.plan.started_at for name, running in self._around.drain.running.items()}
+
+    def _guarded(self, agent: str) -> bool:
+        seat = self._around.drain.seat(agent)
+        return seat is not None and seat.guarded
+
+    def _exists(self, path: str) -> bool:
+        main = self.hangar.main
+        return main is not None and (main.top / path).exists()
+
+    def root_of(self, agent: str) -> Path | None:
+        """The folder that an agent's edits are in; None for a name that is no agent's."""
+        seat = self._around.drain.seat(agent)
+        if seat is None:
+            return None
+        return self.sightings.root(agent) or seat.cwd or self._around.settings().repo
+
+    def _poke(self) -> None:
+        self.scanner.poke()
+
+    def _after_tick(self) -> None:
+        self.interrupter.look()
+
+    # -- tasks
+
+    async def _keep_worktrees(self) -> None:
+        await self.hangar.open()
+        await tell_trouble(self._store, self.hangar.trouble)
+        await self.lookout.run()
+
+    async def _listen(self) -> None:
+        """A working set that changed asks for a look."""
+        listener = self.hangar.listen()
+        try:
+            async for _ in listener:
+                self.scanner.poke()
+        finally:
+            listener.close()
+
+    async def _keep_graph(self) -> None:
+        await self.hangar.open()
+        if self.hangar.main is not None and self._settings().enabled:
+            await self.chart.run(self.hangar.main.top)
