@@ -40,14 +40,8 @@ def main(argv: list[str] | None = None) -> int:
         from relay.guard_cli import main as guard
 
         return guard(words[1:])
-    if words[:1] == ["airspace"]:
-        from relay.airspace_cli import main as airspace
-
-        return airspace(words[1:])
-    args = _parser().parse_args(words)
-    command: Callable[[argparse.Namespace], int] = args.command
     try:
-        return command(args)
+        return _dispatch(words)
     except ConfigError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -57,6 +51,16 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["airspace"]:
+        from relay.airspace_cli import main as airspace
+
+        return airspace(words[1:])
+    args = _parser().parse_args(words)
+    command: Callable[[argparse.Namespace], int] = args.command
+    return command(args)
 
 
 def _parser() -> argparse.ArgumentParser:

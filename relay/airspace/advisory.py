@@ -161,8 +161,8 @@ class Advisory:
             "closed_why": self.closed_why,
             "files": list(self.files),
             "transmit": list(told.agents),
-            "steer": list(told.steer),
-            "hold": list(told.hold),
+            "steer": list(told.steer) if self.open else self._played("steer"),
+            "hold": list(told.hold) if self.open else self._played("hold"),
             "reason": self.reason,
             "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,
@@ -188,6 +188,10 @@ class Advisory:
             "mark": self.mark and str(self.mark),
             "marked_by": self.marked_by,
         }
+
+    def _played(self, part: str) -> list[str]:
+        """Who was told to play this part, in the latched order."""
+        return [one.agent for one in self.latched if self.told.get(one.agent) == part]
 
     @property
     def reason(self) -> str:

@@ -1,8 +1,8 @@
 """One agent of the demo: a program that reads its prompt, edits files in its worktree, and answers.
 
-It stands in for a coding agent that has a guard before its edits: before each one it asks
-`relay guard hook`, as Claude Code does through its settings, and obeys. It answers an advisory as the advisory
-asks. With `--stubborn` it pays no attention to advisories and tries each refused edit again; the hook is asked
+It stands in for a coding agent that has a guard before its edits: it declares what it is about to touch
+(`relay airspace intent`), asks `relay guard hook` before each edit, as Claude Code does through its settings, and
+obeys. It answers an advisory as the advisory asks. With `--stubborn` it pays no attention to advisories and tries each refused edit again; the hook is asked
 all the same, since a coding agent's hook is not the model's to leave out.
 """
 
@@ -53,6 +53,7 @@ class Work:
     def do(self, job: Job) -> str:
         """Do the job, or go round when the guard says so."""
         self.note.write_text(job.word)
+        self._declare(sorted({edit.path for edit in job.edits}))
         for edit in job.edits:
             time.sleep(self.pace)
             refused = self._refused(edit)
@@ -87,6 +88,11 @@ class Work:
             self._edit(edit)
         paths = ", ".join(sorted({edit.path for edit in job.instead}))
         return f"{job.instead_say}\nINTENT: {paths}"
+
+    def _declare(self, paths: list[str]) -> None:
+        """Say what it is about to touch, as any agent may; a room that does not take it is no reason to stop."""
+        words = [sys.executable, "-m", "relay.cli", "airspace", "intent", *paths]
+        subprocess.run(words, capture_output=True, check=False)
 
     def _refused(self, edit: Edit) -> str:
         """Ask the guard as Claude Code would; the reason when it says no."""

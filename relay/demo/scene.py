@@ -170,10 +170,12 @@ JOBS = (
         "visits",
         "please count the visits of a session (visits)",
         (
+            Edit(SESSION, "def find(session_id):\n", "def find(session_id, count=True):\n"),
             Edit(
                 SESSION,
                 "    session.seen_at = time.time()\n",
-                '    session.seen_at = time.time()\n    session.visits = getattr(session, "visits", 0) + 1\n',
+                "    session.seen_at = time.time()\n"
+                '    session.visits = getattr(session, "visits", 0) + count\n',
             ),
         ),
         "find() counts visits now; not committed yet.",
