@@ -137,7 +137,10 @@ def test_after_any_changes_it_is_what_a_new_one_would_say(
                     graph = {**graph, path: imported}
                     space.patch_graph(path, imported)
         for profile in PROFILES:
-            expect(scanned(space, profile), list(now.values()), graph, floor)
+            expect(scan := scanned(space, profile), list(now.values()), graph, floor)
+            assert scan.links == scanned(filled(list(now.values()), graph, floor), profile).links, (
+                "evidence too"
+            )
 
 
 @given(agents=airspaces, graph=graphs, reach=st.sampled_from([None, 1, 2]))
