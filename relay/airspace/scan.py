@@ -3,7 +3,9 @@
 Invariant: a link says what the profile says of the two working sets and of everything that lies between them,
 exactly as if each pair of files had been searched on its own; what did not change is not computed again. Pairs
 that do not touch are not looked at: without a shared path, a meeting intent or a merge, and farther in the tree
-and in the graph than `_Bounds` says, a pair stays below the floor.
+and in the graph than `_Bounds` says, no channel that is about two places lifts a pair above the floor. (The
+calibrated profile reads churn and size of any two sets. Alone they stay below a traffic advisory, so no level is
+missed: a pair of which nothing else is known is left out as clear.)
 
 An `Airspace` belongs to one thread at a time. What it gives out is frozen.
 """
