@@ -103,7 +103,7 @@ def _tell(
     scan = space.scan(profile, merges)
     if as_json_text:
         placed = Embedding().place(space.working_sets(), scan.links, space.graph)
-        print(json.dumps(as_json(agents, scan, placed), indent=2))
+        print(json.dumps(as_json(agents, scan, placed)))
     else:
         show(scan, Console(highlight=False))
     return 0

@@ -8,7 +8,7 @@ it up or the graph changes; weights are laid on afterwards, so their decay costs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -96,6 +96,7 @@ class Couplings:
         for agent in self._agents.keys() - files.keys():
             changed |= self._drop(agent)
         fresh: dict[str, Ints] = {}
+        moved: dict[str, _Nodes | None] = {}
         for agent, now in files.items():
             before = self._agents.get(agent)
             if before is not None and before.files is now:
@@ -107,9 +108,14 @@ class Couplings:
                 fresh[agent] = self._reshape(agent, before.nodes, after.nodes)
             elif np.array_equal(before.weights, after.weights):
                 continue
+            moved[agent] = before
             changed |= self._of(agent)
         changed |= self._search({agent: rows for agent, rows in fresh.items() if len(rows)})
-        self._weigh(changed)
+        if len(moved) == 1 and moved.keys() == fresh.keys():
+            ((agent, before),) = moved.items()
+            self._weigh(changed - self._weigh_fresh(agent, before, fresh[agent]))
+        else:
+            self._weigh(changed)
         return changed
 
     def _of(self, agent: str) -> set[Pair]:
@@ -212,10 +218,41 @@ class Couplings:
             for other in others:
                 left[other].discard(agent)
             if others:
-                self._weigh_against(agent, others)
+                for pair, best in self._against(agent, others, None):
+                    self._best[pair] = best
 
-    def _weigh_against(self, agent: str, others: list[str]) -> None:
+    def _weigh_fresh(self, agent: str, before: _Nodes | None, rows: Ints) -> set[Pair]:
+        """One agent alone took up the files in `rows`: what was strongest stays so, or one of these is stronger.
+        Gives the pairs that this settles: not those whose strongest files it let go of, or weighs otherwise."""
+        if before is None or not len(rows):
+            return set()
+        weighed = dict(zip(before.paths, before.weights.tolist(), strict=True))
+        now = self._agents[agent]
+        fresh = set(rows.tolist())
+        kept = [(path, weight) for at, (path, weight) in enumerate(zip(now.paths, now.weights.tolist(), strict=True))
+                if at not in fresh]  # fmt: skip
+        if any(weighed[path] != weight for path, weight in kept):
+            return set()
+        paths = {path for path, _ in kept}
+        others = [
+            other
+            for other in sorted(self._partners[agent])
+            if (best := self._best.get(_ordered(agent, other))) is not None
+            and all(one is None or (one.path if agent < other else one.other_path) in paths for one in best)
+        ]
+        settled = set()
+        for pair, (any_, directed) in self._against(agent, others, rows) if others else ():
+            before_any, before_directed = self._best[pair]
+            self._best[pair] = (_stronger(before_any, any_), _stronger(before_directed, directed))
+            settled.add(pair)
+        return settled
+
+    def _against(
+        self, agent: str, others: list[str], rows: Ints | None
+    ) -> Iterator[tuple[Pair, tuple[Coupling | None, Coupling | None]]]:
+        """The strongest of one agent's files, or of those in `rows`, with each of the others."""
         mine = self._agents[agent]
+        chosen = np.arange(len(mine.nodes)) if rows is None else rows
         first = [agent < other for other in others]
         weights = [self._agents[other].weights for other in others]
         told: list[list[Coupling | None]] = []
@@ -224,20 +261,29 @@ class Couplings:
                 self._blocks[agent, other][kind] if lower else self._blocks[other, agent][kind].T
                 for other, lower in zip(others, first, strict=True)
             ]
+            if rows is not None:
+                blocks = [block[rows] for block in blocks]
             found: list[Coupling | None] = []
-            strong = strongest(mine.weights, blocks, weights, first)
+            strong = strongest(mine.weights[chosen], blocks, weights, first)
             for other, lower, one in zip(others, first, strong, strict=True):
                 if one is None:
                     found.append(None)
                     continue
                 share, row, column, hops = one
-                path, other_path = mine.paths[row], self._agents[other].paths[column]
+                path, other_path = mine.paths[chosen[row]], self._agents[other].paths[column]
                 if not lower:
                     path, other_path = other_path, path
                 found.append(Coupling(path, other_path, hops, share))
             told.append(found)
         for other, any_, directed in zip(others, *told, strict=True):
-            self._best[_ordered(agent, other)] = (any_, directed)
+            yield _ordered(agent, other), (any_, directed)
+
+
+def _stronger(one: Coupling | None, other: Coupling | None) -> Coupling | None:
+    """Of equal shares, the first by path."""
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda each: (-each.share, each.path, each.other_path))
 
 
 def _ordered(one: str, other: str) -> Pair:

@@ -210,7 +210,7 @@ def _search_one(arcs: Arcs, source: int, targets: Ints, limit: int) -> Hops:
 def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, limit: int) -> Hops:
     """Breadth first from at most 64 distinct nodes; each carries its own bit."""
     count = len(sources)
-    found = np.full((columns, count), FAR, dtype=np.uint8)
+    found = np.zeros((columns, count), dtype=np.uint8)
     seen = np.zeros(len(column), dtype=np.uint64)
     seen[sources] = np.uint64(1) << np.arange(count, dtype=np.uint64)
     fresh, frontier, level = seen.copy(), np.sort(sources), 0
@@ -218,10 +218,8 @@ def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, l
         wanted = frontier[column[frontier] >= 0]
         rows = column[wanted]
         words = fresh[wanted].view(np.uint8).reshape(-1, 8)
-        new = np.unpackbits(words, axis=1, count=count, bitorder="little").view(np.bool_)
-        part = found[rows]
-        part[new] = level
-        found[rows] = part
+        # A bit comes up at one level only, so levels can be laid on each other; one more, for 0 is "not found".
+        found[rows] |= np.unpackbits(words, axis=1, count=count, bitorder="little") * np.uint8(level + 1)
         if level == limit:
             break
         level += 1
@@ -229,7 +227,8 @@ def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, l
         fresh = (arcs.push(frontier, fresh) if few else back.pull(fresh)) & ~seen
         seen |= fresh
         frontier = np.flatnonzero(fresh)
-    return np.ascontiguousarray(found.T)
+    # 0 turns round to 255, which is FAR.
+    return np.ascontiguousarray(found.T) - np.uint8(1)
 
 
 # -- equation 5 over many agents at once

@@ -3,7 +3,9 @@
 Invariant: a link says what the profile says of the two working sets and of everything that lies between them,
 exactly as if each pair of files had been searched on its own; what did not change is not computed again. Pairs
 that do not touch are not looked at: without a shared path, a meeting intent or a merge, and farther in the tree
-and in the graph than `_Bounds` says, a pair stays below the floor.
+and in the graph than `_Bounds` says, no channel that is about two places lifts a pair above the floor. (The
+calibrated profile reads churn and size of any two sets. Alone they stay below a traffic advisory, so no level is
+missed: a pair of which nothing else is known is left out as clear.)
 
 An `Airspace` belongs to one thread at a time. What it gives out is frozen.
 """
@@ -21,7 +23,7 @@ from relay.airspace.distances import Dependencies
 from relay.airspace.formulas import DEPENDENCY, TREE
 from relay.airspace.near import CallLink, Hazard, Merge, Near, SharedTest
 from relay.airspace.reading import Assessment, Level, Thresholds
-from relay.airspace.touching import Index, Places
+from relay.airspace.touching import Index, Moved, Places
 from relay.airspace.working_set import WorkingSet
 
 Pair = tuple[str, str]
@@ -242,17 +244,17 @@ class Airspace:
 
     def _take_in(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        moved: dict[str, set[str]] = {}
+        moved: dict[str, Moved] = {}
         for agent, working in waiting.items():
-            if (prefixes := self._replace(agent, working)) is not None:
-                moved[agent] = prefixes
+            if (where := self._replace(agent, working)) is not None:
+                moved[agent] = where
         for agent in moved:
             self._meet(agent, moved)
         for pair in self._couplings.take_in({agent: one.working.files for agent, one in self._held.items()}):
             self._couple(pair)
 
-    def _replace(self, agent: str, working: WorkingSet | None) -> set[str] | None:
-        """The prefixes where the agent is otherwise than before; None when it is where it was."""
+    def _replace(self, agent: str, working: WorkingSet | None) -> Moved | None:
+        """Where the agent is otherwise than before; None when it is where it was."""
         before = self._held.get(agent)
         if before is not None and before.working == working:
             return None
@@ -276,7 +278,7 @@ class Airspace:
         else:
             self._index.drop(agent, before.places)
         self._index.add(agent, places)
-        return set() if before is None else places.differs(before.places)
+        return places.differs(None if before is None else before.places)
 
     def _forget(self, agent: str, held: _Held) -> None:
         del self._held[agent]
@@ -285,23 +287,24 @@ class Airspace:
         for other in list(self._partners[agent]):
             self._part(_ordered(agent, other))
 
-    def _meet(self, agent: str, moved: Mapping[str, set[str]]) -> None:
-        """The agent is elsewhere: who is near it now? Of who stayed, only those at the prefixes where the agent
-        is otherwise can be nearer or farther."""
-        if agent not in self._held:
-            return
-        places = self._held[agent].places
-        near = set() if self._bounds is None else self._index.near(agent, places, self._bounds.tree)
+    def _meet(self, agent: str, moved: Mapping[str, Moved]) -> None:
+        """The agent is elsewhere: who is near it now?"""
+        places, where = self._held[agent].places, moved[agent]
+        bounds = self._bounds
+        near = set() if bounds is None else self._index.near(agent, places, where, bounds.tree)
         for other in near | self._partners[agent]:
-            between = self._between(_ordered(agent, other))
-            theirs = self._held[other].places
-            if other in moved or not moved[agent].isdisjoint(theirs.above):
+            pair = _ordered(agent, other)
+            between, theirs = self._between(pair), self._held[other].places
+            if other in moved or not where.prefixes.isdisjoint(theirs.above):
                 between.tree = places.tree(theirs)
-            if between.touches != (other in near):
-                between.touches = not between.touches
+            if bounds is None:
+                continue
+            touches = between.tree >= bounds.tree or places.shares(theirs) or places.meets(theirs)
+            if between.touches != touches:
+                between.touches = touches
                 self._order = None
-            if self._bounds is not None and not between.touches and not between.coupled:
-                self._part(_ordered(agent, other))
+            if not touches and not between.coupled:
+                self._part(pair)
 
     def _couple(self, pair: Pair) -> None:
         """The pair's couplings may have changed."""

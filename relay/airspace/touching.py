@@ -46,9 +46,12 @@ class Places:
             and self.meant.isdisjoint(other.meant)
         )
 
-    def differs(self, other: Places) -> set[str]:
-        """The prefixes that are not the same in both."""
-        return {prefix for prefix, _ in self.above.items() ^ other.above.items()}
+    def differs(self, before: Places | None) -> Moved:
+        """Where the agent is otherwise than before."""
+        if before is None:
+            return Moved(frozenset(self.above), self.meant)
+        prefixes = frozenset(prefix for prefix, _ in self.above.items() ^ before.above.items())
+        return Moved(prefixes, self.meant ^ before.meant)
 
     def tree(self, other: Places) -> float:
         """r_tree of equation 6. For each common prefix of L components, the two shallowest files below it are
@@ -61,6 +64,15 @@ class Places:
             depths = mine[prefix] + theirs[prefix]
             least = min(least, (depths - 2 * (prefix.count("/") + 1)) / depths)
         return 1.0 - least
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The prefixes and the intents where an agent is otherwise than before: whoever is at none of them is as
+    near to it as before."""
+
+    prefixes: frozenset[str]
+    meant: frozenset[str]
 
 
 class Index:
@@ -94,14 +106,15 @@ class Index:
         """Who works on one of these."""
         return {agent for path in paths for agent in self._work.get(path, ())}
 
-    def near(self, agent: str, places: Places, tree: float) -> set[str]:
-        """Everybody else who shares a path or an intent with it, or is at r_tree >= `tree`, which is > 0."""
-        found = self.on(places.work | places.meant)
-        for path in places.work | places.meant:
+    def near(self, agent: str, places: Places, moved: Moved, tree: float) -> set[str]:
+        """Of everybody else, who by this move may have come to share a path or an intent with the agent, or to
+        r_tree >= `tree`, which is > 0; some of them are not that near."""
+        found = self.on(moved.prefixes | moved.meant)
+        for path in moved.prefixes | moved.meant:
             found |= self._meant.get(path, set())
-        for prefix, depth in places.above.items():
+        for prefix in moved.prefixes & places.above.keys():
             # 2 L / (depth + other) >= tree
-            deepest = 2 * (prefix.count("/") + 1) / tree - depth
+            deepest = 2 * (prefix.count("/") + 1) / tree - places.above[prefix]
             found.update(other for other, below in self._above[prefix].items() if below <= deepest + 1e-9)
         found.discard(agent)
         return found

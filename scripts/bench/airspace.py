@@ -25,9 +25,9 @@ import numpy as np
 from relay.airspace.distances import Dependencies, Floats
 from relay.airspace.embedding import Embedding, Placement, majorized, plain, wanted
 from relay.airspace.formulas import Formula
+from relay.airspace.profiles import PROFILES
 from relay.airspace.scan import Airspace, Link, Profile
 from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
-from relay.airspace_scan import profiles
 from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
 
 FLOOR = 0.05
@@ -97,7 +97,7 @@ def room(quick: bool) -> Iterator[Figure]:
             space.near("A000", "A001")
     yield building.figure("room: graph taken in", None, size)
     yield searching.figure("room: distances searched, all agents", None, f"{size}; once, then kept")
-    for name, profile in sorted(profiles().items()):
+    for name, profile in sorted(PROFILES.items()):
         yield from changes(name, profile, space, sets, paths, chance, times, size)
     yield from placing("room", space, sets, size, times)
 
@@ -176,7 +176,7 @@ def placing(
     what: str, space: Airspace, sets: Sequence[WorkingSet], size: str, times: int
 ) -> Iterator[Figure]:
     first, then = Clock.new(), Clock.new()
-    profile = profiles()["seed"]
+    profile = PROFILES["seed"]
     links = space.scan(profile).links
     for _ in range(max(2, times // 10)):
         embedding = Embedding()
@@ -221,7 +221,7 @@ def crowd(agents: int, times: int, *, last: bool) -> Iterator[Figure]:
     with building.sample():
         space.near("A0000", "A0001")
     yield building.figure(f"crowd of {agents:,}: all taken in, distances searched", None, f"{size}; once")
-    for name, profile in sorted(profiles().items()):
+    for name, profile in sorted(PROFILES.items()):
         full = Clock.new()
         for _ in range(times):
             with full.sample():
@@ -234,7 +234,7 @@ def crowd(agents: int, times: int, *, last: bool) -> Iterator[Figure]:
         )
         yield full.figure(f"crowd of {agents:,}: full scan, {name}", 2_000.0 if last else None, note)
     edits = Clock.new()
-    profile = profiles()["seed"]
+    profile = PROFILES["seed"]
     space.scan(profile)
     for at in range(times):
         space.update(working(sets[at].agent, [file.path for file in sets[at].files], chance))
@@ -256,7 +256,7 @@ def picture(quick: bool) -> Iterator[Figure]:
         )
         return
     rooms = list(real_rooms(path, 2 if quick else 9))
-    for name, profile in sorted(profiles().items()):
+    for name, profile in sorted(PROFILES.items()):
         told: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for repository, sets, adjacency in rooms:
             for how, value in correlations(sets, adjacency, profile, 3 if quick else 20).items():

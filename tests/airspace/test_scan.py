@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from relay.airspace.formulas import FORMULAS, THRESHOLDS
 from relay.airspace.near import Merge, Near, SharedTest
-from relay.airspace.reading import Assessment, Reading, assess
+from relay.airspace.profiles import PROFILES as PROFILES_BY_NAME
+from relay.airspace.reading import Assessment, Level, Reading, assess
 from relay.airspace.scan import Airspace, Facts, Scan, lying_between
 from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
 from tests.airspace import oracle
@@ -97,6 +98,21 @@ def test_with_a_floor_nothing_above_it_is_missed(
     expect(scanned(filled(agents, graph, floor), profile), agents, graph, floor)
 
 
+@given(agents=airspaces, graph=graphs, floor=st.sampled_from([0.0, 0.05, 0.2]))
+@settings(max_examples=150, deadline=None)
+def test_the_calibrated_profile_is_given_what_lies_between(
+    agents: tuple[WorkingSet, ...], graph: dict[str, list[str]], floor: float
+) -> None:
+    profile = PROFILES_BY_NAME["calibrated"]
+    space = filled(agents, graph, floor)
+    told = {(one.a, one.b): one.assessment for one in space.scan(profile).links}
+    for a, b in itertools.combinations(sorted(agents, key=lambda one: one.agent), 2):
+        pair, wanted = (a.agent, b.agent), profile.assess(a, b, lying_between(a, b, graph))
+        assert told.get(pair, wanted) == wanted
+        if floor == 0.0 or wanted.level is not Level.CLEAR:
+            assert pair in told, "a level is never missed"
+
+
 changes = st.lists(
     st.one_of(
         st.sampled_from(NAMES).flatmap(working),
@@ -137,7 +153,10 @@ def test_after_any_changes_it_is_what_a_new_one_would_say(
                     graph = {**graph, path: imported}
                     space.patch_graph(path, imported)
         for profile in PROFILES:
-            expect(scanned(space, profile), list(now.values()), graph, floor)
+            expect(scan := scanned(space, profile), list(now.values()), graph, floor)
+            assert scan.links == scanned(filled(list(now.values()), graph, floor), profile).links, (
+                "evidence too"
+            )
 
 
 @given(agents=airspaces, graph=graphs, reach=st.sampled_from([None, 1, 2]))
