@@ -15,10 +15,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from relay.airspace.checkout import Checkout, Head, head_of
 from relay.airspace.git import Git, GitError, name_of
 from relay.airspace.scratch import Scratch
 
+log = structlog.get_logger(__name__)
 #: An untracked file beyond this many bytes, and untracked files beyond this many, are output rather than work:
 #: they are left out, and said (`Snapshot.left_out`).
 MOST_BYTES = 50 * 1_048_576
@@ -90,21 +93,27 @@ class Camera:
             return await self.take()
         try:
             return await self._again(self.git, paths, self._taken.head)
-        except GitError:
+        except GitError as error:
             # Such as a path behind a link: what is not settled path by path is settled by looking at all.
+            log.info("all of a worktree is looked at", path=str(self.checkout.top), reason=str(error))
             return await self.take()
 
     async def _again(self, git: Git, paths: Collection[bytes], head: Head) -> Snapshot:
-        names = b"".join(path + b"\0" for path in sorted(paths))
-        # Tracked files are never told as ignored.
-        ignored = await git.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
-        wanted = sorted(set(paths) - set(ignored.out.split(b"\0")))
+        wanted = sorted(set(paths) - await self._ignored(git, paths))
         if wanted:
             if await asyncio.to_thread(_unusual, self.checkout.top, wanted):
                 return await self.take()
             if await self._put(git, wanted):
                 return await self.take()
         return await self._finish(git, head)
+
+    async def _ignored(self, git: Git, paths: Collection[bytes]) -> set[bytes]:
+        """Those of these paths that are ignored; tracked ones never are."""
+        # The one command that refuses literal paths; behind a `./` none is taken for anything else.
+        plain = Git(git.folder, {**git.env, "GIT_LITERAL_PATHSPECS": "0"}, git.config)
+        names = b"".join(b"./" + path + b"\0" for path in paths)
+        told = await plain.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
+        return {path.removeprefix(b"./") for path in told.out.split(b"\0") if path}
 
     def _prepare(self) -> None:
         index = self.checkout.index

@@ -138,6 +138,9 @@ def _serve() -> None:
 
     def run(folders: list[str], recursive: bool) -> None:
         try:
+            # Where it lets forbidden folders be, it lets missing ones be too.
+            for folder in folders:
+                Path(folder).stat()
             # What `watchfiles.watch` is made of: here it is known when the watches stand.
             with RustNotify(folders, False, False, 0, recursive, True) as notify:
                 standing.release()
