@@ -29,12 +29,6 @@ MOST_UNTRACKED = 10_000
 #: Files that cannot be read (no permission) before a snapshot is given up.
 MOST_UNREADABLE = 50
 _UNREADABLE = re.compile(r"^fatal: Unable to process path (.*)$", re.MULTILINE)
-#: Who signs a snapshot: its commit depends on nothing but its tree and its parent.
-_NOBODY = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "relay"), ("EMAIL", "snapshot@relay"), ("DATE", "@0 +0000"))
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +56,7 @@ class Camera:
         self._excluded = excluded
         self._left_out: tuple[str, ...] = ()
         self._taken: Snapshot | None = None
+        self._of_head: tuple[str, str, str] | None = None
 
     @property
     def git(self) -> Git:
@@ -106,6 +101,15 @@ class Camera:
             if await self._put(git, wanted):
                 return await self.take()
         return await self._finish(git, head)
+
+    async def _committed(self, git: Git, head: Head) -> tuple[str | None, str]:
+        """The tree and the date of HEAD's commit."""
+        if head.commit is None:
+            return None, "0"
+        if self._of_head is None or self._of_head[0] != head.commit:
+            tree, date = (await git.line("log", "-1", "--format=%T %ct", head.commit, "--")).split(" ")
+            self._of_head = head.commit, tree, date
+        return self._of_head[1], self._of_head[2]
 
     async def _ignored(self, git: Git, paths: Collection[bytes]) -> set[bytes]:
         """Those of these paths that are ignored; tracked ones never are."""
@@ -166,15 +170,23 @@ class Camera:
         if before is not None and (before.tree, before.head) == (tree, head):
             self._taken = Snapshot(head, tree, before.commit, before.dirty, self._left_out)
             return self._taken
-        committed = None
-        if head.commit is not None:
-            committed = await git.line("rev-parse", f"{head.commit}^{{tree}}")
+        committed, date = await self._committed(git, head)
         if tree == committed and head.commit is not None:
             self._taken = Snapshot(head, tree, head.commit, False, self._left_out)
         else:
-            commit = await commit_tree(git, tree, [head.commit] if head.commit else [], "work", _NOBODY)
+            commit = await commit_tree(git, tree, [head.commit] if head.commit else [], "work", _nobody(date))
             self._taken = Snapshot(head, tree, commit, True, self._left_out)
         return self._taken
+
+
+def _nobody(date: str) -> dict[str, str]:
+    """Who signs a snapshot: its commit depends on nothing but its tree and its parent.
+
+    The parent's own date (Unix seconds): with an older one than its parent's, git walks the whole history to find
+    a merge base (measured on 5,500 commits: 76 ms a merge instead of 4).
+    """
+    signed = (("NAME", "relay"), ("EMAIL", "snapshot@relay"), ("DATE", f"@{date} +0000"))
+    return {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in signed}
 
 
 async def commit_tree(git: Git, tree: str, parents: Sequence[str], text: str, who: dict[str, str]) -> str:
