@@ -54,6 +54,12 @@ def test_whose_a_path_is(path: str, told: dict[str, Any]) -> None:
     assert sort_changes([path], ROOTS) == told
 
 
+def test_a_folder_of_two_names_is_told_under_both() -> None:
+    twice = {**ROOTS, "trees": {**ROOTS["trees"], "code:": "/r"}}
+    assert sort_changes(["/r/a.py"], twice) == {"tree:REPO": ["a.py"], "code:": ["a.py"]}
+    assert sort_changes(["/r/.relay/worktrees/a/a.py"], twice) == {"tree:A": ["a.py"]}
+
+
 def test_a_flood_is_told_as_all() -> None:
     paths = [f"/r/f{number}" for number in range(MOST_PATHS + 1)]
     assert sort_changes(paths, ROOTS) == {"tree:REPO": None}
