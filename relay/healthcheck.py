@@ -70,7 +70,7 @@ async def look(config: str | None) -> list[Check]:
         checks.append(await _guarded("database", data.database, scene))
         for name, check in data.OF_THE_DATABASE.items():
             checks.append(await _of_database(name, check, scene))
-        checks += [await outside.ollama(scene), outside.agents(scene)]
+        checks += [await outside.ollama(scene), outside.agents(scene), await outside.worktrees(scene)]
         return checks
 
 

@@ -251,6 +251,7 @@ class Hangar:
         except Lost:
             self.troubles[berth.name] = f"its folder {berth.checkout.top} is gone"
             self.berths.pop(berth.name, None)
+            self.moved.set()
             return True
         except (GitError, OSError) as error:
             if berth.trouble != str(error):

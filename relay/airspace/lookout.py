@@ -36,6 +36,8 @@ class Lookout:
         self.polling = ""
         #: Told what changed in the main checkout: paths below its top, None for anything. None: nobody asks.
         self.code: Callable[[frozenset[str] | None], None] | None = None
+        #: Set while the watches stand.
+        self.watching = asyncio.Event()
 
     async def run(self) -> None:
         """Open the hangar and follow what changes."""
@@ -65,6 +67,7 @@ class Lookout:
                     log.warning("worktrees are polled", every_s=self._poll_s, reason=self.polling)
                     await self._poll()
             finally:
+                self.watching.clear()
                 following.cancel()
                 moved.cancel()
                 await asyncio.gather(following, moved, return_exceptions=True)
@@ -92,6 +95,7 @@ class Lookout:
                 if not batch:
                     # The watches stand: what changed before them is found by a look at all.
                     self.polling = ""
+                    self.watching.set()
                     self._all_stale()
                 for key, paths in batch.items():
                     kind, _, name = key.partition(":")

@@ -15,10 +15,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from relay.airspace.checkout import Checkout, Head, head_of
 from relay.airspace.git import Git, GitError, name_of
 from relay.airspace.scratch import Scratch
 
+log = structlog.get_logger(__name__)
 #: An untracked file beyond this many bytes, and untracked files beyond this many, are output rather than work:
 #: they are left out, and said (`Snapshot.left_out`).
 MOST_BYTES = 50 * 1_048_576
@@ -26,12 +29,6 @@ MOST_UNTRACKED = 10_000
 #: Files that cannot be read (no permission) before a snapshot is given up.
 MOST_UNREADABLE = 50
 _UNREADABLE = re.compile(r"^fatal: Unable to process path (.*)$", re.MULTILINE)
-#: Who signs a snapshot: its commit depends on nothing but its tree and its parent.
-_NOBODY = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "relay"), ("EMAIL", "snapshot@relay"), ("DATE", "@0 +0000"))
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +56,7 @@ class Camera:
         self._excluded = excluded
         self._left_out: tuple[str, ...] = ()
         self._taken: Snapshot | None = None
+        self._of_head: tuple[str, str, str] | None = None
 
     @property
     def git(self) -> Git:
@@ -90,21 +88,36 @@ class Camera:
             return await self.take()
         try:
             return await self._again(self.git, paths, self._taken.head)
-        except GitError:
+        except GitError as error:
             # Such as a path behind a link: what is not settled path by path is settled by looking at all.
+            log.info("all of a worktree is looked at", path=str(self.checkout.top), reason=str(error))
             return await self.take()
 
     async def _again(self, git: Git, paths: Collection[bytes], head: Head) -> Snapshot:
-        names = b"".join(path + b"\0" for path in sorted(paths))
-        # Tracked files are never told as ignored.
-        ignored = await git.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
-        wanted = sorted(set(paths) - set(ignored.out.split(b"\0")))
+        wanted = sorted(set(paths) - await self._ignored(git, paths))
         if wanted:
             if await asyncio.to_thread(_unusual, self.checkout.top, wanted):
                 return await self.take()
             if await self._put(git, wanted):
                 return await self.take()
         return await self._finish(git, head)
+
+    async def _committed(self, git: Git, head: Head) -> tuple[str | None, str]:
+        """The tree and the date of HEAD's commit."""
+        if head.commit is None:
+            return None, "0"
+        if self._of_head is None or self._of_head[0] != head.commit:
+            tree, date = (await git.line("log", "-1", "--format=%T %ct", head.commit, "--")).split(" ")
+            self._of_head = head.commit, tree, date
+        return self._of_head[1], self._of_head[2]
+
+    async def _ignored(self, git: Git, paths: Collection[bytes]) -> set[bytes]:
+        """Those of these paths that are ignored; tracked ones never are."""
+        # The one command that refuses literal paths; behind a `./` none is taken for anything else.
+        plain = Git(git.folder, {**git.env, "GIT_LITERAL_PATHSPECS": "0"}, git.config)
+        names = b"".join(b"./" + path + b"\0" for path in paths)
+        told = await plain.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
+        return {path.removeprefix(b"./") for path in told.out.split(b"\0") if path}
 
     def _prepare(self) -> None:
         index = self.checkout.index
@@ -157,15 +170,23 @@ class Camera:
         if before is not None and (before.tree, before.head) == (tree, head):
             self._taken = Snapshot(head, tree, before.commit, before.dirty, self._left_out)
             return self._taken
-        committed = None
-        if head.commit is not None:
-            committed = await git.line("rev-parse", f"{head.commit}^{{tree}}")
+        committed, date = await self._committed(git, head)
         if tree == committed and head.commit is not None:
             self._taken = Snapshot(head, tree, head.commit, False, self._left_out)
         else:
-            commit = await commit_tree(git, tree, [head.commit] if head.commit else [], "work", _NOBODY)
+            commit = await commit_tree(git, tree, [head.commit] if head.commit else [], "work", _nobody(date))
             self._taken = Snapshot(head, tree, commit, True, self._left_out)
         return self._taken
+
+
+def _nobody(date: str) -> dict[str, str]:
+    """Who signs a snapshot: its commit depends on nothing but its tree and its parent.
+
+    The parent's own date (Unix seconds): with an older one than its parent's, git walks the whole history to find
+    a merge base (measured on 5,500 commits: 76 ms a merge instead of 4).
+    """
+    signed = (("NAME", "relay"), ("EMAIL", "snapshot@relay"), ("DATE", f"@{date} +0000"))
+    return {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in signed}
 
 
 async def commit_tree(git: Git, tree: str, parents: Sequence[str], text: str, who: dict[str, str]) -> str:

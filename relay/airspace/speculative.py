@@ -42,7 +42,7 @@ class Speculation:
     """Remembers the merges of pairs of commits."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], Merged | None] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Merged] = OrderedDict()
 
     async def merge(self, git: Git, ours: str, theirs: str) -> Merged | None:
         """As `merge_trees`. Whether two conflict does not depend on their order, so one order is asked."""
@@ -51,6 +51,8 @@ class Speculation:
             self._known.move_to_end(pair)
             return self._known[pair]
         merged = await merge_trees(git, *pair)
+        if merged is None:
+            return None  # not remembered: the scratch may have been emptied meanwhile
         self._known[pair] = merged
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)

@@ -7,6 +7,7 @@ made again only when one of the first two is another.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from relay.airspace.working_set import WorkingSet, recency
 
 #: Commits of a branch that are looked through for when its files were changed; older ones count as the oldest.
 MOST_COMMITS = 1000
+#: Pairs of a head and a main branch whose history is remembered.
+REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,17 @@ class Times:
     of_path: Mapping[bytes, float]
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a branch is against the main branch. `committed`: files that its commits change."""
+
+    base: str
+    times: Times
+    committed: int
+    ahead: int
+    behind: int
+
+
 class Surveyor:
     """Makes surveys. `ignored` says of a path that it is generated, by the configuration."""
 
@@ -83,6 +97,7 @@ class Surveyor:
         self._differ = differ
         self._speculation = speculation
         self._ignored = ignored
+        self._known: OrderedDict[tuple[str | None, str], History] = OrderedDict()
 
     async def survey(
         self,
@@ -96,43 +111,65 @@ class Surveyor:
         """`first_seen`: when a path that has no time of its own (a deleted one) was first found changed; kept
         from survey to survey. Raises GitError."""
         head = seen.head.commit
-        base = (await git.maybe("merge-base", main, head) if head else None) or main
-        records = tuple(await self._differ.records(git, base, seen.tree))
-        hunks = await self._differ.hunks(git, base, seen.tree, records)
-        times = await _times(git, base, head)
-        open_work = (
-            records if head in (None, base) else await self._differ.records(git, head or base, seen.tree)
+        past = await self._history(git, head, main)
+        records = tuple(await self._differ.records(git, past.base, seen.tree))
+        hunks, generated, (merges, conflicts), open_work = await asyncio.gather(
+            self._differ.hunks(git, past.base, seen.tree, records),
+            self._generated(git, records),
+            self._against_main(git, seen, main, past.ahead),
+            self._open_work(git, seen, past.base, records),
         )
-        dirty = {path for one in open_work for path in (one.path, one.last_path)}
-        if not seen.dirty:
-            dirty = set()
-        changed_at = await asyncio.to_thread(_changed_at, checkout, records, dirty, times, first_seen, now)
-        earliest = min((changed_at[one.last_path] for one in records if one.last_path in dirty), default=now)
-        ahead = behind = 0
-        if head is not None:
-            sides = (await git.line("rev-list", "--left-right", "--count", f"{main}...{head}")).split()
-            behind, ahead = int(sides[0]), int(sides[1])
-        merges, conflicts = await self._against_main(git, seen, main, ahead)
+        changed_at = await asyncio.to_thread(
+            _changed_at, checkout, records, open_work, past.times, first_seen, now
+        )
+        earliest = min(
+            (changed_at[one.last_path] for one in records if one.last_path in open_work), default=now
+        )
         return Work(
             seen=seen,
             main=main,
-            base=base,
+            base=past.base,
             records=records,
             hunks=hunks,
             changed_at=changed_at,
-            generated=await self._generated(git, records),
-            started_at=min(earliest, times.first) if records or ahead else 0.0,
-            committed=await self._committed(git, base, head),
-            ahead=ahead,
-            behind=behind,
+            generated=generated,
+            started_at=min(earliest, past.times.first) if records or past.ahead else 0.0,
+            committed=past.committed,
+            ahead=past.ahead,
+            behind=past.behind,
             merges=merges,
             conflicts=conflicts,
         )
 
-    async def _committed(self, git: Git, base: str, head: str | None) -> int:
-        if head is None or head == base:
-            return 0
-        return len(await self._differ.records(git, base, head))
+    async def _history(self, git: Git, head: str | None, main: str) -> History:
+        """What follows from two commits alone, and so is asked once."""
+        if (head, main) in self._known:
+            return self._known[head, main]
+        base = (await git.maybe("merge-base", main, head) if head else None) or main
+        if head is None:
+            past = History(base, Times(float("inf"), {}), 0, 0, 0)
+        else:
+            times, committed, sides = await asyncio.gather(
+                _times(git, base, head),
+                self._differ.records(git, base, head),
+                git.line("rev-list", "--left-right", "--count", f"{main}...{head}"),
+            )
+            behind, ahead = (int(side) for side in sides.split())
+            past = History(base, times, len(committed), ahead, behind)
+        self._known[head, main] = past
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return past
+
+    async def _open_work(
+        self, git: Git, seen: Snapshot, base: str, records: tuple[Record, ...]
+    ) -> frozenset[bytes]:
+        """The paths of what is not committed."""
+        if not seen.dirty:
+            return frozenset()
+        if seen.head.commit not in (None, base):
+            records = tuple(await self._differ.records(git, str(seen.head.commit), seen.tree))
+        return frozenset(path for one in records for path in (one.path, one.last_path))
 
     async def _against_main(
         self, git: Git, seen: Snapshot, main: str, ahead: int
@@ -170,7 +207,7 @@ async def _times(git: Git, base: str, head: str | None) -> Times:
 def _changed_at(
     checkout: Checkout,
     records: tuple[Record, ...],
-    dirty: set[bytes],
+    dirty: frozenset[bytes],
     times: Times,
     first_seen: dict[bytes, float],
     now: float,

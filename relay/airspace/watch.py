@@ -91,12 +91,13 @@ def sort_changes(paths: Iterable[str], watched: Mapping[str, Any]) -> dict[str, 
     trees = sorted(watched["trees"].items(), key=lambda one: -len(one[1]))
     found: dict[str, set[str] | None] = {}
     for path in paths:
+        # The innermost folder, under each of its names: a person's checkout may be the main one.
+        innermost = next((root for _, root in trees if _inside(path, root)), None)
         for name, root in trees:
-            if _inside(path, root):
-                # A worktree inside the room's folder is looked at; the room's folder inside a checkout is not.
-                if not any(_inside(path, one) and not _inside(root, one) for one in skip):
-                    _note(found, name, path[len(root) + 1 :])
-                break
+            # A worktree inside the room's folder is looked at; the room's folder inside a checkout is not.
+            skipped = any(_inside(path, one) and not _inside(root, one) for one in skip)
+            if root == innermost and not skipped:
+                _note(found, name, path[len(root) + 1 :])
         for name, root in watched["refs"].items():
             if path.startswith(f"{root}/") and not path.endswith(".lock"):
                 found[name] = None
@@ -138,6 +139,9 @@ def _serve() -> None:
 
     def run(folders: list[str], recursive: bool) -> None:
         try:
+            # Where it lets forbidden folders be, it lets missing ones be too.
+            for folder in folders:
+                Path(folder).stat()
             # What `watchfiles.watch` is made of: here it is known when the watches stand.
             with RustNotify(folders, False, False, 0, recursive, True) as notify:
                 standing.release()

@@ -9,6 +9,8 @@ import asyncio
 import shutil
 
 from relay.agents.presets import PRESETS
+from relay.airspace.checkout import Unfit, head_of, open_checkout
+from relay.airspace.hangar import EDITORS
 from relay.config import AgentSettings
 from relay.health.scene import Check, Scene, Status
 from relay.local_model import explain, missing_model, no_model, open_client, shown_host
@@ -49,6 +51,27 @@ def agents(scene: Scene) -> Check:
         fix = "Install one of their programs; until then the steward answers." if enabled else ""
         return Check("agents", Status.WARNING, detail, fix or "Add one to `agents` in config.json.")
     return Check("agents", Status.OK, "; ".join([f"{', '.join(there)} can take a turn", *told]))
+
+
+async def worktrees(scene: Scene) -> Check:
+    """Can agents have worktrees, or do they only read?"""
+    settings = scene.settings
+    editors = [agent.name for agent in settings.agents if agent.enabled and agent.kind in EDITORS]
+    if not settings.workspace.worktrees or not editors:
+        why = "no agent could use one" if settings.workspace.worktrees else "`workspace.worktrees` is false"
+        return Check("worktrees", Status.OK, f"not used: {why}")
+    try:
+        checkout = await open_checkout(settings.repo)
+        head = await head_of(checkout.git)
+    except Unfit as error:
+        return Check(
+            "worktrees", Status.WARNING, f"agents only read: {error}", "Agents edit in git worktrees."
+        )
+    if head.commit is None:
+        said = f"agents only read: {checkout.top} has no commit yet"
+        return Check("worktrees", Status.WARNING, said, "Make the first one.")
+    branch = head.branch or "a commit on no branch"
+    return Check("worktrees", Status.OK, f"of {checkout.top}, whose main branch is {branch}")
 
 
 def _lacks(agent: AgentSettings) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from relay.airspace.diff import Hunks, checksum, parse_patch, parse_raw, with_units
 from relay.airspace.globs import matcher
+from relay.airspace.snapshot import Camera
 from relay.airspace.working_set import Change, FileTouch, Span
 from tests.airspace.repository import Room, commit, git, lines, repository, room, write
 
@@ -112,6 +113,39 @@ async def test_line_ends_of_windows(tmp_path: Path, attributes: str) -> None:
     assert ranges((await one.files("A"))["a.txt"]) == [(4, 4)]
 
 
+async def path_by_path(one: Room, monkeypatch: pytest.MonkeyPatch, paths: list[str]) -> None:
+    """Look at these paths of A, and see that nothing else was looked at."""
+
+    async def take(self: Camera) -> None:
+        raise AssertionError("all was looked at")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Camera, "take", take)
+        one.hangar.berths["A"].touched(paths)
+        await one.hangar.refresh()
+
+
+async def test_path_by_path_is_as_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, str | bytes] = {
+        "a.py": lines(1, 9),
+        "b.py": "of b\n",
+        "c.py": "1\n",
+        ".gitignore": "*.log\n",
+    }
+    one, tree = await one_agent(tmp_path, files)
+    (tree / "b.py").unlink()
+    (tree / "c.py").chmod(0o755)
+    write(tree, {"a.py": lines(1, 8) + "x\n", "new/x.py": "of x\n", "x.log": "1\n", ":(top)": "2\n"})
+    told = ["a.py", "b.py", "c.py", "new/x.py", "x.log", "never-was", ":(top)"]
+    await path_by_path(one, monkeypatch, told)
+    found = (await one.hangar.working_sets())[0]
+    assert sorted(file.path for file in found.files) == [":(top)", "a.py", "b.py", "c.py", "new/x.py"]
+    seen = one.hangar.berths["A"].seen
+    await one.look()
+    again = one.hangar.berths["A"].seen
+    assert seen is not None and again is not None and seen.tree == again.tree
+
+
 NAMES = [
     "with blank.py",
     'quote".py',
@@ -127,7 +161,7 @@ NAMES = [
 ]
 
 
-async def test_names_of_every_kind(tmp_path: Path) -> None:
+async def test_names_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, tree = await one_agent(tmp_path, {name: lines(1, 9) for name in NAMES})
     write(tree, {name: lines(1, 8) + "x\n" for name in NAMES[::2]})
     files = await one.files("A")
@@ -135,8 +169,7 @@ async def test_names_of_every_kind(tmp_path: Path) -> None:
     assert all(ranges(file) == [(9, 9)] for file in files.values())
     # And again path by path, as the watcher tells them.
     write(tree, {name: "x\n" + lines(2, 9) for name in NAMES[1::2]})
-    one.hangar.berths["A"].touched(NAMES[1::2])
-    await one.hangar.refresh()
+    await path_by_path(one, monkeypatch, NAMES[1::2])
     found = {file.path: file for file in (await one.hangar.working_sets())[0].files}
     assert sorted(found) == sorted(NAMES)
     assert await one.hangar.text("A", "ümläut/ß.py") == lines(1, 8) + "x\n"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from relay import cli
 from relay.airspace.checkout import Unfit, list_worktrees, open_checkout
+from relay.airspace.hangar import Hangar
 from relay.airspace.worktree_view import difference, rows
+from relay.health import outside
+from relay.health.scene import survey
 from relay.model import Refusal
 from tests.airspace.repository import Room, commit, git, lines, repository, room, write
 
@@ -483,3 +488,48 @@ async def test_the_scratch_is_emptied_and_filled_again(tmp_path: Path) -> None:
 async def test_open_checkout_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(Unfit, match="not in a git repository"):
         await open_checkout(tmp_path)
+
+
+# -- the command and the health
+
+
+def test_the_command_wants_an_agent_where_one_is_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository(tmp_path / "repo")
+    (tmp_path / "repo" / "config.json").write_text('{"agents": []}')
+    at = ["--config", str(tmp_path / "repo" / "config.json")]
+    assert cli.main(["worktrees", "merge", *at]) == 2
+    assert cli.main(["worktrees", "list", "A", *at]) == 2
+    assert cli.main(["worktrees", "show", "NOBODY", *at]) == 1
+    assert "no worktree of NOBODY" in capsys.readouterr().err
+    assert cli.main(["worktrees", *at]) == 0
+    assert capsys.readouterr().out == "No agent has a worktree.\n"
+    assert cli.main(["worktrees", "--json", *at]) == 0
+    assert json.loads(capsys.readouterr().out)["worktrees"] == []
+
+
+async def test_without_a_room_the_command_makes_nothing(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = Room(repo, "A")
+    bare = Hangar(one.settings, scratch=tmp_path / "scratch.git", make=False)
+    await bare.open()
+    assert bare.berths == {} and not (repo / ".relay" / "worktrees").exists()
+    await one.open()
+    await bare.open()
+    assert list(bare.berths) == ["A"]
+
+
+@pytest.mark.parametrize(("kind", "status"), [("git", "ok"), ("empty", "warning"), ("none", "warning")])
+async def test_the_health_says_whether_agents_only_read(tmp_path: Path, kind: str, status: str) -> None:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    if kind == "git":
+        repository(folder)
+    if kind == "empty":
+        git(folder, "init", "-q")
+    told = {"agents": [{"name": "A", "kind": "scripted", "script": "x.yaml"}]}
+    (folder / "config.json").write_text(json.dumps(told))
+    check = await outside.worktrees(survey(str(folder / "config.json"), 0.0))
+    assert str(check.status) == status
+    assert ("only read" in check.detail) is (status == "warning")

@@ -14,6 +14,7 @@ import pytest
 
 from relay.log.sqlite_store import SqliteStore
 from relay.model import (
+    Changes,
     EndPart,
     FailureClass,
     Kind,
@@ -25,6 +26,7 @@ from relay.model import (
     ToolPart,
     Turn,
     UsagePart,
+    Workplace,
 )
 from relay.room.drain import Drain, Seat
 from relay.room.ledger import Q
@@ -588,3 +590,54 @@ async def test_the_places_that_tools_name_are_told(floor: Floor, tmp_path: Path)
     ]
     (answer,) = [m for m in await all_messages(floor.store) if m.kind is Kind.AGENT]
     assert answer.meta["tools"] == ["edit: a.py", "shell: make"]
+
+
+class Meadow:
+    """Gives every agent a folder of its own, and counts."""
+
+    def __init__(self, folder: Path, changes: Changes | None = None, fails: bool = False) -> None:
+        self.folder, self.changes, self.fails = folder, changes, fails
+        self.told: list[str] = []
+
+    async def before_turn(self, agent: str) -> Workplace | None:
+        self.told.append(f"before {agent}")
+        return Workplace(self.folder / agent, may_edit=True)
+
+    async def after_turn(self, agent: str) -> Changes | None:
+        self.told.append(f"after {agent}")
+        if self.fails:
+            raise RuntimeError("no idea")
+        return self.changes
+
+
+async def test_a_turn_works_in_its_place_and_its_answer_says_what_it_changed(
+    floor: Floor, tmp_path: Path
+) -> None:
+    changes = Changes("relay/alpha", 2, 30, 4)
+    floor.drain.workplaces = meadow = Meadow(tmp_path, changes)
+    agent = floor.seat("ALPHA", cwd=tmp_path / "elsewhere")
+    await floor.ask("@ALPHA change it")
+    await floor.reach("done")
+    assert [(turn.cwd, turn.may_edit) for turn in agent.turns] == [(tmp_path / "ALPHA", True)]
+    assert meadow.told == ["before ALPHA", "after ALPHA"]
+    answer = next(message for message in await all_messages(floor.store) if message.kind is Kind.AGENT)
+    assert answer.meta["worktree"] == changes.as_json()
+
+
+async def test_a_cancelled_turn_leaves_its_place_too(floor: Floor, tmp_path: Path) -> None:
+    begun = asyncio.Event()
+    floor.drain.workplaces = meadow = Meadow(tmp_path)
+    floor.seat("ALPHA", held(asyncio.Event(), begun))
+    await floor.ask("@ALPHA change it")
+    await begun.wait()
+    assert floor.drain.cancel("ALPHA", "ann")
+    await floor.reach("skipped")
+    assert meadow.told == ["before ALPHA", "after ALPHA"]
+
+
+async def test_an_answer_is_worth_more_than_what_it_changed(floor: Floor, tmp_path: Path) -> None:
+    floor.drain.workplaces = Meadow(tmp_path, fails=True)
+    floor.seat("ALPHA")
+    await floor.ask("@ALPHA change it")
+    await floor.reach("done")
+    assert len(await floor.answers()) == 1
