@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -156,7 +156,7 @@ class Scanner:
             await self._switched_off()
             return
         await self._look(settings, now)
-        await self._protocol.observe(self._observation(settings, now))
+        await self._protocol.observe(await asyncio.to_thread(self._observation, settings, now))
         await self._protocol.remind()
         self._after_tick()
         sample = self._sample()
@@ -183,7 +183,6 @@ class Scanner:
         self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
         if await self._try_merges(measured, settings):
             self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
-        self._keep_trails(now)
 
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
         """Ask git about the pairs of an advisory, then about those that share a file, the riskiest first; True
@@ -212,10 +211,12 @@ class Scanner:
                 trail.append((now, found.risk))
 
     def _observation(self, settings: AirspaceSettings, now: float) -> Observation:
+        """What the protocol is told. Runs in a thread: there may be thousands of links."""
+        self._keep_trails(now)
         self._merged = {name: at for name, at in self._merged.items() if now - at < MERGED_S}
         seen: dict[Pair, Seen] = {}
+        rules = self._protocol.rules
         for pair, found in self._sky.links.items():
-            rules = self._protocol.rules
             sample = Sample(
                 found.risk, ceiling(found, rules.thresholds), closing(self._trails[pair], rules, now)
             )
@@ -234,14 +235,16 @@ class Scanner:
 
     # -- what is seen
 
-    def levels(self) -> dict[Pair, Level]:
+    def levels(self, links: Iterable[Pair]) -> dict[Pair, Level]:
         """The level of each link, as the protocol holds it."""
         tracks = self._protocol.standing.tracks
-        return {pair: tracks[pair].level if pair in tracks else Level.CLEAR for pair in self._sky.links}
+        return {pair: tracks[pair].level if pair in tracks else Level.CLEAR for pair in links}
 
     def links(self) -> dict[Pair, tuple[Assessment, Level]]:
-        levels = self.levels()
-        return {pair: (found, levels[pair]) for pair, found in self._sky.links.items()}
+        """What lies between the pairs above the floor, and at which level."""
+        links = self._sky.links
+        levels = self.levels(links)
+        return {pair: (found, levels[pair]) for pair, found in links.items()}
 
     @property
     def sets(self) -> Mapping[str, WorkingSet]:
@@ -264,9 +267,15 @@ class Scanner:
         """The whole of GET /api/airspace."""
         if self._precision is None:
             self._precision = await self._store.read(records.counts)
+        agents, branches = frozenset(self._agents()), dict(self._worktrees.branches())
+        return await asyncio.to_thread(self._state, agents, branches, self._precision)
+
+    def _state(
+        self, agents: Collection[str], branches: Mapping[str, str], precision: dict[str, Any]
+    ) -> dict[str, Any]:
         settings, thresholds = self._settings(), self._measure.thresholds
-        agents, branches = self._agents(), self._worktrees.branches()
-        links, levels = self._sky.links, self.levels()
+        seen, sets = self._sky, self._sets
+        links, levels = seen.links, self.levels(seen.links)
         standing = self._protocol.standing.advisories.values()
         return {
             "profile": settings.profile,
@@ -281,17 +290,17 @@ class Scanner:
                     one,
                     person=one.agent not in agents,
                     branch=branches.get(one.agent),
-                    position=self._sky.positions.get(one.agent),
+                    position=seen.positions.get(one.agent),
                 )
-                for one in self._sets.values()
+                for one in sets.values()
             ],
             "links": [sky.link_json(pair, found, levels[pair]) for pair, found in links.items()],
             "advisories": [one.as_json() for one in standing],
-            "positions": sky.points_json(self._sky.positions),
-            "fileCoordinates": sky.points_json(self._sky.file_coordinates),
-            "counts": sky.counts_json(len(self._sets), levels, self._sky.files),
+            "positions": sky.points_json(seen.positions),
+            "fileCoordinates": sky.points_json(seen.file_coordinates),
+            "counts": sky.counts_json(len(sets), levels, seen.files),
             "graph": self._measure.graph(),
-            "precision": self._precision,
+            "precision": precision,
             "at": iso(self._at or None),
         }
 
