@@ -160,9 +160,9 @@ class Advisory:
             "closed_at": iso(self.closed_at),
             "closed_why": self.closed_why,
             "files": list(self.files),
-            "transmit": list(told.agents),
-            "steer": list(told.steer),
-            "hold": list(told.hold),
+            "transmit": list(told.agents) if self.open else self._told_to("transmit"),
+            "steer": list(told.steer) if self.open else self._told_to("steer"),
+            "hold": list(told.hold) if self.open else self._told_to("hold"),
             "reason": self.reason,
             "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,
@@ -188,6 +188,10 @@ class Advisory:
             "mark": self.mark and str(self.mark),
             "marked_by": self.marked_by,
         }
+
+    def _told_to(self, part: str) -> list[str]:
+        """Of an advisory that is over: who was told to play this part."""
+        return [one.agent for one in self.latched if self.told.get(one.agent) == part]
 
     @property
     def reason(self) -> str:
