@@ -72,6 +72,7 @@ class Scanner:
         self._publish = publish
         self._clock = clock
         self._changed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._sets: dict[str, WorkingSet] = {}
         self._sky = Sky()
         self._merges: dict[Pair, Merge] = {}
@@ -85,16 +86,20 @@ class Scanner:
         self.ticks = 0
 
     def poke(self) -> None:
-        """Something changed: look soon."""
-        self._changed.set()
+        """Something changed: look soon. From any thread, since a follower of the log runs in the database's."""
+        loop = self._loop
+        if loop is None or loop is _running_loop():
+            self._changed.set()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._changed.set)
 
     # -- running
 
     async def run(self) -> None:
         """Look for ever."""
+        loop = self._loop = asyncio.get_running_loop()
         await self._protocol.load()
         self._changed.set()
-        loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="airspace-follow")
             group.create_task(self._show(), name="airspace-show")
@@ -141,7 +146,7 @@ class Scanner:
                     self.poke()
 
     def merged(self, agent: str) -> None:
-        """An agent's branch was merged into the main one."""
+        """An agent's branch was merged into the main one. From any thread."""
         self._merged[agent] = self._clock()
         self.poke()
 
@@ -213,7 +218,10 @@ class Scanner:
     def _observation(self, settings: AirspaceSettings, now: float) -> Observation:
         """What the protocol is told. Runs in a thread: there may be thousands of links."""
         self._keep_trails(now)
-        self._merged = {name: at for name, at in self._merged.items() if now - at < MERGED_S}
+        # Another thread may add to it meanwhile: what is old is taken out, and the rest left in place.
+        for name, at in list(self._merged.items()):
+            if now - at >= MERGED_S:
+                del self._merged[name]
         seen: dict[Pair, Seen] = {}
         rules = self._protocol.rules
         for pair, found in self._sky.links.items():
@@ -319,6 +327,14 @@ class Scanner:
                     "airspace", {k: v for k, v in state.items() if not (same and k == "fileCoordinates")}
                 )
             await asyncio.sleep(SHOW_EVERY_S)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop of this thread, None in a thread without one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str, WorkingSet]:

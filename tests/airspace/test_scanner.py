@@ -359,3 +359,12 @@ async def test_marks_and_the_list_of_advisories(house: House) -> None:
     listed = await house.live.advisories(10)
     assert [each["id"] for each in listed["advisories"]] == [one.id] and listed["precision"]["noise"] == 1
     assert (await house.room.store.read(records.counts))["open"] == 1
+
+
+async def test_a_merge_that_a_follower_tells_of_from_its_thread_is_looked_at(house: House) -> None:
+    house.room.settings = replace(house.room.settings, tick_s=0.01)
+    async with house.running():
+        await until(lambda: _true(house.scanner.ticks == 1))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(house.scanner.merged, "CODEX")
+        await until(lambda: _true(house.scanner.ticks > 1))
