@@ -76,6 +76,7 @@ class Scanner:
         self._sets: dict[str, WorkingSet] = {}
         self._sky = Sky()
         self._merges: dict[Pair, Merge] = {}
+        self._conflicts: dict[Pair, tuple[str, ...]] = {}
         self._merged: dict[str, float] = {}
         self._trails: dict[Pair, deque[tuple[float, float]]] = {}
         self._declared: Declared = {}
@@ -184,7 +185,8 @@ class Scanner:
         found = await self._worktrees.working_sets()
         self._sets = with_intents({one.agent: one for one in found}, self._declared)
         measured = [without(one, settings.muted) for one in self._sets.values()]
-        self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= set(self._sets)}
+        working = {one.agent for one in measured if one.files}
+        self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= working}
         self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
         if await self._try_merges(measured, settings):
             self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
@@ -204,8 +206,14 @@ class Scanner:
             for pair, one in told.items()
             if one is not None
         }
-        before, self._merges = self._merges, known
-        return before != known
+        self._conflicts = {pair: one.conflicts for pair, one in known.items()}
+        # Whose work is all in the main branch has nothing in hand that could collide: it is for the other one to
+        # merge, and no guard may keep it from that.
+        before, self._merges = (
+            self._merges,
+            {pair: one for pair, one in known.items() if touched[pair[0]] and touched[pair[1]]},
+        )
+        return before != self._merges
 
     def _keep_trails(self, now: float) -> None:
         for pair in [pair for pair in self._trails if pair not in self._sky.links]:
@@ -233,7 +241,7 @@ class Scanner:
             at=now,
             sets=self._sets,
             seen=seen,
-            conflicts={pair: one.conflicts for pair, one in self._merges.items()},
+            conflicts=self._conflicts,
             merged=frozenset(self._merged),
             announced={
                 agent: frozenset(path for path, sources in paths.items() if sources == {Source.ANSWER})
