@@ -160,9 +160,9 @@ class Advisory:
             "closed_at": iso(self.closed_at),
             "closed_why": self.closed_why,
             "files": list(self.files),
-            "transmit": list(told.agents),
-            "steer": list(told.steer) if self.open else self._played("steer"),
-            "hold": list(told.hold) if self.open else self._played("hold"),
+            "transmit": list(told.agents) if self.open else self._told_to("transmit"),
+            "steer": list(told.steer) if self.open else self._told_to("steer"),
+            "hold": list(told.hold) if self.open else self._told_to("hold"),
             "reason": self.reason,
             "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,
@@ -189,8 +189,8 @@ class Advisory:
             "marked_by": self.marked_by,
         }
 
-    def _played(self, part: str) -> list[str]:
-        """Who was told to play this part, in the latched order."""
+    def _told_to(self, part: str) -> list[str]:
+        """Of an advisory that is over: who was told to play this part."""
         return [one.agent for one in self.latched if self.told.get(one.agent) == part]
 
     @property

@@ -22,6 +22,9 @@ from relay.airspace.advisory import Advisory, Outcome, Steering
 def looked(advisory: Advisory, conflicts: Mapping[Pair, Sequence[str]]) -> Advisory:
     """The advisory after speculative merges of its pairs; an open one is true from the first conflict on."""
     asked = [conflicts[pair] for pair in advisory.pairs if pair in conflicts]
+    if not advisory.contacts:
+        # One of them may stand where the main branch does by now, with the work of others: only what it was about.
+        asked = [[path for path in paths if path in advisory.files] for paths in asked]
     if any(asked):
         return replace(advisory, conflict=True, clean=False, outcome=Outcome.TRUE)
     if not advisory.contacts:

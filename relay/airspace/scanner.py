@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -72,9 +72,11 @@ class Scanner:
         self._publish = publish
         self._clock = clock
         self._changed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._sets: dict[str, WorkingSet] = {}
         self._sky = Sky()
         self._merges: dict[Pair, Merge] = {}
+        self._conflicts: dict[Pair, tuple[str, ...]] = {}
         self._merged: dict[str, float] = {}
         self._trails: dict[Pair, deque[tuple[float, float]]] = {}
         self._declared: Declared = {}
@@ -85,16 +87,20 @@ class Scanner:
         self.ticks = 0
 
     def poke(self) -> None:
-        """Something changed: look soon."""
-        self._changed.set()
+        """Something changed: look soon. From any thread, since a follower of the log runs in the database's."""
+        loop = self._loop
+        if loop is None or loop is _running_loop():
+            self._changed.set()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._changed.set)
 
     # -- running
 
     async def run(self) -> None:
         """Look for ever."""
+        loop = self._loop = asyncio.get_running_loop()
         await self._protocol.load()
         self._changed.set()
-        loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="airspace-follow")
             group.create_task(self._show(), name="airspace-show")
@@ -141,7 +147,7 @@ class Scanner:
                     self.poke()
 
     def merged(self, agent: str) -> None:
-        """An agent's branch was merged into the main one."""
+        """An agent's branch was merged into the main one. From any thread."""
         self._merged[agent] = self._clock()
         self.poke()
 
@@ -156,7 +162,7 @@ class Scanner:
             await self._switched_off()
             return
         await self._look(settings, now)
-        await self._protocol.observe(self._observation(settings, now))
+        await self._protocol.observe(await asyncio.to_thread(self._observation, settings, now))
         await self._protocol.remind()
         self._after_tick()
         sample = self._sample()
@@ -179,11 +185,11 @@ class Scanner:
         found = await self._worktrees.working_sets()
         self._sets = with_intents({one.agent: one for one in found}, self._declared)
         measured = [without(one, settings.muted) for one in self._sets.values()]
-        self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= set(self._sets)}
+        working = {one.agent for one in measured if one.files}
+        self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= working}
         self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
         if await self._try_merges(measured, settings):
             self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
-        self._keep_trails(now)
 
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
         """Ask git about the pairs of an advisory, then about those that share a file, the riskiest first; True
@@ -200,8 +206,14 @@ class Scanner:
             for pair, one in told.items()
             if one is not None
         }
-        before, self._merges = self._merges, known
-        return before != known
+        self._conflicts = {pair: one.conflicts for pair, one in known.items()}
+        # Whose work is all in the main branch has nothing in hand that could collide: it is for the other one to
+        # merge, and no guard may keep it from that.
+        before, self._merges = (
+            self._merges,
+            {pair: one for pair, one in known.items() if touched[pair[0]] and touched[pair[1]]},
+        )
+        return before != self._merges
 
     def _keep_trails(self, now: float) -> None:
         for pair in [pair for pair in self._trails if pair not in self._sky.links]:
@@ -212,10 +224,15 @@ class Scanner:
                 trail.append((now, found.risk))
 
     def _observation(self, settings: AirspaceSettings, now: float) -> Observation:
-        self._merged = {name: at for name, at in self._merged.items() if now - at < MERGED_S}
+        """What the protocol is told. Runs in a thread: there may be thousands of links."""
+        self._keep_trails(now)
+        # Another thread may add to it meanwhile: what is old is taken out, and the rest left in place.
+        for name, at in list(self._merged.items()):
+            if now - at >= MERGED_S:
+                del self._merged[name]
         seen: dict[Pair, Seen] = {}
+        rules = self._protocol.rules
         for pair, found in self._sky.links.items():
-            rules = self._protocol.rules
             sample = Sample(
                 found.risk, ceiling(found, rules.thresholds), closing(self._trails[pair], rules, now)
             )
@@ -224,7 +241,7 @@ class Scanner:
             at=now,
             sets=self._sets,
             seen=seen,
-            conflicts={pair: one.conflicts for pair, one in self._merges.items()},
+            conflicts=self._conflicts,
             merged=frozenset(self._merged),
             announced={
                 agent: frozenset(path for path, sources in paths.items() if sources == {Source.ANSWER})
@@ -234,14 +251,16 @@ class Scanner:
 
     # -- what is seen
 
-    def levels(self) -> dict[Pair, Level]:
+    def levels(self, links: Iterable[Pair]) -> dict[Pair, Level]:
         """The level of each link, as the protocol holds it."""
         tracks = self._protocol.standing.tracks
-        return {pair: tracks[pair].level if pair in tracks else Level.CLEAR for pair in self._sky.links}
+        return {pair: tracks[pair].level if pair in tracks else Level.CLEAR for pair in links}
 
     def links(self) -> dict[Pair, tuple[Assessment, Level]]:
-        levels = self.levels()
-        return {pair: (found, levels[pair]) for pair, found in self._sky.links.items()}
+        """What lies between the pairs above the floor, and at which level."""
+        links = self._sky.links
+        levels = self.levels(links)
+        return {pair: (found, levels[pair]) for pair, found in links.items()}
 
     @property
     def sets(self) -> Mapping[str, WorkingSet]:
@@ -264,9 +283,15 @@ class Scanner:
         """The whole of GET /api/airspace."""
         if self._precision is None:
             self._precision = await self._store.read(records.counts)
+        agents, branches = frozenset(self._agents()), dict(self._worktrees.branches())
+        return await asyncio.to_thread(self._state, agents, branches, self._precision)
+
+    def _state(
+        self, agents: Collection[str], branches: Mapping[str, str], precision: dict[str, Any]
+    ) -> dict[str, Any]:
         settings, thresholds = self._settings(), self._measure.thresholds
-        agents, branches = self._agents(), self._worktrees.branches()
-        links, levels = self._sky.links, self.levels()
+        seen, sets = self._sky, self._sets
+        links, levels = seen.links, self.levels(seen.links)
         standing = self._protocol.standing.advisories.values()
         return {
             "profile": settings.profile,
@@ -281,17 +306,17 @@ class Scanner:
                     one,
                     person=one.agent not in agents,
                     branch=branches.get(one.agent),
-                    position=self._sky.positions.get(one.agent),
+                    position=seen.positions.get(one.agent),
                 )
-                for one in self._sets.values()
+                for one in sets.values()
             ],
             "links": [sky.link_json(pair, found, levels[pair]) for pair, found in links.items()],
             "advisories": [one.as_json() for one in standing],
-            "positions": sky.points_json(self._sky.positions),
-            "fileCoordinates": sky.points_json(self._sky.file_coordinates),
-            "counts": sky.counts_json(len(self._sets), levels, self._sky.files),
+            "positions": sky.points_json(seen.positions),
+            "fileCoordinates": sky.points_json(seen.file_coordinates),
+            "counts": sky.counts_json(len(sets), levels, seen.files),
             "graph": self._measure.graph(),
-            "precision": self._precision,
+            "precision": precision,
             "at": iso(self._at or None),
         }
 
@@ -310,6 +335,14 @@ class Scanner:
                     "airspace", {k: v for k, v in state.items() if not (same and k == "fileCoordinates")}
                 )
             await asyncio.sleep(SHOW_EVERY_S)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop of this thread, None in a thread without one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str, WorkingSet]:

@@ -16,8 +16,9 @@ from relay.airspace.reading import Assessment, Level, Thresholds
 from relay.airspace.working_set import FileTouch, WorkingSet
 
 Point = tuple[float, float, float]
-#: What counts as a change that the history keeps: a move by a hundredth of the cloud's width (coordinates are in
-#: [-1, 1]), a risk that differs by half of the hysteresis's slack (Thresholds.slack 0.05).
+#: What counts as a change that the history keeps: a move by 0.02 in units of D (relay.airspace.embedding), which is
+#: some five pixels of a view in which D = 1 is a quarter of the screen; a risk that differs by half of the
+#: hysteresis's slack (Thresholds.slack 0.05).
 MOVED = 0.02
 RISEN = 0.025
 

@@ -30,9 +30,11 @@ def line(advisory: Advisory, free_work: int | None = None) -> str:
 def _why(advisory: Advisory) -> str:
     agents = [flat(agent) for agent in advisory.roles.agents]
     evidence = advisory.evidence
-    # What names lines can be checked by a look at them; that git cannot merge the file follows from it.
-    named_lines = [one for one in evidence if one.lines] or evidence
-    first = flat(named_lines[0].text) if evidence else f"they come close in {files(advisory.files)}"
+    # Lines are what a person checks first; what weighs most (git's own word, say) follows.
+    lead = next((one for one in evidence if one.lines), evidence[0] if evidence else None)
+    first = flat(lead.text) if lead else f"they come close in {files(advisory.files)}"
+    if lead is not None and lead is not evidence[0]:
+        first += f", {flat(evidence[0].text)}"
     if len(agents) < 3:
         return first
     named = f"{', '.join(agents[:-1])} and {agents[-1]}"

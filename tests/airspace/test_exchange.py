@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from relay import config
 from relay.airspace import intent, records
 from relay.airspace.advisory import Outcome, Steering
+from relay.airspace.answers import Answers
+from relay.airspace.guard import Interrupter
 from relay.airspace.near import Merge
-from relay.airspace_parts import AirspaceParts
+from relay.airspace.protocol import AdvisoryProtocol
+from relay.airspace.scanner import Scanner
+from relay.config_airspace import AirspaceSettings
 from relay.coordination.board import Board
+from relay.log import follow
 from relay.log.follow import check_acyclic
 from relay.log.sqlite_store import SqliteStore
 from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
+from relay.room.advice import RoomVoice
 from relay.room.drain import Drain, Seat
 from relay.room.live import Live
 from relay.room.queue import Policy
@@ -34,35 +40,55 @@ AGENTS = ("CLAUDE", "CODEX")
 class Flight:
     """A room with two agents and an airspace, all of it running."""
 
-    def __init__(self, store: SqliteStore, folder: Path) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self.store = store
-        base = config.parse("{}", folder / "config.json")
-        air = replace(base.airspace, tick_s=0.02, answer_s=60.0, steer_s=60.0, interrupt_s=0.1, history_h=1.0)
-        self.settings = replace(base, airspace=air)
+        self.settings = AirspaceSettings(tick_s=0.02, answer_s=60.0, steer_s=60.0, interrupt_s=0.1)
         self.trees, self.measure, self.live = PlayedTrees(), PlayedMeasure(), Live()
         self.played = {name: Played(name, self._turn) for name in AGENTS}
         self.policies = {name: Policy(name, names=AGENTS, agent_mentions=True) for name in AGENTS}
         self.members = {name: Member(name, "played", self.policies[name]) for name in AGENTS}
         self.drain = Drain(store, self.live, holder="me")
-        self.parts = AirspaceParts(
+        voice = RoomVoice(lambda: Roster(self.members))
+        self.protocol = AdvisoryProtocol(store, voice, self._airspace, board=Board())
+        self.answers = Answers(voice, lambda _path: False)
+        self.interrupter = Interrupter(
+            self.protocol,
+            self._airspace,
+            working=lambda: {name: one.plan.started_at for name, one in self.drain.running.items()},
+            guarded=lambda _agent: False,
+            interrupt=self.drain.interrupt,
+        )
+        self.scanner = Scanner(
             store,
-            lambda: self.settings,
-            lambda: Roster(self.members),
-            board=Board(),
-            drain=self.drain,
-            live=self.live,
-            worktrees=self.trees,
-            measure=self.measure,
+            self.protocol,
+            self.trees,
+            self.measure,
+            self._airspace,
+            agents=lambda: AGENTS,
+            publish=self.live.publish,
+            after_tick=self.interrupter.look,
         )
         self.steers = True
         self.held = asyncio.Event()
+
+    def _airspace(self) -> AirspaceSettings:
+        return self.settings
+
+    def runs(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs for ever."""
+        return [
+            self.drain.dispatch_drain_loop(),
+            self.scanner.run(),
+            follow.run(self.store, self.answers),
+            self.interrupter.run(),
+        ]
 
     async def _turn(self, turn: Turn) -> AsyncIterator[Part]:
         if "hold on" in turn.prompt and "cut off" not in turn.prompt:
             await self.held.wait()
         if turn.agent == "CODEX" and "STEER: CODEX" in turn.prompt and self.steers:
             self.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", "src/free.py")]
-            self.parts.poke()
+            self.scanner.poke()
             yield TextPart("I leave it to @CLAUDE.\nINTENT: src/free.py")
         else:
             yield TextPart(f"I go on, @CODEX and @CLAUDE.\nINTENT: {FILE}")
@@ -76,9 +102,8 @@ class Flight:
 @pytest.fixture
 async def flight(tmp_path: Path) -> AsyncIterator[Flight]:
     store = await open_sky(tmp_path)
-    one = Flight(store, tmp_path)
-    tasks: list[asyncio.Task[None]] = [asyncio.create_task(one.drain.dispatch_drain_loop())]
-    one.parts.start(lambda _name, run: tasks.append(asyncio.create_task(run())))
+    one = Flight(store)
+    tasks = [asyncio.create_task(run) for run in one.runs()]
     one.drain.set_seats(
         {name: Seat(one.played[name], lambda name=name: one.policies[name]) for name in AGENTS}  # type: ignore[misc]
     )
@@ -95,7 +120,7 @@ async def flight(tmp_path: Path) -> AsyncIterator[Flight]:
 
 async def test_one_steers_and_the_room_says_so_from_beginning_to_end(flight: Flight) -> None:
     flight.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
-    flight.parts.poke()
+    flight.scanner.poke()
 
     async def closed() -> bool:
         found = await flight.store.read(lambda tx: records.latest(tx, 10))
@@ -111,19 +136,18 @@ async def test_one_steers_and_the_room_says_so_from_beginning_to_end(flight: Fli
     assert {job.agent for job in await all_jobs(flight.store)} == set(AGENTS)
     assert len(await all_jobs(flight.store)) == 2, "the answers' mentions set nobody to work"
     assert len(await all_events(flight.store, intent.DECLARED)) == 2
-    assert flight.parts.protocol.clear
+    assert flight.protocol.clear
 
 
 async def test_one_that_ignores_it_is_told_by_the_guard_and_people_are_asked(flight: Flight) -> None:
     flight.steers = False
-    air = replace(flight.settings.airspace, steer_s=0.3)
-    flight.settings = replace(flight.settings, airspace=air)
+    flight.settings = replace(flight.settings, steer_s=0.3)
     flight.trees.told[AGENTS] = Merge((FILE,))
     flight.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
-    flight.parts.poke()
+    flight.scanner.poke()
     (asked,) = await until(lambda: notices(flight.store, "advisory"))
     assert asked.body.startswith(f"CODEX should have left {FILE}")
-    assert flight.parts.protocol.steer_for("CODEX", FILE) is not None
+    assert flight.protocol.steer_for("CODEX", FILE) is not None
     (one,) = await flight.store.read(lambda tx: records.latest(tx, 10))
     assert (one.steering, one.outcome) == (Steering.STAYED, Outcome.TRUE)
     await asyncio.sleep(0.2)
@@ -138,7 +162,7 @@ async def test_a_turn_under_way_is_cut_off_and_goes_on_with_the_advisory(flight:
 
     await until(at_work)
     flight.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
-    flight.parts.poke()
+    flight.scanner.poke()
     await until(flight.settled)
     first, second = flight.played["CODEX"].turns[:2]
     assert "cut off" not in first.prompt
@@ -147,4 +171,4 @@ async def test_a_turn_under_way_is_cut_off_and_goes_on_with_the_advisory(flight:
 
 
 def test_what_it_follows_it_does_not_feed(flight: Flight) -> None:
-    check_acyclic([flight.parts.answers])
+    check_acyclic([flight.answers])

@@ -12,7 +12,7 @@ import pytest
 
 from relay.airspace import intent, records
 from relay.airspace.advisory import Mark, Outcome, Steering
-from relay.airspace.reading import Level
+from relay.airspace.reading import Evidence, Level
 from relay.airspace.working_set import WorkingSet
 from relay.log.follow import step
 from relay.log.store import Tx
@@ -375,7 +375,9 @@ async def test_an_agent_that_leaves_has_steered(sky: Sky) -> None:
     await sky.tick()
     one = await sky.only()
     assert (one.steering, one.outcome) == (Steering.LEFT, Outcome.AVERTED)
-    assert (one.as_json()["outcome"], one.as_json()["verdict"]) == (None, "averted")
+    told = one.as_json()
+    assert (told["outcome"], told["verdict"]) == (None, "averted")
+    assert (told["hold"], told["steer"], told["agents"]) == (["CLAUDE"], ["CODEX"], ["CLAUDE", "CODEX"])
     assert not await sky.protocol.remind()
 
 
@@ -544,3 +546,13 @@ async def test_connected_clients_get_the_advisory_as_a_stored_frame(sky: Sky) ->
     (frame,) = frames_of(event)
     assert (frame.cursor, frame.type, frame.data["id"]) == (event.pos, "advisory", one.id)
     assert records.CHANGED in SHOWN and frame.data == one.as_json()
+
+
+async def test_the_line_names_lines_before_what_weighs_more(sky: Sky) -> None:
+    seen = near(0.9)
+    first = Evidence(f"git cannot merge {FILE}", FILE)
+    sky.sets |= {name: work(name, FILE) for name in ("CLAUDE", "CODEX")}
+    sky.seen[("CLAUDE", "CODEX")] = replace(seen, evidence=(first, *seen.evidence))
+    await sky.tick()
+    said = (await sky.said())[0].body
+    assert said.startswith(f"both change lines 40-58 of {FILE}, git cannot merge {FILE}; HOLD:")

@@ -359,3 +359,27 @@ async def test_marks_and_the_list_of_advisories(house: House) -> None:
     listed = await house.live.advisories(10)
     assert [each["id"] for each in listed["advisories"]] == [one.id] and listed["precision"]["noise"] == 1
     assert (await house.room.store.read(records.counts))["open"] == 1
+
+
+async def test_a_merge_that_a_follower_tells_of_from_its_thread_is_looked_at(house: House) -> None:
+    house.room.settings = replace(house.room.settings, tick_s=0.01)
+    async with house.running():
+        await until(lambda: _true(house.scanner.ticks == 1))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(house.scanner.merged, "CODEX")
+        await until(lambda: _true(house.scanner.ticks > 1))
+
+
+async def test_who_has_merged_holds_nobody_up_any_more(house: House) -> None:
+    """CODEX's branch still conflicts with the main one, and it is for CODEX to mend that."""
+    house.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
+    house.trees.told[PAIR] = Merge((FILE,))
+    await house.tick()
+    assert house.room.protocol.steer_for("CODEX", FILE) is not None
+    house.scanner.merged("CLAUDE")
+    house.trees.sets = [WorkingSet("CLAUDE"), work("CODEX", FILE)]
+    await house.tick()
+    assert house.room.protocol.steer_for("CODEX", FILE) is None
+    one = await house.room.only()
+    assert not one.open and one.closed_why == "CLAUDE merged" and str(one.outcome) == "true"
+    assert (await house.live.state())["links"] == []

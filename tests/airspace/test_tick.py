@@ -152,3 +152,11 @@ def test_a_merge_speaks_for_the_files_of_an_advisory_only() -> None:
     assert at_merge(one, "A", ["g"]) == one and at_merge(one, "C", ["f"]) == one
     assert at_merge(one, "A", []) == one
     assert str(at_merge(one, "B", ["f"]).outcome) == "true"
+
+
+def test_when_it_ends_only_a_conflict_in_its_own_files_tells() -> None:
+    one = decide(Standing(), observed(0.0, {("A", "B"): (0.5, ["f"])}, {}), RULES).steps[0].after
+    ended = replace(one, contacts={})
+    assert looked(ended, {("A", "B"): ("other",)}).outcome is None
+    assert str(looked(ended, {("A", "B"): ("f", "other")}).outcome) == "true"
+    assert str(looked(one, {("A", "B"): ("other",)}).outcome) == "true"
