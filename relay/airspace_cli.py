@@ -56,7 +56,9 @@ def _intent(args: argparse.Namespace) -> int:
     try:
         state = json.loads(settings.state_path.read_text("utf-8"))
         key = settings.token_path.read_text("utf-8").strip()
-        told = _post(f"{state['url']}/api/airspace/intent", key, {"agent": args.agent, "paths": args.paths})
+        own = args.agent == os.environ.get("RELAY_AGENT_ID")
+        body = {"agent": args.agent, "paths": args.paths, **({"own": True} if own else {})}
+        told = _post(f"{state['url']}/api/airspace/intent", key, body)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         print(f"relay: the room does not answer ({reason}); start it first", file=sys.stderr)

@@ -242,7 +242,11 @@ class Daemon:
         app.add_routes(
             PermissionDoors(lambda: self._permissions.pending, self._room.order, self._reserved).table()
         )
-        app.add_routes(AirspaceDoors(self._tower.live, self._room, self._reserved).table())
+        app.add_routes(
+            AirspaceDoors(
+                self._tower.live, self._room, self._reserved, agents=lambda: self._seats.roster.names
+            ).table()
+        )
         tower = self._tower
         door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())

@@ -119,6 +119,10 @@ async def declare(
     everything = source is Source.COMMAND and not kept
     await tx.execute(Q.forget_intents, now=now)
     await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source))
+    # Both are the agent's own word: the later one holds.
+    own = {Source.ANSWER: Source.AGENT, Source.AGENT: Source.ANSWER}.get(source)
+    if own is not None:
+        await tx.execute(Q.clear_intents, agent=agent, source=str(own))
     kept = list(dict.fromkeys(kept))
     for path in kept:
         await tx.execute(

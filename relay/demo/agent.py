@@ -2,8 +2,9 @@
 
 It stands in for a coding agent that has a guard before its edits: it declares what it is about to touch
 (`relay airspace intent`), asks `relay guard hook` before each edit, as Claude Code does through its settings, and
-obeys. It answers an advisory as the advisory asks. With `--stubborn` it pays no attention to advisories and tries each refused edit again; the hook is asked
-all the same, since a coding agent's hook is not the model's to leave out.
+obeys. It answers an advisory as the advisory asks. With `--stubborn` it pays no attention to advisories and tries
+each refused edit again; the hook is asked all the same, since a coding agent's hook is not the model's to leave
+out.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ async def _told(stage: Stage, act: Act, level: str) -> None:
     """Wait for an advisory that reached this level, at least; note what was said."""
 
     def reached(one: dict[str, Any]) -> bool:
-        return one["level"] == level or level in one.get("levels", ())
+        return level in (one["level"], one["worst"])
 
     one = await _wait(stage, reached)
     if one is not None and level not in act.levels:
@@ -192,13 +192,14 @@ async def _outcome(stage: Stage, act: Act) -> None:
         return one.get("steering") in ("left", "stayed")
 
     one = await _wait(stage, settled)
-    for told in (await stage.get("/api/airspace/advisories?limit=50"))["advisories"]:
+    found = (await stage.get("/api/airspace/advisories?limit=50"))["advisories"]
+    for told in found:
         for agent, answer in told["answers"].items():
             act.intents.setdefault(agent, sorted(answer["intent"]))
-    if one is not None and one["steering"] == "left":
-        act.steered = list(one["steer"])
+    if one is not None:
+        act.steered = list(one["left"])
     page = await stage.get("/api/transcript?limit=500")
-    act.person_asked = any("asks" in str(entry["meta"].get("notice", "")) for entry in page["entries"])
+    act.person_asked = any(one["people_asked_at"] for one in found)
     act.refused_writes = sum("was refused:" in entry["body"] for entry in page["entries"])
 
 

@@ -18,6 +18,7 @@ from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import Body, Query, bad, read_body
 from relay.faces.room_api import Json
+from relay.model import Refusal
 
 _WHO = ("name", "agent_id")
 _MARKS = ("useful", "noise")
@@ -33,6 +34,10 @@ class AirspaceApi(Protocol):
         ...
 
     async def advisories(self, limit: int) -> Json: ...
+
+    async def declare_own(self, agent: str, paths: Sequence[str]) -> Sequence[str]:
+        """What an agent says by itself. Raises Refusal."""
+        ...
 
     async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> Json | None:
         """The advisory, None when there is none of that id."""
@@ -54,8 +59,9 @@ class AirspaceDoors:
         room: IntentApi,
         reserved: Callable[[], Collection[str]],
         limits: Limits | None = None,
+        agents: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        self._airspace, self._room, self._reserved = airspace, room, reserved
+        self._airspace, self._room, self._reserved, self._agents = airspace, room, reserved, agents
         self._limits = limits or Limits()
 
     def table(self) -> list[web.RouteDef]:
@@ -100,12 +106,24 @@ class AirspaceDoors:
         return answer(found)
 
     async def intent(self, request: web.Request) -> web.Response:
-        body = await self._body(request, "agent", "paths")
+        body = await self._body(request, "agent", "paths", "own")
         agent, paths = body.text("agent"), body.values.get("paths")
         if not isinstance(paths, list) or not all(isinstance(one, str) and one.strip() for one in paths):
             raise bad("paths is no list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
+        if body.values.get("own") is True:
+            return await self._own_intent(agent, paths)
         done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
         return answer({**done, "agent": agent, "intent": paths if done.get("success") else None})
+
+    async def _own_intent(self, agent: str, paths: Sequence[str]) -> web.Response:
+        """Said by a process of the agent's own, on this machine (`relay airspace intent`)."""
+        if agent not in self._agents():
+            raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")
+        try:
+            kept = await self._airspace.declare_own(agent, paths)
+        except Refusal as refusal:
+            return answer({"success": False, "reason": str(refusal), "agent": agent, "intent": None})
+        return answer({"success": True, "agent": agent, "intent": list(kept)})
 
     async def _body(self, request: web.Request, *fields: str) -> Body:
         limits = self._limits
