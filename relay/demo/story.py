@@ -60,8 +60,14 @@ class Act:
             return bool(self.refused)
         told = "resolution" in self.levels and "advisory" in self.levels
         if stubborn:
-            return "resolution" in self.levels and bool(self.refused_writes or self.person_asked)
-        return told and bool(self.intents) and not self.refused and len(self.merged) == len(AGENTS)
+            return told and bool(self.refused_writes) and self.person_asked
+        return (
+            told
+            and bool(self.steered)
+            and bool(self.intents)
+            and not self.refused
+            and len(self.merged) == len(AGENTS)
+        )
 
 
 class Narrator:
@@ -133,7 +139,7 @@ async def _act(folder: Path, options: Options, narrator: Narrator, *, airspace: 
             link = await stage.post("/api/links")
             narrator.note(f"Watch it in the page: {link['url']}")
         async with _beside(narrator.follow(stage)):
-            await _work(stage, act, narrator)
+            await _work(stage, act, narrator, stubborn=options.stubborn)
             await _merge(stage, act, narrator)
             if airspace and options.stay:
                 narrator.scene("The room stays open. Ctrl-C goes on.")
@@ -153,7 +159,7 @@ async def _beside(watching: Any) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _work(stage: Stage, act: Act, narrator: Narrator) -> None:
+async def _work(stage: Stage, act: Act, narrator: Narrator, *, stubborn: bool) -> None:
     narrator.scene("Each works on something of its own.")
     for job in JOBS[:3]:
         await stage.ask(f"@{job.agent} {job.ask}")
@@ -171,6 +177,10 @@ async def _work(stage: Stage, act: Act, narrator: Narrator) -> None:
     if act.airspace:
         await _told(stage, act, "resolution")
         await stage.quiet()
+        if stubborn:
+            narrator.scene(f"{approach.agent} ignores it, and tries to go on in the same file.")
+            await stage.ask(f"@{approach.agent} {approach.ask}")
+            await stage.quiet()
         await _outcome(stage, act)
 
 
