@@ -15,6 +15,8 @@ export interface Project {
 const DASH: Readonly<Record<Level, number[]>> = { clear: [1.5, 5], advisory: [9, 6], resolution: [] };
 const FONT = '"IBM Plex Sans Variable", system-ui, sans-serif';
 
+const MOST_NUMBERS = 12;
+
 export const lineWidth = (line: Pick<Line, "risk" | "level">): number => (line.level === "clear" ? 1 : 1.4 + 4 * line.risk);
 export const markerSize = (near: number): number => Math.max(5, Math.min(12, 8 * Math.sqrt(near)));
 
@@ -60,6 +62,7 @@ function ways(scene: Scene, spot: Spot): void {
 
 function workingSets(scene: Scene, spot: Spot): void {
   const { pen, palette, model } = scene;
+  const small = model.markers.length > 20 ? 0.7 : 1;
   for (const marker of model.markers) {
     const own = model.picked !== null && "agent" in model.picked && model.picked.agent === marker.id;
     const from = scene.spots.get(marker.id);
@@ -77,7 +80,7 @@ function workingSets(scene: Scene, spot: Spot): void {
       }
       pen.globalAlpha = faint(model, marker.id) ? 0.15 : 0.85;
       pen.beginPath();
-      pen.arc(at.x, at.y, Math.max(1.6, Math.min(3.4, 2.3 * at.near)), 0, 7);
+      pen.arc(at.x, at.y, small * Math.max(1.6, Math.min(3.4, 2.3 * at.near)), 0, 7);
       pen.fill();
     }
   }
@@ -97,6 +100,8 @@ function workingSets(scene: Scene, spot: Spot): void {
 function links(scene: Scene): void {
   const { pen, palette, model } = scene;
   const order = [...model.lines].sort((x, y) => x.risk - y.risk);
+  // In a crowd only the gravest say their number.
+  const told = new Set(order.filter((l) => l.level !== "clear").slice(-MOST_NUMBERS));
   pen.lineCap = "round";
   for (const line of order) {
     const [a, b] = [scene.spots.get(line.a), scene.spots.get(line.b)];
@@ -120,7 +125,7 @@ function links(scene: Scene): void {
     pen.globalAlpha = dim ? 0.16 : line.level === "clear" ? 0.3 + 0.5 * line.risk : 0.95;
     pen.lineWidth = lineWidth(line) + (picked ? 1 : 0);
     path();
-    if (line.level !== "clear" && !dim) riskText(scene, line, (a.x + b.x) / 2, (a.y + b.y) / 2, Math.hypot(a.x - b.x, a.y - b.y));
+    if ((told.has(line) || picked) && !dim) riskText(scene, line, (a.x + b.x) / 2, (a.y + b.y) / 2, Math.hypot(a.x - b.x, a.y - b.y));
   }
   pen.setLineDash([]);
   pen.globalAlpha = 1;

@@ -24,6 +24,13 @@ export interface Wishes {
   onNoSpace(why: string): void;
 }
 
+/** Whether WebGL is to be had here without the processor drawing it. */
+export function smooth(): boolean {
+  const context = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  context?.getExtension("WEBGL_lose_context")?.loseContext();
+  return context !== null;
+}
+
 /** Milliseconds that a link glows after it got worse. */
 const GLOW_MS = 4800;
 const REACH = { agent: 15, link: 7, file: 7 };
@@ -49,6 +56,7 @@ export class Picture {
   private readonly watch: ResizeObserver;
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
   private frame = 0;
+  private stale = true;
   private hovering = 0;
   private width = 1;
   private height = 1;
@@ -82,11 +90,11 @@ export class Picture {
   async setMode(mode: Mode): Promise<void> {
     if (this.mode === mode) return;
     this.mode = mode;
-    let make: ((canvas: HTMLCanvasElement) => Stage) | null = (canvas) => new Plan(canvas, this.host, this.stir);
+    let make: ((canvas: HTMLCanvasElement) => Stage) | null = (canvas) => new Plan(canvas, this.host, this.moved);
     if (mode === "space") {
       const Space = await import("./space").then((m) => m.Space, () => null);
       if (this.off.signal.aborted || this.mode !== mode) return;
-      make = Space && ((canvas) => new Space(canvas, this.host, this.stir, () => this.wishes.onNoSpace("The graphics context was lost.")));
+      make = Space && ((canvas) => new Space(canvas, this.host, this.moved, () => this.wishes.onNoSpace("The graphics context was lost.")));
       if (!make) return this.wishes.onNoSpace("The 3D view could not be loaded; the room may have been updated. Load the page anew.");
     }
     const canvas = document.createElement("canvas");
@@ -109,7 +117,7 @@ export class Picture {
     this.cloud = cloud;
     if (cloud.paths.length) firstFit ??= fit(cloud.xyz);
     this.stage?.setCloud(cloud, firstFit ?? fit(cloud.xyz), this.palette);
-    this.stir();
+    this.moved();
   }
 
   /** `glide` = agents move to their new places; else they are there at once. */
@@ -148,6 +156,12 @@ export class Picture {
     this.frame ||= requestAnimationFrame((now) => this.draw(now));
   };
 
+  /** The cloud itself is to be drawn anew: the camera moved, or the cloud is another. */
+  private readonly moved = (): void => {
+    this.stale = true;
+    this.stir();
+  };
+
   dispose(): void {
     this.off.abort();
     this.watch.disconnect();
@@ -168,6 +182,7 @@ export class Picture {
     this.ink.height = Math.round(clientHeight * ratio);
     this.stage?.resize(clientWidth, clientHeight);
     // At once: a canvas that was resized is empty.
+    this.stale = true;
     this.draw(performance.now());
   }
 
@@ -181,7 +196,9 @@ export class Picture {
     this.frame = 0;
     const { stage, cloud, model } = this;
     if (!stage || !cloud || !model) return;
-    stage.draw();
+    // Agents move over a cloud that stands: it is drawn once for each look at it, not for each of their steps.
+    if (this.stale) stage.draw();
+    this.stale = false;
     this.spots.clear();
     for (const { id } of model.markers) {
       const at = placeOf(this.motion, id, now);

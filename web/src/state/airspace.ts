@@ -1,5 +1,5 @@
 /**
- * The airspace as the page knows it: the newest whole state, every advisory heard of, and where agents came from.
+ * The airspace as the page knows it: the newest whole state, and every advisory heard of.
  *
  * Invariant: a frame replaces the state as a whole; the file cloud is replaced only when a coordinate differs, so
  * that a tick moves agents and never the map.
@@ -20,16 +20,6 @@ export const precision = signal<Precision | null>(null);
 export type Coordinates = Readonly<Record<string, Point>>;
 export const coordinates = signal<Coordinates>({});
 
-export interface Step {
-  at: number;
-  p: Point;
-}
-/** Steps kept of an agent's way; a tick is a second at the least, so this is two minutes and more. */
-export const TRAIL_STEPS = 120;
-const ways = new Map<string, Step[]>();
-/** Where an agent has been since the page was opened, oldest first. */
-export const wayOf = (agent: string): readonly Step[] => ways.get(agent) ?? [];
-
 export const RANK: Readonly<Record<Level, number>> = { clear: 0, advisory: 1, resolution: 2 };
 export const LEVEL_WORDS: Readonly<Record<Level, string>> = { clear: "clear", advisory: "traffic", resolution: "resolution" };
 
@@ -43,16 +33,6 @@ export function sameCoordinates(a: Coordinates, b: Coordinates): boolean {
     const [p, q] = [a[path]!, b[path]];
     return q !== undefined && p[0] === q[0] && p[1] === q[1] && p[2] === q[2];
   });
-}
-
-function remember(state: AirspaceState): void {
-  const at = instant(state.at) ?? Date.now();
-  for (const [agent, p] of Object.entries(state.positions)) {
-    const way = ways.get(agent) ?? [];
-    const last = way[way.length - 1];
-    if (last && last.p[0] === p[0] && last.p[1] === p[1] && last.p[2] === p[2]) continue;
-    ways.set(agent, [...way, { at, p }].slice(-TRAIL_STEPS));
-  }
 }
 
 function putAdvisories(changed: readonly Advisory[]): void {
@@ -72,18 +52,11 @@ export function takeAirspace(state: AirspaceState): void {
     putAdvisories(state.advisories);
     precision.value = state.precision ?? null;
   });
-  remember(state);
 }
 
 export function takeFrames(frames: readonly Frame[]): void {
   batch(() => {
-    // Only the newest whole state counts; the steps between are still steps of the way.
-    const states = frames.filter((f) => f.type === "airspace").map((f) => f.data);
-    for (const state of states.slice(0, -1)) {
-      remember(state);
-      if (state.fileCoordinates) coordinates.value = state.fileCoordinates;
-    }
-    if (states.length) takeAirspace(states[states.length - 1]!);
+    for (const frame of frames) if (frame.type === "airspace") takeAirspace(frame.data);
     putAdvisories(frames.filter((f) => f.type === "advisory").map((f) => f.data));
   });
 }

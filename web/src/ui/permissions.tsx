@@ -61,9 +61,10 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
       )}
       {one && <Reason one={one} />}
       {problem && <p class="problem" role="alert">{problem}</p>}
+      {/* Where an advisory stands against it, no button is the obvious one. */}
       <div class="asks-act">
         {request.options.map((option) => (
-          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
+          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" && !one ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
             {option.name}
           </button>
         ))}

@@ -115,6 +115,7 @@ function Diff({ tree }: { tree: Worktree }) {
   return (
     <section class="diff-box" aria-label={`Diff of ${tree.agent}`}>
       <header><h2><Who name={tree.agent} /> <span class="muted">{tree.branch}</span></h2><IconButton icon="close" label="Hide diff" onClick={() => (worktreeOf.value = null)} /></header>
+      {tree.conflicts.length > 0 && <p class="diff-note diff-note-warn" data-testid="diff-conflicts">The main branch has changed the same places of {tree.conflicts.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}{tree.conflicts.length > 5 ? ` and ${tree.conflicts.length - 5} more` : ""}. Ask {tree.agent} to bring its branch up to date.</p>}
       {problem && <p class="problem" role="alert">{problem}</p>}
       {!told && !problem && <p class="diff-note" role="status">Reading the diff…</p>}
       {told && (told.files.length || told.diff ? <DiffView key={tree.agent} told={told} conflicts={tree.conflicts} /> : <p class="diff-note">There is no change.</p>)}
