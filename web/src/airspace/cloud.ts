@@ -5,7 +5,7 @@
  * picture without moving what is there.
  */
 
-import type { Coordinates } from "../state/airspace";
+import type { Coordinates } from "../state/nearness";
 import type { Point } from "../types";
 
 export interface Folder {

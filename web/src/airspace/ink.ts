@@ -67,22 +67,26 @@ function workingSets(scene: Scene, spot: Spot): void {
     const own = model.picked !== null && "agent" in model.picked && model.picked.agent === marker.id;
     const from = scene.spots.get(marker.id);
     pen.fillStyle = pen.strokeStyle = palette.who(hue(marker.id));
+    // One path for all of an agent's files: a canvas is asked once for each agent, not for each file.
+    const [dots, spokes] = [new Path2D(), new Path2D()];
     for (const file of marker.files) {
       const at = spotOf(scene, file, spot);
       if (!at.seen) continue;
-      if (own && from) {
-        pen.globalAlpha = 0.35;
-        pen.lineWidth = 1;
-        pen.beginPath();
-        pen.moveTo(from.x, from.y);
-        pen.lineTo(at.x, at.y);
-        pen.stroke();
+      const r = small * Math.max(1.6, Math.min(3.4, 2.3 * at.near));
+      if (small < 1) dots.rect(at.x - r, at.y - r, 2 * r, 2 * r);
+      else {
+        dots.moveTo(at.x + r, at.y);
+        dots.arc(at.x, at.y, r, 0, 7);
       }
-      pen.globalAlpha = faint(model, marker.id) ? 0.15 : 0.85;
-      pen.beginPath();
-      pen.arc(at.x, at.y, small * Math.max(1.6, Math.min(3.4, 2.3 * at.near)), 0, 7);
-      pen.fill();
+      if (!own || !from) continue;
+      spokes.moveTo(from.x, from.y);
+      spokes.lineTo(at.x, at.y);
     }
+    pen.globalAlpha = 0.35;
+    pen.lineWidth = 1;
+    if (own) pen.stroke(spokes);
+    pen.globalAlpha = faint(model, marker.id) ? 0.15 : 0.85;
+    pen.fill(dots);
   }
   pen.globalAlpha = 1;
   if (!model.picked || "agent" in model.picked) return;

@@ -1,6 +1,6 @@
 /** What is in the picture: agents, what is between them, and where they came from. Pure values, live or past. */
 
-import { isOpen, linkKey, RANK } from "../state/airspace";
+import { isOpen, linkKey, RANK } from "../state/nearness";
 import type { Picked } from "../state/view";
 import type { Advisory, AirspaceState, Evidence, Level, Point } from "../types";
 import type { Cloud } from "./cloud";

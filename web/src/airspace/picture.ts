@@ -27,8 +27,12 @@ export interface Wishes {
 /** Whether WebGL is to be had here without the processor drawing it. */
 export function smooth(): boolean {
   const context = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
-  context?.getExtension("WEBGL_lose_context")?.loseContext();
-  return context !== null;
+  if (!context) return false;
+  const named = context.getExtension("WEBGL_debug_renderer_info");
+  const renderer = String(context.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : context.RENDERER));
+  context.getExtension("WEBGL_lose_context")?.loseContext();
+  // Some browsers give the software one without calling it a caveat.
+  return !/swiftshader|llvmpipe|softpipe|software|basic render/i.test(renderer);
 }
 
 /** Milliseconds that a link glows after it got worse. */
@@ -99,6 +103,7 @@ export class Picture {
     }
     const canvas = document.createElement("canvas");
     canvas.className = "air-cloud";
+    canvas.dataset.mode = mode;
     this.stage?.dispose();
     this.host.querySelector(".air-cloud")?.remove();
     this.host.prepend(canvas);
@@ -109,8 +114,8 @@ export class Picture {
       this.stage = null;
       return this.wishes.onNoSpace("This browser gives no WebGL.");
     }
-    this.resize();
     if (this.cloud) this.setCloud(this.cloud);
+    this.resize();
   }
 
   setCloud(cloud: Cloud): void {

@@ -1,6 +1,6 @@
 /** The past of the airspace: what stood at a time, between two samples of the log. Pure. */
 
-import { RANK } from "../state/airspace";
+import { RANK } from "../state/nearness";
 import { instant } from "../text/format";
 import type { AirspaceState, Level, Point, Sample } from "../types";
 import { mix } from "./motion";
