@@ -106,7 +106,11 @@ async def look(mode: str, quick: bool) -> list[Figure]:
         told = await page.evaluate(TURN, turns)
         spent = [ms / 1000 for ms in told["spent"]]
         figures.append(spread(f"{mode}: script of a frame", spent, limits=at_most(p95=16.0), note=note))
-        figures.append(spread(f"{mode}: from frame to frame while turning", [ms / 1000 for ms in told["gaps"]], note=note))
+        figures.append(
+            spread(
+                f"{mode}: from frame to frame while turning", [ms / 1000 for ms in told["gaps"]], note=note
+            )
+        )
         for n in range(ticks):
             for agent, at in room.air.positions.items():
                 room.air.positions[agent] = [at[0] + 0.01 * (n + 1), at[1], at[2]]
@@ -115,7 +119,14 @@ async def look(mode: str, quick: bool) -> list[Figure]:
         before = await page.evaluate(FRAMES)
         await page.wait_for_timeout(2000)
         still = await page.evaluate(FRAMES) - before
-        figures.append(single(f"{mode}: frames in 2 s in which nothing moves", still, "frames", limits={"value": ("<=", 0.0)}))
+        figures.append(
+            single(
+                f"{mode}: frames in 2 s in which nothing moves",
+                still,
+                "frames",
+                limits={"value": ("<=", 0.0)},
+            )
+        )
         await browser.close()
     await room.stop()
     return figures

@@ -51,7 +51,10 @@ def coordinates(files: int = 0, seed: str = "shop") -> dict[str, Point]:
             rng = _seed(seed + "/".join(parts[: depth + 1]))
             centre = [c + rng.gauss(0, 1) * (0.62, 0.34)[min(depth, 1)] for c in centre]
         rng = _seed(seed + folder + "files")
-        names = [*named, *(f"part_{n // 40:03d}/file_{n:05d}.py" for n in range(int(count * scale) - len(named)))]
+        names = [
+            *named,
+            *(f"part_{n // 40:03d}/file_{n:05d}.py" for n in range(int(count * scale) - len(named))),
+        ]
         spread = 0.13 * (1 + 0.12 * len(names) ** (1 / 3))
         groups: dict[str, Point] = {}
         for name in names:
@@ -150,13 +153,19 @@ class MockAirspace:
 
     # -- what a test makes happen
 
-    def fly(self, agent: str, files: dict[str, list[list[int]]], person: bool = False, at: Point | None = None) -> None:
+    def fly(
+        self, agent: str, files: dict[str, list[list[int]]], person: bool = False, at: Point | None = None
+    ) -> None:
         """Give an agent a working set; it stands in the middle of it."""
         self.sets[agent] = files
         if person:
             self.people.add(agent)
         known = [self.cloud[path] for path in files if path in self.cloud]
-        middle = [round(sum(axis) / len(known), 4) for axis in zip(*known, strict=True)] if known else [0.0, 0.0, 0.0]
+        middle = (
+            [round(sum(axis) / len(known), 4) for axis in zip(*known, strict=True)]
+            if known
+            else [0.0, 0.0, 0.0]
+        )
         self.positions[agent] = at or middle
 
     def state(self, cloud: bool = True) -> Json:
@@ -261,7 +270,9 @@ class MockAirspace:
         if answer["success"]:
             self.merged.append(agent)
             self.trees = [
-                t | {"ahead": 0, "files": 0, "insertions": 0, "deletions": 0, "merges": "nothing"} if t["agent"] == agent else t
+                t | {"ahead": 0, "files": 0, "insertions": 0, "deletions": 0, "merges": "nothing"}
+                if t["agent"] == agent
+                else t
                 for t in self.trees
             ]
         return web.json_response(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -51,7 +52,11 @@ async def fly(page: Page, mode: str = "plan") -> None:
     await page.get_by_test_id("tab-airspace").click()
     await page.get_by_test_id(f"air-{mode}").click()
     await page.locator(f".air-cloud[data-mode={mode}]").wait_for()
-    await page.wait_for_function(f"{FRAMES} > 0")
+    await drawn(page)
+
+
+async def drawn(page: Page) -> None:
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-frames", re.compile("[1-9]"))
 
 
 async def label(page: Page, agent: str) -> tuple[float, float]:
@@ -115,7 +120,6 @@ async def test_the_mouse_picks_what_it_points_at(room: MockRoom, open_page: Open
     await expect(page.get_by_test_id("pick-agent")).to_be_visible()
     assert (await label(page, "A"))[0] == pytest.approx(ax + 80, abs=2)
     await page.get_by_test_id("air-reset").click()
-    await page.wait_for_function(f"{FRAMES} > 0")
     await page.evaluate(AT_REST)
     assert (await label(page, "A"))[0] == pytest.approx(ax, abs=2)
 
@@ -130,15 +134,14 @@ async def test_a_tick_moves_agents_and_not_the_map(room: MockRoom, open_page: Op
     was = await label(page, "ann")
     room.air.positions["ann"] = [at[0] + 0.4, at[1], at[2]]
     room.air.tick(cloud=False)
-    await page.wait_for_function(
-        "was => document.querySelector('[data-testid=air-agent-ann]').getBoundingClientRect().x !== was", arg=was[0]
-    )
+    while await label(page, "ann") == was:
+        await page.wait_for_timeout(20)
     await page.evaluate(AT_REST)
     assert await label(page, "CODEX") == codex
     assert await label(page, "GEMINI") == gemini
-    drawn = await page.evaluate(FRAMES)
+    frames = await page.evaluate(FRAMES)
     await page.wait_for_timeout(600)
-    assert await page.evaluate(FRAMES) == drawn, "a picture in which nothing moves draws nothing"
+    assert await page.evaluate(FRAMES) == frames, "a picture in which nothing moves draws nothing"
 
 
 async def test_the_keyboard_turns_zooms_and_picks(room: MockRoom, open_page: OpenPage) -> None:
@@ -149,9 +152,8 @@ async def test_the_keyboard_turns_zooms_and_picks(room: MockRoom, open_page: Ope
     was = await label(page, "ann")
     await page.get_by_test_id("air-picture").focus()
     await page.keyboard.press("ArrowRight")
-    await page.wait_for_function(
-        "was => document.querySelector('[data-testid=air-agent-ann]').getBoundingClientRect().x < was - 20", arg=was[0]
-    )
+    await page.evaluate(AT_REST)
+    assert (await label(page, "ann"))[0] < was[0] - 20
     await page.keyboard.press("0")
     await page.evaluate(AT_REST)
     assert await label(page, "ann") == was
@@ -194,7 +196,7 @@ async def test_a_lost_context_leaves_the_plan(room: MockRoom, open_drawing: Open
     for _ in range(3):
         await page.get_by_test_id("tab-board").click()
         await page.get_by_test_id("tab-airspace").click()
-        await page.wait_for_function(f"{FRAMES} > 0")
+        await drawn(page)
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "space")
 
 
@@ -204,7 +206,9 @@ async def test_without_webgl_it_is_the_plan(room: MockRoom, open_page: OpenPage)
     await page.get_by_test_id("tab-airspace").click()
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
     await page.get_by_test_id("air-space").click()
-    await expect(page.get_by_test_id("air-hint")).to_contain_text("This browser gives no WebGL. This is the plan.")
+    await expect(page.get_by_test_id("air-hint")).to_contain_text(
+        "This browser gives no WebGL. This is the plan."
+    )
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
     await page.get_by_test_id("air-agent-CLAUDE").click()
     await expect(page.get_by_test_id("pick-agent")).to_be_visible()
@@ -271,7 +275,9 @@ async def test_all_of_it_stands_in_tables(room: MockRoom, open_page: OpenPage) -
     await expect(links.get_by_role("row", name="CLAUDE ↔ CODEX")).to_contain_text("RA resolution")
     await expect(agents.get_by_role("row", name="ann person")).to_contain_text("clear CLAUDE")
     await links.get_by_role("button", name="CODEX ↔ QWEN").click()
-    await expect(page.get_by_test_id("pick-link")).to_contain_text("src/auth/session.py imports src/auth/token.py")
+    await expect(page.get_by_test_id("pick-link")).to_contain_text(
+        "src/auth/session.py imports src/auth/token.py"
+    )
 
 
 async def test_the_list_follows_the_advisories(room: MockRoom, open_page: OpenPage) -> None:
@@ -334,7 +340,10 @@ async def test_the_rest_of_the_page_knows_of_it(room: MockRoom, open_page: OpenP
         ({"missing": "No repository is configured."}, "No repository is configured. Set workspace.repo."),
         ({"enabled": False}, "The airspace is switched off"),
         ({}, "Nobody is in the air."),
-        ({"graph": {"files": 12, "edges": 0, "failed": ["a.py"], "building": True}}, "is being built (12 files so far)"),
+        (
+            {"graph": {"files": 12, "edges": 0, "failed": ["a.py"], "building": True}},
+            "is being built (12 files so far)",
+        ),
     ],
 )
 async def test_what_is_missing_is_explained(

@@ -64,6 +64,7 @@ async def test_too_late_is_said(room: MockRoom, open_page: OpenPage) -> None:
     # Answered elsewhere, and the page was not told of it yet.
     room.air.requests = []
     await card.get_by_test_id("option-once").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("CODEX: The request was answered already.")
     await expect(card).to_have_count(0)
     assert room.air.decided == []
 

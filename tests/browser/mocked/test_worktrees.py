@@ -69,7 +69,8 @@ async def test_a_big_diff_is_opened_piece_by_piece(room: MockRoom, open_page: Op
     )
     room.air.trees = [new_worktree("CLAUDE", files=8, insertions=8 * lines)]
     files = [
-        {"path": f"f{n}", "change": "added", "insertions": lines, "deletions": 0, "binary": False} for n in range(9)
+        {"path": f"f{n}", "change": "added", "insertions": lines, "deletions": 0, "binary": False}
+        for n in range(9)
     ]
     told = {"agent": "CLAUDE", "branch": "relay/claude", "base": "4f2a9c1d", "truncated": True}
     room.air.diffs["CLAUDE"] = told | {"diff": text, "files": files}
@@ -77,7 +78,9 @@ async def test_a_big_diff_is_opened_piece_by_piece(room: MockRoom, open_page: Op
     await page.get_by_test_id("tab-worktrees").click()
     await row(page, "CLAUDE").get_by_test_id("diff-open").click()
     await expect(page.get_by_text("The diff is longer than the room sends")).to_be_visible()
-    await expect(page.get_by_role("navigation", name="Files of the diff")).to_contain_text("f8not in the text")
+    await expect(page.get_by_role("navigation", name="Files of the diff")).to_contain_text(
+        "f8not in the text"
+    )
     shown = page.locator(".diff-line")
     await expect(shown.first).to_be_visible()
     before = await shown.count()
@@ -123,7 +126,9 @@ async def test_a_refused_merge_names_what_is_in_the_way(room: MockRoom, open_pag
 async def test_no_worktree_says_how_to_get_one(room: MockRoom, open_page: OpenPage) -> None:
     page = await open_page()
     await page.get_by_test_id("tab-worktrees").click()
-    await expect(page.get_by_test_id("no-worktrees")).to_contain_text("Each agent that the room drives gets one")
+    await expect(page.get_by_test_id("no-worktrees")).to_contain_text(
+        "Each agent that the room drives gets one"
+    )
 
 
 async def test_an_answer_that_changed_files_leads_to_its_diff(room: MockRoom, open_page: OpenPage) -> None:
