@@ -137,7 +137,7 @@ function links(scene: Scene): void {
 
 /** The risk as a number on the line, where there is room. */
 function riskText({ pen, palette }: Scene, line: Line, x: number, y: number, length: number): void {
-  if (length < 64) return;
+  if (length < 96) return;
   pen.font = `600 11.5px ${FONT}`;
   pen.textAlign = "center";
   pen.textBaseline = "middle";
