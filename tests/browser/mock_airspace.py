@@ -47,7 +47,7 @@ def coordinates(files: int = 0, seed: str = "shop") -> dict[str, Point]:
     for folder, count, named in FOLDERS:
         parts = folder.split("/")
         centre = [0.0, 0.0, 0.0]
-        for depth, part in enumerate(parts):
+        for depth in range(len(parts)):
             rng = _seed(seed + "/".join(parts[: depth + 1]))
             centre = [c + rng.gauss(0, 1) * (0.62, 0.34)[min(depth, 1)] for c in centre]
         rng = _seed(seed + folder + "files")
@@ -138,10 +138,12 @@ class MockAirspace:
         self.intents: dict[str, list[str]] = {}
         self.links: list[Json] = []
         self.advisories: dict[str, Json] = {}
-        self.precision = {"true": 0, "false": 0, "open": 0, "averted": 0, "useful": 0, "noise": 0}
+        self.precision: Json = {"true": 0, "false": 0, "open": 0, "averted": 0, "useful": 0, "noise": 0}
         self.graph: Json = {"files": len(self.cloud), "edges": 1450, "failed": [], "building": False}
         self.samples: list[Json] = []
         self.trees: list[Json] = []
+        self.trouble = ""
+        self.troubles: dict[str, str] = {}
         self.diffs: dict[str, Json] = {}
         self.merge_answers: dict[str, Json] = {}
         self.merged: list[str] = []
@@ -176,7 +178,7 @@ class MockAirspace:
                 "kind": "person" if agent in self.people else "agent",
                 "files": [
                     {"path": path, "lines": lines, "weight": round(1 - 0.07 * n, 2), "change": "modified"}
-                    | {"source": "worktree"}
+                    | {"new_path": None}
                     for n, (path, lines) in enumerate(files.items())
                 ],
                 "intent": self.intents.get(agent, []),
@@ -259,7 +261,8 @@ class MockAirspace:
         return web.json_response(self.advise(one))
 
     async def _worktrees(self, _: web.Request) -> web.Response:
-        return web.json_response({"worktrees": self.trees})
+        told = {"worktrees": self.trees, "trouble": self.trouble, "troubles": self.troubles, "polling": ""}
+        return web.json_response(told)
 
     async def _diff(self, request: web.Request) -> web.Response:
         return web.json_response(self.diffs[request.match_info["agent"]])

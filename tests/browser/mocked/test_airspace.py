@@ -79,7 +79,7 @@ async def test_an_agent_and_a_link_show_their_evidence(room: MockRoom, open_page
     await expect(overlap).to_contain_text("0.90 × 1.00 = 0.90")
     await expect(overlap).to_contain_text("both change lines 44-51 of src/checkout/session.py")
     await expect(overlap.get_by_role("meter")).to_have_attribute("aria-valuenow", "0.9")
-    await expect(link.get_by_test_id("channel-symbols")).to_contain_text("Session.renew")
+    await expect(link.get_by_test_id("channel-symbol")).to_contain_text("Session.renew")
     await expect(link.get_by_test_id("channel-dependency")).to_contain_text("no resolution advisory alone")
     card = link.get_by_test_id("advisory-card")
     await expect(card).to_contain_text("STEER: CODEX")
@@ -300,12 +300,14 @@ async def test_the_list_follows_the_advisories(room: MockRoom, open_page: OpenPa
     await rows.first.click()
     await expect(page.get_by_test_id("pick-advisory")).to_be_visible()
     closed = {"closed_at": datetime.now(UTC).isoformat(), "level": "clear", "outcome": True}
-    air.precision = air.precision | {"true": 1, "useful": 0}
+    traffic = air.precision | {"true": 1, "false": 2}
+    air.precision = air.precision | {"true": 1, "traffic": traffic}
     air.advise(air.advisories["adv-1"] | closed)
     air.tick(cloud=False)
     await expect(page.get_by_test_id("advisories-closed").get_by_test_id("advisory")).to_have_count(1)
     await expect(page.get_by_test_id("pick-advisory")).to_contain_text("True alarm")
     await expect(page.get_by_test_id("precision")).to_have_text("1 of 1 true")
+    await expect(page.get_by_test_id("precision-traffic")).to_have_text("traffic only: 1 of 3 true")
 
 
 async def test_the_rest_of_the_page_knows_of_it(room: MockRoom, open_page: OpenPage) -> None:
@@ -314,8 +316,8 @@ async def test_the_rest_of_the_page_knows_of_it(room: MockRoom, open_page: OpenP
     room.task("Grace period", "in_progress", assignee="CODEX")
     room.task("Something else", "in_progress", assignee="GEMINI")
     words = "both change lines 44-51 of src/checkout/session.py; HOLD: CLAUDE, STEER: CODEX"
-    about = {"id": "adv-1", "level": "resolution", "agents": ["CLAUDE", "CODEX"]}
-    room.say("RELAY", words, "advisory", meta={"advisory": about}, to=["CLAUDE", "CODEX"])
+    meta = {"advisory": "adv-1", "level": "resolution"}
+    room.say("RELAY", words, "advisory", meta=meta, to=["CLAUDE", "CODEX"])
     page = await open_page()
     said = page.get_by_test_id("said-advisory")
     await expect(said).to_contain_text("CLAUDE↔ CODEX")

@@ -96,12 +96,12 @@ async def test_a_merge_is_asked_for_and_told(room: MockRoom, open_page: OpenPage
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog).to_contain_text("3 commits of relay/claude come into the main branch: 4 files")
-    await expect(dialog).to_contain_text("not committed")
+    await expect(dialog).to_contain_text("not committed yet is committed onto this branch")
     await dialog.get_by_role("button", name="Not now").click()
     assert room.air.merged == []
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     await dialog.get_by_test_id("merge-now").click()
-    await expect(page.get_by_test_id("toast")).to_contain_text("relay/claude is merged as 9b1c2d3e4f")
+    await expect(page.get_by_test_id("toast")).to_contain_text("relay/claude is merged. (9b1c2d3e4f)")
     await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge")
     assert room.air.merged == ["CLAUDE"]
 

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { api } from "../api";
 import {
-  advisories, airspace, evidence, isOpen, LEVEL_WORDS, linkKey, openAdvisories, other, readings, warningsOf, why,
+  advisories, airspace, evidence, isOpen, LEVEL_WORDS, linkKey, openAdvisories, other, readings, silentIn, VERDICTS, verdict, warningsOf, why,
 } from "../state/airspace";
 import { agents, now } from "../state/room";
 import { agentPanel, picked, showEntry, showWorktree } from "../state/view";
@@ -20,12 +20,12 @@ const CHANNELS: Readonly<Record<string, string>> = {
   dependency: "Imports",
   tree: "Neighbouring files",
   symbol: "Symbol hazard",
-  symbols: "Symbol hazard",
-  hazard: "Symbol hazard",
-  call: "Calls",
   calls: "Calls",
-  test: "Shared tests",
   tests: "Shared tests",
+  nearness: "Nearby lines",
+  churn: "Files that often change",
+  size: "Size of the work",
+  intent: "Announced intent",
   merge: "Trial merge",
 };
 
@@ -127,7 +127,7 @@ function AgentEvidence({ name }: { name: string }) {
           <h3>Working set, {agent.files.length} {agent.files.length === 1 ? "file" : "files"}</h3>
           <ul class="files">
             {[...agent.files].sort((x, y) => y.weight - x.weight).slice(0, 60).map((f) => (
-              <li key={f.path} data-tip={`weight ${f.weight.toFixed(2)}${f.change ? `, ${f.change}` : ""}${f.source ? `, from ${f.source}` : ""}`}>
+              <li key={f.path} data-tip={`weight ${f.weight.toFixed(2)}${f.change ? `, ${f.change}` : ""}${f.new_path ? ` to ${f.new_path}` : ""}`}>
                 <i class="weight" style={{ opacity: 0.25 + 0.75 * f.weight }} aria-hidden="true" />
                 <code>{f.path}{f.lines.length ? <span class="muted">:{ranges(f.lines)}</span> : null}</code>
                 <span class="offscreen">weight {f.weight.toFixed(2)}</span>
@@ -156,12 +156,12 @@ const STEERING: Readonly<Record<string, string>> = {
 function Outcome({ one }: { one: Advisory }) {
   if (isOpen(one)) {
     const deadline = instant(one.deadline_at);
-    const silent = one.agents.filter((a) => !one.answers[a]);
+    const silent = silentIn(one);
     if (deadline === null || !silent.length) return null;
     return <p class="waits">{deadline > now.value ? <>Waits {span(deadline - now.value)} more for {silent.join(" and ")}.</> : <>{silent.join(" and ")} did not answer in time.</>}</p>;
   }
-  const words = one.outcome === true ? "True alarm: the branches conflict." : one.outcome === false ? "False alarm: the branches merge clean." : "Whether it was true is not known yet.";
-  return <p class={`outcome-line outcome-${one.outcome}`}>{words}</p>;
+  const told = verdict(one);
+  return <p class={`outcome-line outcome-${told}`}>{VERDICTS[told].says}</p>;
 }
 
 function Mark({ one }: { one: Advisory }) {
@@ -207,6 +207,7 @@ export function AdvisoryCard({ one, brief = false }: { one: Advisory; brief?: bo
           ))}
         </ul>
       )}
+      {Object.entries(one.not_asked ?? {}).map(([name, reason]) => <p key={name} class="small muted"><Who name={name} /> was not asked: {reason}</p>)}
       {one.steering && <p class="small">{STEERING[one.steering] ?? one.steering}</p>}
       <Outcome one={one} />
       <footer>

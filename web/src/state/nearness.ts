@@ -40,7 +40,7 @@ export function why(one: Pick<Advisory, "evidence" | "files" | "text">): string 
 }
 
 /** "12 of 13 true, 3 averted, 2 open". Counts, and no rate of nothing. */
-export function precisionLine(p: Precision | null): string {
+export function precisionLine(p: Omit<Precision, "traffic"> | null): string {
   if (!p) return "no outcome known yet";
   const known = p.true + p.false;
   const parts = [
@@ -52,3 +52,18 @@ export function precisionLine(p: Precision | null): string {
   ];
   return parts.filter(Boolean).join(", ");
 }
+
+export type Verdict = "open" | "true" | "false" | "averted";
+
+export const verdict = (one: Pick<Advisory, "verdict" | "outcome">): Verdict =>
+  one.verdict ?? (one.outcome === null ? "open" : one.outcome ? "true" : "false");
+
+export const VERDICTS: Readonly<Record<Verdict, { mark: string; name: string; says: string }>> = {
+  true: { mark: "✓", name: "true alarm", says: "True alarm: git could not merge the branches." },
+  false: { mark: "✕", name: "false alarm", says: "False alarm: it ended clean without steering." },
+  averted: { mark: "↷", name: "averted", says: "Averted: the steering agent left, and no conflict was seen." },
+  open: { mark: "·", name: "outcome not known", says: "Whether it was true is not known." },
+};
+
+/** Who was asked and has not answered yet. */
+export const silentIn = (one: Pick<Advisory, "agents" | "asked" | "answers">): string[] => (one.asked ?? one.agents).filter((a) => !one.answers[a]);
