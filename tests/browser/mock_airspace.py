@@ -212,7 +212,12 @@ class MockAirspace:
         return told | ({"fileCoordinates": self.cloud} if cloud else {})
 
     def tick(self, cloud: bool = True) -> None:
-        self._tell("airspace", self.state(cloud))
+        """A frame of it: with the coordinates of the files that somebody works on, or of none."""
+        state = self.state(cloud=False)
+        touched = {
+            path: self.cloud[path] for files in self.sets.values() for path in files if path in self.cloud
+        }
+        self._tell("airspace", state | ({"fileCoordinates": touched} if cloud else {}))
 
     def advise(self, advisory: Json) -> Json:
         self.advisories[advisory["id"]] = advisory

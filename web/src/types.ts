@@ -256,7 +256,7 @@ export interface AirspaceState {
   links: Link[];
   advisories: Advisory[];
   positions: Record<string, Point>;
-  /** Left out of a frame = as before. */
+  /** All files when it was read; in a frame those that somebody works on, or left out = as before. */
   fileCoordinates?: Record<string, Point>;
   counts: { agents: number; pairs: number; clear: number; advisory: number; resolution: number; files: number };
   graph: { files: number; edges: number; failed: string[]; building: boolean };

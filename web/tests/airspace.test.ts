@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fit, flat, groups, makeCloud, scaled } from "../src/airspace/cloud";
+import { fit, flat, groups, makeCloud, remade, scaled } from "../src/airspace/cloud";
 import { liveModel, pastModel } from "../src/airspace/model";
 import { MOVE_MS, moving, placeOf, towards } from "../src/airspace/motion";
 import { appended, indexAt, inOrder, near, stillAt, strip, waysUpTo } from "../src/airspace/replay";
@@ -46,6 +46,15 @@ describe("the cloud", () => {
     makeCloud({ ...before, d: [9, 9, 9] });
     expect(flat(f, 2, 0, 0)).toEqual(at);
     expect(scaled(f, f.centre)).toEqual([0, 0, 0]);
+  });
+
+  it("takes new places of the same files over, and new files", () => {
+    const cloud = makeCloud({ "x/a": [0, 0, 0], "y/b": [1, 0, 0] });
+    const moved = remade(cloud, { "y/b": [5, 0, 0], "x/a": [0, 0, 0] });
+    expect([...moved.xyz]).toEqual([0, 0, 0, 5, 0, 0]);
+    expect(moved.folder).toBe(cloud.folder);
+    expect(remade(cloud, { "x/a": [0, 0, 0], "z/c": [1, 1, 1] }).paths).toEqual(["x/a", "z/c"]);
+    expect(remade(null, { a: [0, 0, 0] }).paths).toEqual(["a"]);
   });
 
   it("may be empty, or one file", () => {

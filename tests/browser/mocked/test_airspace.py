@@ -133,12 +133,15 @@ async def test_a_tick_moves_agents_and_not_the_map(room: MockRoom, open_page: Op
     at = room.air.positions["ann"]
     was = await label(page, "ann")
     room.air.positions["ann"] = [at[0] + 0.4, at[1], at[2]]
-    room.air.tick(cloud=False)
+    room.air.tick()
     while await label(page, "ann") == was:
         await page.wait_for_timeout(20)
     await page.evaluate(AT_REST)
     assert await label(page, "CODEX") == codex
     assert await label(page, "GEMINI") == gemini
+    # The frame had the coordinates of some files; the others are still there.
+    summary = page.get_by_role("group", name=f"5 agents among {len(room.air.cloud)} files")
+    await expect(summary).to_have_count(1)
     frames = await page.evaluate(FRAMES)
     await page.wait_for_timeout(600)
     assert await page.evaluate(FRAMES) == frames, "a picture in which nothing moves draws nothing"

@@ -79,6 +79,18 @@ export function makeCloud(coordinates: Coordinates): Cloud {
   return { paths, xyz, folder, folders, index: new Map(paths.map((path, i) => [path, i])) };
 }
 
+/** The cloud for these coordinates; where the files are those of `before`, only their places are made anew. */
+export function remade(before: Cloud | null, coordinates: Coordinates): Cloud {
+  if (!before || !before.paths.length || Object.keys(coordinates).length !== before.paths.length) return makeCloud(coordinates);
+  const xyz = new Float32Array(before.xyz.length);
+  for (let i = 0; i < before.paths.length; i++) {
+    const at = coordinates[before.paths[i]!];
+    if (!at) return makeCloud(coordinates);
+    xyz.set(at, i * 3);
+  }
+  return { ...before, xyz };
+}
+
 /** What becomes the origin, and what becomes 1. */
 export interface Fit {
   centre: Point;

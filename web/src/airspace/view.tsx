@@ -8,7 +8,7 @@ import { phone, picked } from "../state/view";
 import "../style/airspace.css";
 import { IconButton, Words } from "../ui/bits";
 import { AdvisoryList } from "./advisories";
-import { makeCloud } from "./cloud";
+import { remade, type Cloud } from "./cloud";
 import { PickPanel } from "./evidence";
 import { liveModel, pastModel } from "./model";
 import { followLive, live, loadPast, pastAt, pause, still, stills } from "./past";
@@ -64,8 +64,8 @@ function Legend() {
 function Stage({ mode }: { mode: "space" | "plan" }) {
   const host = useRef<HTMLDivElement>(null);
   const picture = useRef<Picture | null>(null);
-  const cloud = useMemo(() => makeCloud(coordinates.value), [coordinates.value]);
-  const held = useRef(cloud);
+  const held = useRef<Cloud | null>(null);
+  const cloud = useMemo(() => remade(held.current, coordinates.value), [coordinates.value]);
   held.current = cloud;
   useEffect(() => {
     const made = new Picture(host.current!, {
@@ -94,8 +94,8 @@ function Stage({ mode }: { mode: "space" | "plan" }) {
         const past = still.value;
         if (pastAt.value !== null) {
           const nothing = { at: pastAt.value, positions: {}, links: [], advisories: [] };
-          picture.current?.setModel(pastModel(past ?? nothing, stills.value, state, held.current, advisories.value, picked.value), false);
-        } else if (state) picture.current?.setModel(liveModel(state, stills.value, held.current, advisories.value, picked.value), true);
+          picture.current?.setModel(pastModel(past ?? nothing, stills.value, state, cloud, advisories.value, picked.value), false);
+        } else if (state) picture.current?.setModel(liveModel(state, stills.value, cloud, advisories.value, picked.value), true);
       }),
     [cloud],
   );

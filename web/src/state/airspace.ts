@@ -29,28 +29,47 @@ function putAdvisories(changed: readonly Advisory[]): void {
   advisories.value = next;
 }
 
-/** The whole state, as it was read or told. */
-export function takeAirspace(state: AirspaceState): void {
+/** The whole state. `all` = with the coordinates of all files; a frame has those that somebody works on, or none. */
+function takeAirspace(state: AirspaceState, all: boolean): void {
   batch(() => {
     airspace.value = state;
     airspaceProblem.value = "";
-    const cloud = state.fileCoordinates;
-    if (cloud && !sameCoordinates(coordinates.value, cloud)) coordinates.value = cloud;
+    if (state.fileCoordinates) {
+      const cloud = all ? state.fileCoordinates : { ...coordinates.value, ...state.fileCoordinates };
+      if (!sameCoordinates(coordinates.value, cloud)) coordinates.value = cloud;
+    }
     putAdvisories(state.advisories);
     precision.value = state.precision ?? null;
   });
 }
 
+/** Files in the graph when all coordinates were read. */
+let graphOf = "";
+const graphNow = (state: AirspaceState): string => `${state.graph.files} ${state.graph.building}`;
+let reading: ReturnType<typeof setTimeout> | undefined;
+/** Milliseconds between two readings of all coordinates while the graph grows. */
+const READ_AGAIN = 3000;
+
 export function takeFrames(frames: readonly Frame[]): void {
   batch(() => {
-    for (const frame of frames) if (frame.type === "airspace") takeAirspace(frame.data);
+    for (const frame of frames) {
+      if (frame.type !== "airspace") continue;
+      takeAirspace(frame.data, false);
+      if (graphNow(frame.data) !== graphOf)
+        reading ??= setTimeout(() => {
+          reading = undefined;
+          void loadAirspace();
+        }, READ_AGAIN);
+    }
     putAdvisories(frames.filter((f) => f.type === "advisory").map((f) => f.data));
   });
 }
 
 export async function loadAirspace(): Promise<void> {
   try {
-    takeAirspace(await api.airspace());
+    const state = await api.airspace();
+    graphOf = graphNow(state);
+    takeAirspace(state, true);
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     if (!airspace.value) airspaceProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");

@@ -39,7 +39,7 @@ function Commits({ tree }: { tree: Worktree }) {
 export function plan(tree: Worktree): string[] {
   const commits = `${tree.ahead} ${tree.ahead === 1 ? "commit" : "commits"}`;
   return [
-    `${commits} of \`${tree.branch}\` come into the main branch: ${tree.files} ${tree.files === 1 ? "file" : "files"}, ${tree.insertions} lines added, ${tree.deletions} removed.`,
+    `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${tree.files} ${tree.files === 1 ? "file" : "files"}, ${tree.insertions} lines added, ${tree.deletions} removed.`,
     tree.dirty && tree.own ? "What is not committed yet is committed onto this branch first." : "",
     tree.dirty && !tree.own ? "This checkout has uncommitted work. The room does not commit in a checkout that it did not make, and will refuse until you have." : "",
     tree.behind ? `The main branch has gone on by ${tree.behind} ${tree.behind === 1 ? "commit" : "commits"} since; git joins both.` : "",
