@@ -177,8 +177,10 @@ async def every_view(browser: Browser, one: Outside, folder: Path) -> None:
     for scheme in ("light", "dark"):
         for name, size in (("desk", DESK), ("phone", PHONE)):
             page = await open_page(browser, one, size=size, scheme=scheme)
-            for view in ("room", "board", "agents", "queue"):
+            for view in ("room", "board", "agents", "queue", "airspace", "worktrees"):
                 await show(page, view)
+                # The last two come as files of their own.
+                await page.locator(f'main[data-view="{view}"] .view > *').first.wait_for()
                 await page.screenshot(path=folder / f"{name}-{view}-{scheme}.png")
             await show(page, "room")
             await page.get_by_test_id("open-search").click()

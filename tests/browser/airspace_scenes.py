@@ -58,8 +58,12 @@ rename to src/checkout/money.py
 
 def shop(air: MockAirspace) -> None:
     """Four agents and a person; two of them in the same lines, two near each other, history of two hours."""
-    air.fly("CLAUDE", {SESSION: [[40, 58]], "src/checkout/cart.py": [[12, 30]], "tests/checkout/test_cart.py": []})
-    air.fly("CODEX", {SESSION: [[44, 51]], "src/checkout/money.py": [[1, 9]], "src/auth/session.py": [[5, 8]]})
+    air.fly(
+        "CLAUDE", {SESSION: [[40, 58]], "src/checkout/cart.py": [[12, 30]], "tests/checkout/test_cart.py": []}
+    )
+    air.fly(
+        "CODEX", {SESSION: [[44, 51]], "src/checkout/money.py": [[1, 9]], "src/auth/session.py": [[5, 8]]}
+    )
     air.fly("GEMINI", {"src/search/rank.py": [[80, 120]], "src/search/query.py": [[3, 9]]})
     air.fly("QWEN", {"src/auth/token.py": [[10, 20]], "src/auth/login.py": [[70, 75]]})
     air.fly("ann", {"web/components/Cart.tsx": [[1, 40]], "web/pages/checkout.tsx": []}, person=True)
@@ -84,7 +88,7 @@ def shop(air: MockAirspace) -> None:
             0.94,
             "resolution",
             overlap=reading(0.9, 1.0, same),
-            symbols=reading(0.5, 0.6, hazard),
+            symbol=reading(0.5, 0.6, hazard),
             merge=reading(1.0, 0.3, {"text": f"a trial merge conflicts in {SESSION}", "path": SESSION}),
             dependency=reading(0.4, 0.15, alone=False),
             tree=reading(0.8, 0.02, alone=False),
@@ -140,10 +144,12 @@ def shop(air: MockAirspace) -> None:
                 3,
                 ["CLAUDE", "GEMINI"],
                 "resolution",
-                evidence=[{"text": "both rewrite rank() in src/search/rank.py", "path": "src/search/rank.py"}],
+                evidence=[
+                    {"text": "both rewrite rank() in src/search/rank.py", "path": "src/search/rank.py"}
+                ],
                 opened_at=stamp(now - timedelta(minutes=74)),
                 closed_at=stamp(now - timedelta(minutes=66)),
-                outcome=True,
+                verdict="averted",
                 mark="useful",
                 steering="left",
                 steer=["GEMINI"],
@@ -185,7 +191,10 @@ def past(air: MockAirspace, now: datetime, minutes: int = 130) -> list[Json]:
             risk = float(str(link["risk"]))
             link["level"] = "resolution" if risk >= 0.7 else "advisory" if risk >= 0.35 else "clear"
         advisories = ["adv-3"] if hot else []
-        made.append({"at": stamp(now - timedelta(minutes=minute)), "positions": positions, "links": links} | {"advisories": advisories})
+        made.append(
+            {"at": stamp(now - timedelta(minutes=minute)), "positions": positions, "links": links}
+            | {"advisories": advisories}
+        )
     return made
 
 
@@ -210,15 +219,31 @@ def trees(air: MockAirspace) -> None:
     """Worktrees of every sort."""
     air.trees = [
         new_worktree("CLAUDE", ahead=3, behind=2, dirty=True, files=4, insertions=10, deletions=3),
-        new_worktree("CODEX", ahead=2, files=5, insertions=88, deletions=41, merges="conflicts", conflicts=[SESSION]),
+        new_worktree(
+            "CODEX", ahead=2, files=5, insertions=88, deletions=41, merges="conflicts", conflicts=[SESSION]
+        ),
         new_worktree("GEMINI", ahead=0, files=0, insertions=0, deletions=0, merges="nothing"),
-        new_worktree("ann", own=False, branch="ann/cart", path="checkouts/ann", files=2, insertions=31, deletions=0),
+        new_worktree(
+            "ann", own=False, branch="ann/cart", path="checkouts/ann", files=2, insertions=31, deletions=0
+        ),
     ]
     files = [
         {"path": SESSION, "change": "modified", "insertions": 5, "deletions": 2, "binary": False},
-        {"path": "src/checkout/refund.py", "change": "added", "insertions": 4, "deletions": 0, "binary": False},
+        {
+            "path": "src/checkout/refund.py",
+            "change": "added",
+            "insertions": 4,
+            "deletions": 0,
+            "binary": False,
+        },
         {"path": "docs/flow.png", "change": "modified", "insertions": 0, "deletions": 0, "binary": True},
-        {"path": "src/checkout/money.py", "change": "renamed", "insertions": 0, "deletions": 0, "binary": False},
+        {
+            "path": "src/checkout/money.py",
+            "change": "renamed",
+            "insertions": 0,
+            "deletions": 0,
+            "binary": False,
+        },
     ]
     for tree in air.trees:
         told = {"agent": tree["agent"], "branch": tree["branch"], "base": tree["base"], "truncated": False}

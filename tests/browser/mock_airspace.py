@@ -47,11 +47,14 @@ def coordinates(files: int = 0, seed: str = "shop") -> dict[str, Point]:
     for folder, count, named in FOLDERS:
         parts = folder.split("/")
         centre = [0.0, 0.0, 0.0]
-        for depth, part in enumerate(parts):
+        for depth in range(len(parts)):
             rng = _seed(seed + "/".join(parts[: depth + 1]))
             centre = [c + rng.gauss(0, 1) * (0.62, 0.34)[min(depth, 1)] for c in centre]
         rng = _seed(seed + folder + "files")
-        names = [*named, *(f"part_{n // 40:03d}/file_{n:05d}.py" for n in range(int(count * scale) - len(named)))]
+        names = [
+            *named,
+            *(f"part_{n // 40:03d}/file_{n:05d}.py" for n in range(int(count * scale) - len(named))),
+        ]
         spread = 0.13 * (1 + 0.12 * len(names) ** (1 / 3))
         groups: dict[str, Point] = {}
         for name in names:
@@ -135,10 +138,12 @@ class MockAirspace:
         self.intents: dict[str, list[str]] = {}
         self.links: list[Json] = []
         self.advisories: dict[str, Json] = {}
-        self.precision = {"true": 0, "false": 0, "open": 0, "averted": 0, "useful": 0, "noise": 0}
+        self.precision: Json = {"true": 0, "false": 0, "open": 0, "averted": 0, "useful": 0, "noise": 0}
         self.graph: Json = {"files": len(self.cloud), "edges": 1450, "failed": [], "building": False}
         self.samples: list[Json] = []
         self.trees: list[Json] = []
+        self.trouble = ""
+        self.troubles: dict[str, str] = {}
         self.diffs: dict[str, Json] = {}
         self.merge_answers: dict[str, Json] = {}
         self.merged: list[str] = []
@@ -150,13 +155,19 @@ class MockAirspace:
 
     # -- what a test makes happen
 
-    def fly(self, agent: str, files: dict[str, list[list[int]]], person: bool = False, at: Point | None = None) -> None:
+    def fly(
+        self, agent: str, files: dict[str, list[list[int]]], person: bool = False, at: Point | None = None
+    ) -> None:
         """Give an agent a working set; it stands in the middle of it."""
         self.sets[agent] = files
         if person:
             self.people.add(agent)
         known = [self.cloud[path] for path in files if path in self.cloud]
-        middle = [round(sum(axis) / len(known), 4) for axis in zip(*known, strict=True)] if known else [0.0, 0.0, 0.0]
+        middle = (
+            [round(sum(axis) / len(known), 4) for axis in zip(*known, strict=True)]
+            if known
+            else [0.0, 0.0, 0.0]
+        )
         self.positions[agent] = at or middle
 
     def state(self, cloud: bool = True) -> Json:
@@ -167,7 +178,7 @@ class MockAirspace:
                 "kind": "person" if agent in self.people else "agent",
                 "files": [
                     {"path": path, "lines": lines, "weight": round(1 - 0.07 * n, 2), "change": "modified"}
-                    | {"source": "worktree"}
+                    | {"new_path": None}
                     for n, (path, lines) in enumerate(files.items())
                 ],
                 "intent": self.intents.get(agent, []),
@@ -201,7 +212,12 @@ class MockAirspace:
         return told | ({"fileCoordinates": self.cloud} if cloud else {})
 
     def tick(self, cloud: bool = True) -> None:
-        self._tell("airspace", self.state(cloud))
+        """A frame of it: with the coordinates of the files that somebody works on, or of none."""
+        state = self.state(cloud=False)
+        touched = {
+            path: self.cloud[path] for files in self.sets.values() for path in files if path in self.cloud
+        }
+        self._tell("airspace", state | ({"fileCoordinates": touched} if cloud else {}))
 
     def advise(self, advisory: Json) -> Json:
         self.advisories[advisory["id"]] = advisory
@@ -250,7 +266,8 @@ class MockAirspace:
         return web.json_response(self.advise(one))
 
     async def _worktrees(self, _: web.Request) -> web.Response:
-        return web.json_response({"worktrees": self.trees})
+        told = {"worktrees": self.trees, "trouble": self.trouble, "troubles": self.troubles, "polling": ""}
+        return web.json_response(told)
 
     async def _diff(self, request: web.Request) -> web.Response:
         return web.json_response(self.diffs[request.match_info["agent"]])
@@ -261,7 +278,9 @@ class MockAirspace:
         if answer["success"]:
             self.merged.append(agent)
             self.trees = [
-                t | {"ahead": 0, "files": 0, "insertions": 0, "deletions": 0, "merges": "nothing"} if t["agent"] == agent else t
+                t | {"ahead": 0, "files": 0, "insertions": 0, "deletions": 0, "merges": "nothing"}
+                if t["agent"] == agent
+                else t
                 for t in self.trees
             ]
         return web.json_response(answer)

@@ -2,7 +2,7 @@
 
 import { personName } from "./state/prefs";
 import type {
-  Advisory, Agent, AirspaceState, Entry, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, Worktree, WorktreeDiff,
+  Advisory, Agent, AirspaceState, Entry, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, WorktreeDiff, Worktrees,
 } from "./types";
 
 export class ApiError extends Error {
@@ -42,7 +42,7 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
     throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh`");
   }
   const data = (await response.json().catch(() => null)) as
-    | { error?: { code?: string; message?: string; fix?: string }; success?: boolean; reason?: string }
+    | { error?: { code?: string; message?: string; fix?: string }; success?: boolean; reason?: string; fix?: string }
     | null;
   if (!response.ok) {
     const error = data?.error;
@@ -56,7 +56,7 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
     throw refusal;
   }
   if (data === null) throw new ApiError(response.status, "not_json", "The room's answer could not be read.");
-  if (data.success === false) throw new ApiError(200, "refused", data.reason ?? "The room refused.");
+  if (data.success === false) throw new ApiError(200, "refused", data.reason ?? "The room refused.", data.fix ?? "");
   return data as T;
 }
 
@@ -140,7 +140,7 @@ export const api = {
     call<{ advisories: Advisory[]; precision: Precision }>("GET", `/api/airspace/advisories${query({ limit })}`),
   markAdvisory: (id: string, mark: Advisory["mark"]) =>
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
-  worktrees: async () => (await call<{ worktrees: Worktree[] }>("GET", "/api/worktrees")).worktrees,
+  worktrees: () => call<Worktrees>("GET", "/api/worktrees"),
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
   merge: (agent: string) =>
     call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed({})),

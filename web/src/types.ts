@@ -38,6 +38,8 @@ export interface Meta {
   worktree?: { branch: string; files: number; insertions: number; deletions: number };
   /** The advisory that this entry speaks of: it, or its id. */
   advisory?: Partial<Advisory> | string;
+  /** The level that an advisory's entry says. */
+  level?: Level;
 }
 
 export interface Entry {
@@ -173,7 +175,7 @@ export type Lines = readonly (readonly [number, number])[];
 export interface AirAgent {
   agentId: string;
   kind: "agent" | "person";
-  files: { path: string; lines: Lines; weight: number; change?: string; source?: string }[];
+  files: { path: string; lines: Lines; weight: number; change?: string; new_path?: string | null }[];
   intent: string[];
   startedAt: Time;
   committed: number | null;
@@ -223,13 +225,21 @@ export interface Advisory {
   message_id: string | null;
   answers: Record<string, { intent: string[]; text: string; message_id: string | null; at: Time }>;
   deadline_at: Time;
+  /** Whom the room asked, of the agents; absent = all. */
+  asked?: string[];
+  /** Whom it did not ask, and why. */
+  not_asked?: Record<string, string>;
   outcome: boolean | null;
+  /** The same with what git could not say: it was averted, or is still open. */
+  verdict?: "open" | "true" | "false" | "averted";
   mark: "useful" | "noise" | null;
   steering: "waiting" | "left" | "stayed" | null;
 }
 
-/** Counts of advisories whose branches did, did not, or may still conflict; `averted` = steered away before. */
+/** Counts of resolution advisories whose branches did, did not, or may still conflict; `averted` = steered away before. */
 export interface Precision {
+  /** Of those that never were more than traffic. */
+  traffic?: Omit<Precision, "traffic">;
   true: number;
   false: number;
   open: number;
@@ -246,7 +256,7 @@ export interface AirspaceState {
   links: Link[];
   advisories: Advisory[];
   positions: Record<string, Point>;
-  /** Left out of a frame = as before. */
+  /** All files when it was read; in a frame those that somebody works on, or left out = as before. */
   fileCoordinates?: Record<string, Point>;
   counts: { agents: number; pairs: number; clear: number; advisory: number; resolution: number; files: number };
   graph: { files: number; edges: number; failed: string[]; building: boolean };
@@ -274,8 +284,19 @@ export interface Worktree {
   deletions: number;
   /** Made by the room; else a checkout that was named to it. */
   own: boolean;
+  /** Its agent is at work in it now. */
+  working?: boolean;
+  /** What git would not keep: too big, or not a file. */
+  left_out?: string[];
   merges: "clean" | "conflicts" | "nothing" | "unknown" | null;
   conflicts: string[];
+}
+
+export interface Worktrees {
+  worktrees: Worktree[];
+  /** Why there are none, or why one is missing, by agent. */
+  trouble?: string;
+  troubles?: Record<string, string>;
 }
 
 export interface WorktreeDiff {

@@ -1,13 +1,12 @@
 /** The advisories beside the picture: the open ones first, and how right they have been so far. */
 
-import { advisoryList, isOpen, precision, precisionLine, why } from "../state/airspace";
+import { advisoryList, isOpen, precision, precisionLine, silentIn, VERDICTS, verdict, why } from "../state/airspace";
 import { now } from "../state/room";
 import { picked } from "../state/view";
 import { ago, instant, span } from "../text/format";
 import type { Advisory } from "../types";
 import { LevelChip, Who } from "../ui/proximity";
 
-const OUTCOME = { true: ["✓", "true alarm"], false: ["✕", "false alarm"], null: ["·", "outcome not known yet"] } as const;
 /** Closed ones that are listed at first. */
 const CLOSED = 30;
 
@@ -15,8 +14,8 @@ function Row({ one }: { one: Advisory }) {
   const open = isOpen(one);
   const chosen = picked.value !== null && "advisory" in picked.value && picked.value.advisory === one.id;
   const deadline = instant(one.deadline_at);
-  const silent = open ? one.agents.filter((a) => !one.answers[a]) : [];
-  const [mark, words] = OUTCOME[String(one.outcome) as keyof typeof OUTCOME];
+  const silent = open ? silentIn(one) : [];
+  const { mark, name: words } = VERDICTS[verdict(one)];
   return (
     <li>
       <button type="button" class={`adv ${open ? "adv-open" : ""}`} aria-pressed={chosen} onClick={() => (picked.value = chosen ? null : { advisory: one.id })} data-testid="advisory" data-level={one.level} data-open={open}>
@@ -38,9 +37,10 @@ export function AdvisoryList() {
   const list = advisoryList.value;
   const open = list.filter(isOpen);
   const closed = list.filter((one) => !isOpen(one));
+  const traffic = precision.value?.traffic;
   return (
     <section class="advs" aria-label="Advisories">
-      <header><h2>Advisories</h2><span class="muted" data-testid="precision" data-tip="Of the advisories that are over: did the branches conflict?">{precisionLine(precision.value)}</span></header>
+      <header><h2>Advisories</h2><span class="muted" data-testid="precision" tabIndex={0} data-tip="Of the resolution advisories: could git not merge the branches?">{precisionLine(precision.value)}</span>{traffic && traffic.true + traffic.false > 0 && <span class="muted" data-testid="precision-traffic">traffic only: {precisionLine(traffic)}</span>}</header>
       {open.length > 0 && <ul data-testid="advisories-open">{open.map((one) => <Row key={one.id} one={one} />)}</ul>}
       {!open.length && <p class="muted advs-none">{list.length ? "None is open." : "None yet. When two agents come near each other in the code, it is said here and in the room."}</p>}
       {closed.length > 0 && <><h3>Over</h3><ul data-testid="advisories-closed">{closed.slice(0, CLOSED).map((one) => <Row key={one.id} one={one} />)}</ul>{closed.length > CLOSED && <p class="muted advs-none">and {closed.length - CLOSED} older in what was read</p>}</>}

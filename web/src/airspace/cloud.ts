@@ -5,8 +5,7 @@
  * picture without moving what is there.
  */
 
-import type { Coordinates } from "../state/airspace";
-import { hue } from "../text/format";
+import type { Coordinates } from "../state/nearness";
 import type { Point } from "../types";
 
 export interface Folder {
@@ -29,7 +28,7 @@ export interface Cloud {
 }
 
 /** Groups of which one holds more than this share of the files are opened, if they can be. */
-const TOO_MUCH = 0.4;
+const TOO_MUCH = 0.25;
 const MOST_GROUPS = 14;
 
 function under(path: string, depth: number): string {
@@ -69,13 +68,27 @@ export function makeCloud(coordinates: Coordinates): Cloud {
     sums.set(name, { at: sum.at, files: sum.files + 1, x: sum.x + x, y: sum.y + y, z: sum.z + z });
     folder[i] = sum.at;
   });
+  // Neighbours in the alphabet get far hues (by the golden angle); a name's own hue would give some of them the same.
+  const rank = new Map([...sums.keys()].sort().map((name, i) => [name, i]));
   const folders = [...sums].map(([name, s]): Folder => ({
     name: name || "top folder",
-    hue: hue(name),
+    hue: Math.round((24 + rank.get(name)! * 137.508) % 360),
     files: s.files,
     centre: [s.x / s.files, s.y / s.files, s.z / s.files],
   }));
   return { paths, xyz, folder, folders, index: new Map(paths.map((path, i) => [path, i])) };
+}
+
+/** The cloud for these coordinates; where the files are those of `before`, only their places are made anew. */
+export function remade(before: Cloud | null, coordinates: Coordinates): Cloud {
+  if (!before || !before.paths.length || Object.keys(coordinates).length !== before.paths.length) return makeCloud(coordinates);
+  const xyz = new Float32Array(before.xyz.length);
+  for (let i = 0; i < before.paths.length; i++) {
+    const at = coordinates[before.paths[i]!];
+    if (!at) return makeCloud(coordinates);
+    xyz.set(at, i * 3);
+  }
+  return { ...before, xyz };
 }
 
 /** What becomes the origin, and what becomes 1. */

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { api } from "../api";
 import {
-  advisories, airspace, evidence, isOpen, LEVEL_WORDS, linkKey, openAdvisories, other, readings, warningsOf, why,
+  advisories, airspace, evidence, isOpen, LEVEL_WORDS, linkKey, openAdvisories, other, readings, silentIn, VERDICTS, verdict, warningsOf, why,
 } from "../state/airspace";
 import { agents, now } from "../state/room";
 import { agentPanel, picked, showEntry, showWorktree } from "../state/view";
@@ -20,12 +20,12 @@ const CHANNELS: Readonly<Record<string, string>> = {
   dependency: "Imports",
   tree: "Neighbouring files",
   symbol: "Symbol hazard",
-  symbols: "Symbol hazard",
-  hazard: "Symbol hazard",
-  call: "Calls",
   calls: "Calls",
-  test: "Shared tests",
   tests: "Shared tests",
+  nearness: "Nearby lines",
+  churn: "Files that often change",
+  size: "Size of the work",
+  intent: "Announced intent",
   merge: "Trial merge",
 };
 
@@ -67,7 +67,7 @@ function Channel({ name, reading }: { name: string; reading: Partial<Reading> & 
 
 function Head({ children, level, onClose }: { children: ComponentChildren; level: Level; onClose?: () => void }) {
   return (
-    <header class="pick-head">
+    <header class="evi-head">
       <LevelChip level={level} />
       <h2>{children}</h2>
       <IconButton icon="close" label="Close" keys="Esc" onClick={onClose ?? (() => (picked.value = null))} testid="air-unpick" />
@@ -78,11 +78,11 @@ function Head({ children, level, onClose }: { children: ComponentChildren; level
 function LinkEvidence({ link }: { link: Link }) {
   const standing = openAdvisories.value.filter((one) => one.agents.includes(link.a) && one.agents.includes(link.b));
   return (
-    <section class="pick" data-testid="pick-link" aria-label={`Between ${link.a} and ${link.b}`}>
+    <section class="evi" data-testid="pick-link" aria-label={`Between ${link.a} and ${link.b}`}>
       <Head level={link.level}><Who name={link.a} /> ↔ <Who name={link.b} /></Head>
-      <p class="pick-risk">Risk <b>{link.risk.toFixed(2)}</b> <span class="muted">distance {link.distance.toFixed(2)}, traffic from {airspace.value?.thresholds.traffic}, resolution from {airspace.value?.thresholds.resolution}</span></p>
+      <p class="evi-risk">Risk <b>{link.risk.toFixed(2)}</b> <span class="muted">distance {link.distance.toFixed(2)}, traffic from {airspace.value?.thresholds.traffic}, resolution from {airspace.value?.thresholds.resolution}</span></p>
       <ul class="channels">{readings(link).map(([name, reading]) => <Channel key={name} name={name} reading={reading} />)}</ul>
-      {standing.map((one) => <AdvisoryCard key={one.id} one={one} />)}
+      {standing.map((one) => <AdvisoryCard key={one.id} one={one} brief />)}
     </section>
   );
 }
@@ -94,25 +94,25 @@ function AgentEvidence({ name }: { name: string }) {
   const warnings = warningsOf(name);
   const tree = worktreeFor(name);
   return (
-    <section class="pick" data-testid="pick-agent" aria-label={`Agent ${name}`}>
+    <section class="evi" data-testid="pick-agent" aria-label={`Agent ${name}`}>
       <Head level={warnings[0]?.level ?? "clear"}><Who name={name} /></Head>
       {!agent && <p class="muted">{name} has no working set now.</p>}
       {agent && (
-        <p class="pick-facts">
+        <p class="evi-facts">
           {agent.kind === "person" ? "person" : "agent"}
           {agent.branch && <> on <code>{agent.branch}</code></>}
           {agent.startedAt && <>, since {clock(agent.startedAt)}</>}
           {agent.committed ? `, ${agent.committed} ${agent.committed === 1 ? "file" : "files"} committed` : ", nothing committed"}
         </p>
       )}
-      <div class="pick-act">
+      <div class="evi-act">
         {agents.value.some((a) => a.name === name) && <button type="button" class="button small" onClick={() => (agentPanel.value = name)}>Open {name}</button>}
         {tree && tree.files > 0 && <button type="button" class="button small" onClick={() => showWorktree(name)}>Show diff <Diffstat of={tree} /></button>}
       </div>
       {warnings.map((one) => <AdvisoryCard key={one.id} one={one} />)}
       <h3>Nearest</h3>
       {links.length ? (
-        <ul class="pick-list">
+        <ul class="evi-list">
           {links.slice(0, 12).map((l) => (
             <li key={linkKey(l.a, l.b)}>
               <button type="button" onClick={() => (picked.value = { link: linkKey(l.a, l.b) })}>
@@ -127,7 +127,7 @@ function AgentEvidence({ name }: { name: string }) {
           <h3>Working set, {agent.files.length} {agent.files.length === 1 ? "file" : "files"}</h3>
           <ul class="files">
             {[...agent.files].sort((x, y) => y.weight - x.weight).slice(0, 60).map((f) => (
-              <li key={f.path} data-tip={`weight ${f.weight.toFixed(2)}${f.change ? `, ${f.change}` : ""}${f.source ? `, from ${f.source}` : ""}`}>
+              <li key={f.path} data-tip={`weight ${f.weight.toFixed(2)}${f.change ? `, ${f.change}` : ""}${f.new_path ? ` to ${f.new_path}` : ""}`}>
                 <i class="weight" style={{ opacity: 0.25 + 0.75 * f.weight }} aria-hidden="true" />
                 <code>{f.path}{f.lines.length ? <span class="muted">:{ranges(f.lines)}</span> : null}</code>
                 <span class="offscreen">weight {f.weight.toFixed(2)}</span>
@@ -156,12 +156,12 @@ const STEERING: Readonly<Record<string, string>> = {
 function Outcome({ one }: { one: Advisory }) {
   if (isOpen(one)) {
     const deadline = instant(one.deadline_at);
-    const silent = one.agents.filter((a) => !one.answers[a]);
+    const silent = silentIn(one);
     if (deadline === null || !silent.length) return null;
     return <p class="waits">{deadline > now.value ? <>Waits {span(deadline - now.value)} more for {silent.join(" and ")}.</> : <>{silent.join(" and ")} did not answer in time.</>}</p>;
   }
-  const words = one.outcome === true ? "True alarm: the branches conflict." : one.outcome === false ? "False alarm: the branches merge clean." : "Whether it was true is not known yet.";
-  return <p class={`outcome-line outcome-${one.outcome}`}>{words}</p>;
+  const told = verdict(one);
+  return <p class={`outcome-line outcome-${told}`}>{VERDICTS[told].says}</p>;
 }
 
 function Mark({ one }: { one: Advisory }) {
@@ -188,15 +188,15 @@ function Names({ verb, names }: { verb: string; names: readonly string[] }) {
   return names.length ? <span class="do"><b>{verb}</b> {names.map((name, i) => <span key={name}>{i > 0 && ", "}<Who name={name} /></span>)}</span> : null;
 }
 
-/** One advisory, whole. */
-export function AdvisoryCard({ one }: { one: Advisory }) {
+/** One advisory, whole; `brief` = its evidence is listed beside it. */
+export function AdvisoryCard({ one, brief = false }: { one: Advisory; brief?: boolean }) {
   const answers = Object.entries(one.answers ?? {});
   return (
     <article class={`advisory advisory-${isOpen(one) ? one.level : "closed"}`} data-testid="advisory-card" aria-label={`Advisory: ${one.agents.join(", ")}`}>
       <p class="advisory-why">{why(one)}</p>
-      <p class="advisory-do"><Names verb="HOLD" names={one.hold} /><Names verb="STEER" names={one.steer} />{!one.steer.length && <Names verb="TRANSMIT" names={one.transmit} />}</p>
-      {one.reason && <p class="muted small">{one.reason}</p>}
-      {one.evidence.length > 1 && <ul class="evidence">{one.evidence.slice(0, 8).map((e, i) => <EvidenceLine key={i} one={evidence(e)} />)}</ul>}
+      {one.reason && <p class="advisory-do">{one.reason}</p>}
+      {!one.reason && <p class="advisory-do"><Names verb="HOLD" names={one.hold} /><Names verb="STEER" names={one.steer} />{!one.steer.length && <Names verb="TRANSMIT" names={one.transmit} />}</p>}
+      {!brief && one.evidence.length > 1 && <ul class="evidence">{one.evidence.slice(1, 8).map((e, i) => <EvidenceLine key={i} one={evidence(e)} />)}</ul>}
       {answers.length > 0 && (
         <ul class="answers">
           {answers.map(([name, a]) => (
@@ -207,6 +207,7 @@ export function AdvisoryCard({ one }: { one: Advisory }) {
           ))}
         </ul>
       )}
+      {Object.entries(one.not_asked ?? {}).map(([name, reason]) => <p key={name} class="small muted"><Who name={name} /> was not asked: {reason}</p>)}
       {one.steering && <p class="small">{STEERING[one.steering] ?? one.steering}</p>}
       <Outcome one={one} />
       <footer>
@@ -221,12 +222,12 @@ export function AdvisoryCard({ one }: { one: Advisory }) {
 function AdvisoryEvidence({ one }: { one: Advisory }) {
   const links = (airspace.value?.links ?? []).filter((l) => one.agents.includes(l.a) && one.agents.includes(l.b)).sort((x, y) => y.risk - x.risk);
   return (
-    <section class="pick" data-testid="pick-advisory" aria-label="Advisory">
+    <section class="evi" data-testid="pick-advisory" aria-label="Advisory">
       <Head level={isOpen(one) ? one.level : "clear"}>{one.agents.map((name, i) => <span key={name} style={hued(name)}>{i > 0 && " ↔ "}<Who name={name} /></span>)}</Head>
-      <AdvisoryCard one={one} />
+      <AdvisoryCard one={one} brief={links.length > 0} />
       {links[0] && (
         <>
-          <p class="pick-risk">Risk <b>{links[0].risk.toFixed(2)}</b> <span class="muted">now{links.length > 1 ? `, between ${links[0].a} and ${links[0].b}` : ""}</span></p>
+          <p class="evi-risk">Risk <b>{links[0].risk.toFixed(2)}</b> <span class="muted">now{links.length > 1 ? `, between ${links[0].a} and ${links[0].b}` : ""}</span></p>
           <ul class="channels">{readings(links[0]).map(([name, reading]) => <Channel key={name} name={name} reading={reading} />)}</ul>
         </>
       )}
@@ -241,9 +242,9 @@ export function PickPanel() {
   if ("link" in what) {
     const link = airspace.value?.links.find((l) => linkKey(l.a, l.b) === what.link);
     if (link) return <LinkEvidence link={link} />;
-    return <section class="pick" data-testid="pick-link"><Head level="clear">{what.link}</Head><p class="muted">They are not near each other now.</p></section>;
+    return <section class="evi" data-testid="pick-link"><Head level="clear">{what.link}</Head><p class="muted">They are not near each other now.</p></section>;
   }
   const one = advisories.value.get(what.advisory);
   if (one) return <AdvisoryEvidence one={one} />;
-  return <section class="pick" data-testid="pick-advisory"><Head level="clear">Advisory</Head><p class="muted">This advisory is not in the log that was read.</p></section>;
+  return <section class="evi" data-testid="pick-advisory"><Head level="clear">Advisory</Head><p class="muted">This advisory is not in the log that was read.</p></section>;
 }

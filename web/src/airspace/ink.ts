@@ -15,6 +15,8 @@ export interface Project {
 const DASH: Readonly<Record<Level, number[]>> = { clear: [1.5, 5], advisory: [9, 6], resolution: [] };
 const FONT = '"IBM Plex Sans Variable", system-ui, sans-serif';
 
+const MOST_NUMBERS = 12;
+
 export const lineWidth = (line: Pick<Line, "risk" | "level">): number => (line.level === "clear" ? 1 : 1.4 + 4 * line.risk);
 export const markerSize = (near: number): number => Math.max(5, Math.min(12, 8 * Math.sqrt(near)));
 
@@ -60,26 +62,31 @@ function ways(scene: Scene, spot: Spot): void {
 
 function workingSets(scene: Scene, spot: Spot): void {
   const { pen, palette, model } = scene;
+  const small = model.markers.length > 20 ? 0.7 : 1;
   for (const marker of model.markers) {
     const own = model.picked !== null && "agent" in model.picked && model.picked.agent === marker.id;
     const from = scene.spots.get(marker.id);
     pen.fillStyle = pen.strokeStyle = palette.who(hue(marker.id));
+    // One path for all of an agent's files: a canvas is asked once for each agent, not for each file.
+    const [dots, spokes] = [new Path2D(), new Path2D()];
     for (const file of marker.files) {
       const at = spotOf(scene, file, spot);
       if (!at.seen) continue;
-      if (own && from) {
-        pen.globalAlpha = 0.35;
-        pen.lineWidth = 1;
-        pen.beginPath();
-        pen.moveTo(from.x, from.y);
-        pen.lineTo(at.x, at.y);
-        pen.stroke();
+      const r = small * Math.max(1.6, Math.min(3.4, 2.3 * at.near));
+      if (small < 1) dots.rect(at.x - r, at.y - r, 2 * r, 2 * r);
+      else {
+        dots.moveTo(at.x + r, at.y);
+        dots.arc(at.x, at.y, r, 0, 7);
       }
-      pen.globalAlpha = faint(model, marker.id) ? 0.15 : 0.85;
-      pen.beginPath();
-      pen.arc(at.x, at.y, Math.max(1.6, Math.min(3.4, 2.3 * at.near)), 0, 7);
-      pen.fill();
+      if (!own || !from) continue;
+      spokes.moveTo(from.x, from.y);
+      spokes.lineTo(at.x, at.y);
     }
+    pen.globalAlpha = 0.35;
+    pen.lineWidth = 1;
+    if (own) pen.stroke(spokes);
+    pen.globalAlpha = faint(model, marker.id) ? 0.15 : 0.85;
+    pen.fill(dots);
   }
   pen.globalAlpha = 1;
   if (!model.picked || "agent" in model.picked) return;
@@ -97,6 +104,8 @@ function workingSets(scene: Scene, spot: Spot): void {
 function links(scene: Scene): void {
   const { pen, palette, model } = scene;
   const order = [...model.lines].sort((x, y) => x.risk - y.risk);
+  // In a crowd only the gravest say their number.
+  const told = new Set(order.filter((l) => l.level !== "clear").slice(-MOST_NUMBERS));
   pen.lineCap = "round";
   for (const line of order) {
     const [a, b] = [scene.spots.get(line.a), scene.spots.get(line.b)];
@@ -120,7 +129,7 @@ function links(scene: Scene): void {
     pen.globalAlpha = dim ? 0.16 : line.level === "clear" ? 0.3 + 0.5 * line.risk : 0.95;
     pen.lineWidth = lineWidth(line) + (picked ? 1 : 0);
     path();
-    if (line.level !== "clear" && !dim) riskText(scene, line, (a.x + b.x) / 2, (a.y + b.y) / 2, Math.hypot(a.x - b.x, a.y - b.y));
+    if ((told.has(line) || picked) && !dim) riskText(scene, line, (a.x + b.x) / 2, (a.y + b.y) / 2, Math.hypot(a.x - b.x, a.y - b.y));
   }
   pen.setLineDash([]);
   pen.globalAlpha = 1;
@@ -128,7 +137,7 @@ function links(scene: Scene): void {
 
 /** The risk as a number on the line, where there is room. */
 function riskText({ pen, palette }: Scene, line: Line, x: number, y: number, length: number): void {
-  if (length < 64) return;
+  if (length < 96) return;
   pen.font = `600 11.5px ${FONT}`;
   pen.textAlign = "center";
   pen.textBaseline = "middle";

@@ -1,6 +1,6 @@
 /** What is in the picture: agents, what is between them, and where they came from. Pure values, live or past. */
 
-import { isOpen, linkKey, RANK, wayOf } from "../state/airspace";
+import { isOpen, linkKey, RANK } from "../state/nearness";
 import type { Picked } from "../state/view";
 import type { Advisory, AirspaceState, Evidence, Level, Point } from "../types";
 import type { Cloud } from "./cloud";
@@ -61,7 +61,7 @@ function chosenBy(picked: Picked, state: AirspaceState | null, lines: readonly L
   if ("agent" in picked) {
     const links = lines.filter((l) => l.a === picked.agent || l.b === picked.agent);
     const files = state?.agents.find((a) => a.agentId === picked.agent)?.files.map((f) => f.path) ?? [];
-    return { chosen: new Set([picked.agent, ...links.map((l) => l.key)]), files };
+    return { chosen: new Set([picked.agent, ...links.flatMap((l) => [l.key, l.a, l.b])]), files };
   }
   if ("link" in picked) {
     const link = state?.links.find((l) => linkKey(l.a, l.b) === picked.link);
@@ -82,10 +82,10 @@ function levelOf(id: string, lines: readonly Line[]): Level {
   return lines.filter((l) => l.a === id || l.b === id).reduce<Level>((worst, l) => worse(worst, l.level), "clear");
 }
 
-export function liveModel(state: AirspaceState, cloud: Cloud, advisories: ReadonlyMap<string, Advisory>, picked: Picked): Model {
+export function liveModel(state: AirspaceState, stills: readonly Still[], cloud: Cloud, advisories: ReadonlyMap<string, Advisory>, picked: Picked): Model {
   const lines = linesOf(state.links, [...advisories.values()].filter(isOpen));
   const { chosen, files } = chosenBy(picked, state, lines, advisories);
-  const since = Date.now() - WAY_MS;
+  const ways = waysUpTo(stills, Date.now(), WAY_MS);
   const markers = Object.entries(state.positions).map(([id, at]): Marker => {
     const agent = state.agents.find((a) => a.agentId === id);
     return {
@@ -93,7 +93,7 @@ export function liveModel(state: AirspaceState, cloud: Cloud, advisories: Readon
       at,
       person: agent?.kind === "person",
       level: levelOf(id, lines),
-      way: wayOf(id).filter((s) => s.at >= since).map((s) => s.p),
+      way: ways.get(id) ?? [],
       files: known(cloud, agent?.files.map((f) => f.path) ?? []),
     };
   });

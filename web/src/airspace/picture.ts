@@ -24,6 +24,17 @@ export interface Wishes {
   onNoSpace(why: string): void;
 }
 
+/** Whether WebGL is to be had here without the processor drawing it. */
+export function smooth(): boolean {
+  const context = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  if (!context) return false;
+  const named = context.getExtension("WEBGL_debug_renderer_info");
+  const renderer = String(context.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : context.RENDERER));
+  context.getExtension("WEBGL_lose_context")?.loseContext();
+  // Some browsers give the software one without calling it a caveat.
+  return !/swiftshader|llvmpipe|softpipe|software|basic render/i.test(renderer);
+}
+
 /** Milliseconds that a link glows after it got worse. */
 const GLOW_MS = 4800;
 const REACH = { agent: 15, link: 7, file: 7 };
@@ -49,6 +60,7 @@ export class Picture {
   private readonly watch: ResizeObserver;
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
   private frame = 0;
+  private stale = true;
   private hovering = 0;
   private width = 1;
   private height = 1;
@@ -82,15 +94,16 @@ export class Picture {
   async setMode(mode: Mode): Promise<void> {
     if (this.mode === mode) return;
     this.mode = mode;
-    let make: ((canvas: HTMLCanvasElement) => Stage) | null = (canvas) => new Plan(canvas, this.host, this.stir);
+    let make: ((canvas: HTMLCanvasElement) => Stage) | null = (canvas) => new Plan(canvas, this.host, this.moved);
     if (mode === "space") {
       const Space = await import("./space").then((m) => m.Space, () => null);
       if (this.off.signal.aborted || this.mode !== mode) return;
-      make = Space && ((canvas) => new Space(canvas, this.host, this.stir, () => this.wishes.onNoSpace("The graphics context was lost.")));
+      make = Space && ((canvas) => new Space(canvas, this.host, this.moved, () => this.wishes.onNoSpace("The graphics context was lost.")));
       if (!make) return this.wishes.onNoSpace("The 3D view could not be loaded; the room may have been updated. Load the page anew.");
     }
     const canvas = document.createElement("canvas");
     canvas.className = "air-cloud";
+    canvas.dataset.mode = mode;
     this.stage?.dispose();
     this.host.querySelector(".air-cloud")?.remove();
     this.host.prepend(canvas);
@@ -101,15 +114,15 @@ export class Picture {
       this.stage = null;
       return this.wishes.onNoSpace("This browser gives no WebGL.");
     }
-    this.resize();
     if (this.cloud) this.setCloud(this.cloud);
+    this.resize();
   }
 
   setCloud(cloud: Cloud): void {
     this.cloud = cloud;
     if (cloud.paths.length) firstFit ??= fit(cloud.xyz);
     this.stage?.setCloud(cloud, firstFit ?? fit(cloud.xyz), this.palette);
-    this.stir();
+    this.moved();
   }
 
   /** `glide` = agents move to their new places; else they are there at once. */
@@ -148,6 +161,12 @@ export class Picture {
     this.frame ||= requestAnimationFrame((now) => this.draw(now));
   };
 
+  /** The cloud itself is to be drawn anew: the camera moved, or the cloud is another. */
+  private readonly moved = (): void => {
+    this.stale = true;
+    this.stir();
+  };
+
   dispose(): void {
     this.off.abort();
     this.watch.disconnect();
@@ -168,6 +187,7 @@ export class Picture {
     this.ink.height = Math.round(clientHeight * ratio);
     this.stage?.resize(clientWidth, clientHeight);
     // At once: a canvas that was resized is empty.
+    this.stale = true;
     this.draw(performance.now());
   }
 
@@ -181,7 +201,9 @@ export class Picture {
     this.frame = 0;
     const { stage, cloud, model } = this;
     if (!stage || !cloud || !model) return;
-    stage.draw();
+    // Agents move over a cloud that stands: it is drawn once for each look at it, not for each of their steps.
+    if (this.stale) stage.draw();
+    this.stale = false;
     this.spots.clear();
     for (const { id } of model.markers) {
       const at = placeOf(this.motion, id, now);

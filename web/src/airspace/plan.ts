@@ -11,6 +11,12 @@ import type { Act, Spot, Stage } from "./stage";
 const ZOOM = { least: 0.4, most: 60 };
 const STEP = 48;
 
+/** Pixels left free at both ends of each row, so that a point is round. */
+function disc(size: number): number[] {
+  const r = size / 2;
+  return Array.from({ length: size }, (_, row) => Math.round(r - Math.sqrt(Math.max(0, r * r - (row + 0.5 - r) ** 2))));
+}
+
 export class Plan implements Stage {
   private pen: CanvasRenderingContext2D;
   private width = 1;
@@ -81,13 +87,17 @@ export class Plan implements Stage {
     const left = width / 2 - this.x * unit;
     const top = height / 2 + this.y * unit;
     // Fewer files, bigger points; zooming in makes them grow a little.
-    const size = Math.max(1, Math.round(this.ratio * Math.min(5, (n > 20_000 ? 1 : n > 3000 ? 1.6 : 2.6) * Math.sqrt(Math.max(1, this.zoom)))));
+    const size = Math.max(1, Math.round(this.ratio * Math.min(6, (n > 20_000 ? 1 : n > 3000 ? 2 : 4) * Math.sqrt(Math.max(1, this.zoom)))));
+    const rows = disc(size);
     for (let i = 0; i < n; i++) {
       const x = Math.round(left + this.uv[i * 2]! * unit - size / 2);
       const y = Math.round(top - this.uv[i * 2 + 1]! * unit - size / 2);
       if (x < 0 || y < 0 || x + size > width || y + size > height) continue;
       const colour = this.colours[i]!;
-      for (let dy = 0; dy < size; dy++) words.fill(colour, (y + dy) * width + x, (y + dy) * width + x + size);
+      for (let dy = 0; dy < size; dy++) {
+        const at = (y + dy) * width + x;
+        words.fill(colour, at + rows[dy]!, at + size - rows[dy]!);
+      }
     }
     this.pen.putImageData(this.image, 0, 0);
   }

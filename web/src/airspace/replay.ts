@@ -1,6 +1,6 @@
 /** The past of the airspace: what stood at a time, between two samples of the log. Pure. */
 
-import { RANK } from "../state/airspace";
+import { RANK } from "../state/nearness";
 import { instant } from "../text/format";
 import type { AirspaceState, Level, Point, Sample } from "../types";
 import { mix } from "./motion";
@@ -65,7 +65,11 @@ export function stillAt(stills: readonly Still[], time: number): Still | null {
 export function waysUpTo(stills: readonly Still[], time: number, ms: number): Map<string, Point[]> {
   const ways = new Map<string, Point[]>();
   for (let i = Math.max(0, indexAt(stills, time - ms)); i <= indexAt(stills, time); i++) {
-    for (const [id, p] of Object.entries(stills[i]!.positions)) ways.get(id)?.push(p) ?? ways.set(id, [p]);
+    for (const [id, p] of Object.entries(stills[i]!.positions)) {
+      const way = ways.get(id) ?? [];
+      const last = way[way.length - 1];
+      if (!last || last[0] !== p[0] || last[1] !== p[1] || last[2] !== p[2]) ways.set(id, [...way, p]);
+    }
   }
   return ways;
 }

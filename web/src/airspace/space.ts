@@ -16,14 +16,14 @@ import type { Act, Spot, Stage } from "./stage";
 const VERTEX = `
 uniform float size;
 uniform float reach;
-attribute vec3 tint;
+attribute vec4 tint;
 varying vec3 vTint;
 varying float vFade;
 void main() {
   vec4 seen = modelViewMatrix * vec4(position, 1.0);
   gl_Position = projectionMatrix * seen;
   gl_PointSize = clamp(size * reach / -seen.z, 1.0, 40.0);
-  vTint = tint;
+  vTint = tint.rgb;
   vFade = clamp((-seen.z - reach + 1.1) / 2.2, 0.0, 1.0);
 }`;
 /** Round points that sink into the ground's colour with their depth. */
@@ -38,10 +38,23 @@ void main() {
   gl_FragColor = vec4(mix(vTint, ground, vFade * 0.62), alpha * 0.92);
 }`;
 
+/** Points that are drawn while the picture turns on a machine for which all of them are too many. */
+const COARSE = 6000;
+/** Milliseconds from frame to frame from which a machine counts as such, and of rest after which all are drawn. */
+const SLOW_MS = 90;
+const REST_MS = 220;
 const FIELD = 40;
 /** Where the camera stands at first, in units of the fit. */
 const STAND = new Vector3(1.35, 0.95, 2.35);
 const TURN = Math.PI / 24;
+
+/** A step through 0..n-1 that meets each once, so that the first points are of all folders. */
+function stride(n: number): number {
+  const common = (a: number, b: number): number => (b ? common(b, a % b) : a);
+  let step = Math.max(1, Math.floor(n * 0.618));
+  while (common(step, n) > 1) step++;
+  return step;
+}
 
 export class Space implements Stage {
   private readonly renderer: WebGLRenderer;
@@ -53,6 +66,9 @@ export class Space implements Stage {
   private width = 1;
   private height = 1;
   private readonly at = new Vector3();
+  private slow = false;
+  private drawnAt = 0;
+  private resting: ReturnType<typeof setTimeout> | undefined;
 
   /** Throws where the browser gives no WebGL. `lost` is called when it takes it away. */
   constructor(
@@ -84,15 +100,18 @@ export class Space implements Stage {
     this.fit = fit;
     const n = cloud.paths.length;
     const places = new Float32Array(n * 3);
-    const tints = new Uint8Array(n * 3);
+    // Four bytes each: three would not be aligned, which some graphics drivers take badly.
+    const tints = new Uint8Array(n * 4);
     const colours = cloud.folders.map((folder) => palette.folder(folder.hue));
-    for (let i = 0; i < n; i++) {
-      places.set(scaled(fit, [cloud.xyz[i * 3]!, cloud.xyz[i * 3 + 1]!, cloud.xyz[i * 3 + 2]!]), i * 3);
-      tints.set(colours[cloud.folder[i]!]!, i * 3);
+    const step = stride(n);
+    for (let k = 0; k < n; k++) {
+      const i = (k * step) % n;
+      places.set(scaled(fit, [cloud.xyz[i * 3]!, cloud.xyz[i * 3 + 1]!, cloud.xyz[i * 3 + 2]!]), k * 3);
+      tints.set(colours[cloud.folder[i]!]!, k * 4);
     }
     const geometry = new BufferGeometry();
     geometry.setAttribute("position", new BufferAttribute(places, 3));
-    geometry.setAttribute("tint", new BufferAttribute(tints, 3, true));
+    geometry.setAttribute("tint", new BufferAttribute(tints, 4, true));
     const ratio = Math.min(2, devicePixelRatio || 1);
     const material = new ShaderMaterial({
       vertexShader: VERTEX,
@@ -122,6 +141,19 @@ export class Space implements Stage {
   }
 
   draw(): void {
+    const now = performance.now();
+    const gap = now - this.drawnAt;
+    this.drawnAt = now;
+    const turning = gap < 2000;
+    if (turning && gap > SLOW_MS) this.slow = true;
+    clearTimeout(this.resting);
+    if (turning && this.slow && this.points) {
+      this.points.geometry.setDrawRange(0, COARSE);
+      this.resting = setTimeout(() => {
+        this.drawnAt = 0;
+        this.changed();
+      }, REST_MS);
+    } else this.points?.geometry.setDrawRange(0, Infinity);
     this.renderer.render(this.scene, this.camera);
   }
 
@@ -178,6 +210,7 @@ export class Space implements Stage {
   }
 
   dispose(): void {
+    clearTimeout(this.resting);
     this.controls.dispose();
     this.clear();
     this.renderer.domElement.removeEventListener("webglcontextlost", this.canvasLost);

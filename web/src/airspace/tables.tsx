@@ -32,7 +32,7 @@ export function Tables({ acts }: { acts: boolean }) {
     <div class="air-tables">
       <table class="jobs" data-testid="air-agents">
         <caption>{past ? "Agents then" : "Agents now"}</caption>
-        <thead><tr><th>Agent</th><th>Kind</th><th>Branch</th><th class="num">Files</th><th>Nearest</th><th class="num">Risk</th><th class="num">Place (x, y, z)</th></tr></thead>
+        <thead><tr><th>Agent</th>{!past && <><th>Kind</th><th>Branch</th><th class="num">Files</th></>}<th>Nearest</th><th class="num">Risk</th><th class="num">Place (x, y, z)</th></tr></thead>
         <tbody>
           {names.map((name) => {
             const agent = past ? undefined : state?.agents.find((a) => a.agentId === name);
@@ -40,9 +40,7 @@ export function Tables({ acts }: { acts: boolean }) {
             return (
               <tr key={name}>
                 <td>{acts ? <button type="button" class="link plain-link" onClick={() => (picked.value = { agent: name })}><Who name={name} /></button> : name}</td>
-                <td>{agent?.kind ?? ""}</td>
-                <td><code>{agent?.branch ?? ""}</code></td>
-                <td class="num">{agent?.files.length ?? ""}</td>
+                {!past && <><td>{agent?.kind ?? ""}</td><td><code>{agent?.branch ?? ""}</code></td><td class="num">{agent?.files.length ?? ""}</td></>}
                 <td>{link ? <><LevelChip level={link.level} /> {other(link, name)}</> : "nobody"}</td>
                 <td class="num">{link ? link.risk.toFixed(2) : ""}</td>
                 <td class="num muted">{place(positions[name])}</td>
@@ -55,15 +53,15 @@ export function Tables({ acts }: { acts: boolean }) {
         <caption>{pairs.length ? "Who is near whom" : "Nobody is near anybody"}{pairs.length > MOST ? `, the nearest ${MOST} of ${pairs.length} pairs` : ""}</caption>
         {pairs.length > 0 && (
           <>
-            <thead><tr><th>Pair</th><th>Level</th><th class="num">Risk</th><th class="num">Distance</th><th>Most by</th></tr></thead>
+            <thead><tr><th>Pair</th><th>Level</th><th class="num">Risk</th><th class="num">Distance</th>{!past && <th>Most by</th>}</tr></thead>
             <tbody>
               {pairs.slice(0, MOST).map((l) => (
                 <tr key={linkKey(l.a, l.b)}>
                   <td>{acts ? <button type="button" class="link plain-link" onClick={() => (picked.value = { link: linkKey(l.a, l.b) })}><Who name={l.a} /> ↔ <Who name={l.b} /></button> : linkKey(l.a, l.b)}</td>
-                  <td><LevelChip level={l.level} /> {LEVEL_WORDS[l.level]}</td>
+                  <td><LevelChip level={l.level} /> {l.level === "clear" ? "" : LEVEL_WORDS[l.level]}</td>
                   <td class="num">{l.risk.toFixed(2)}</td>
                   <td class="num">{(1 - l.risk).toFixed(2)}</td>
-                  <td class="muted">{l.why}</td>
+                  {!past && <td class="muted">{l.why}</td>}
                 </tr>
               ))}
             </tbody>

@@ -13,12 +13,13 @@ const BARS = 160;
 /** Milliseconds of one key press on the slider. */
 const KEY_STEP = 10_000;
 
-function Track({ from, to }: { from: number; to: number }) {
+function Track({ from, to, at }: { from: number; to: number; at: number | null }) {
   const held = stills.value;
   const bars = useMemo(() => strip(held, from, to, BARS), [held, from, to]);
   return (
     <svg class="air-track" viewBox={`0 0 ${BARS} 24`} preserveAspectRatio="none" aria-hidden="true">
       {bars.map((bar, i) => bar.risk > 0 && <rect key={i} class={`bar-${bar.level}`} x={i} width={1.02} y={24 - Math.max(1.5, bar.risk * 24)} height={Math.max(1.5, bar.risk * 24)} />)}
+      {at !== null && <rect class="air-now" x={(BARS * (at - from)) / (to - from) - 0.15} width={0.3} y={0} height={24} />}
     </svg>
   );
 }
@@ -69,7 +70,7 @@ export function TimeBar() {
         </span>
       </div>
       <div class="air-slide">
-        <Track from={from} to={to} />
+        <Track from={from} to={to} at={at} />
         <input
           type="range"
           min={from}

@@ -8,11 +8,11 @@ import { phone, picked } from "../state/view";
 import "../style/airspace.css";
 import { IconButton, Words } from "../ui/bits";
 import { AdvisoryList } from "./advisories";
-import { makeCloud } from "./cloud";
+import { remade, type Cloud } from "./cloud";
 import { PickPanel } from "./evidence";
 import { liveModel, pastModel } from "./model";
 import { followLive, live, loadPast, pastAt, pause, still, stills } from "./past";
-import { Picture } from "./picture";
+import { Picture, smooth } from "./picture";
 import { Tables } from "./tables";
 import { TimeBar } from "./timeline";
 
@@ -34,8 +34,11 @@ function choose(mode: Shown): void {
   memory.set("airspace", mode);
 }
 
+let isSmooth: boolean | null = null;
+
+/** Without a graphics card the plan is what moves well; 3D is there for whoever asks for it. */
 function shown(): Shown {
-  const wanted = chosen.value ?? (phone.value ? "plan" : "space");
+  const wanted = chosen.value ?? (phone.value || !(isSmooth ??= smooth()) ? "plan" : "space");
   return wanted === "space" && noSpace.value ? "plan" : wanted;
 }
 
@@ -61,8 +64,8 @@ function Legend() {
 function Stage({ mode }: { mode: "space" | "plan" }) {
   const host = useRef<HTMLDivElement>(null);
   const picture = useRef<Picture | null>(null);
-  const cloud = useMemo(() => makeCloud(coordinates.value), [coordinates.value]);
-  const held = useRef(cloud);
+  const held = useRef<Cloud | null>(null);
+  const cloud = useMemo(() => remade(held.current, coordinates.value), [coordinates.value]);
   held.current = cloud;
   useEffect(() => {
     const made = new Picture(host.current!, {
@@ -91,8 +94,8 @@ function Stage({ mode }: { mode: "space" | "plan" }) {
         const past = still.value;
         if (pastAt.value !== null) {
           const nothing = { at: pastAt.value, positions: {}, links: [], advisories: [] };
-          picture.current?.setModel(pastModel(past ?? nothing, stills.value, state, held.current, advisories.value, picked.value), false);
-        } else if (state) picture.current?.setModel(liveModel(state, held.current, advisories.value, picked.value), true);
+          picture.current?.setModel(pastModel(past ?? nothing, stills.value, state, cloud, advisories.value, picked.value), false);
+        } else if (state) picture.current?.setModel(liveModel(state, stills.value, cloud, advisories.value, picked.value), true);
       }),
     [cloud],
   );
@@ -134,7 +137,7 @@ function Hints() {
     if (state.enabled && state.counts.agents === 1) lines.push("One agent is alone here. Nearness is between two.");
     if (state.graph.failed.length) lines.push(`${state.graph.failed.length} ${state.graph.failed.length === 1 ? "file does" : "files do"} not parse now and keep${state.graph.failed.length === 1 ? "s its" : " their"} last good edges: ${state.graph.failed.slice(0, 3).join(", ")}${state.graph.failed.length > 3 ? ", …" : ""}`);
   }
-  if (noSpace.value && (chosen.value ?? "space") === "space") lines.push(`${noSpace.value} This is the plan.`);
+  if (noSpace.value && chosen.value !== "plan" && chosen.value !== "table") lines.push(`${noSpace.value} This is the plan.`);
   return <>{lines.map((line) => <p key={line} class="notice air-notice" data-testid="air-hint"><Words text={line} /></p>)}</>;
 }
 
@@ -159,6 +162,11 @@ export default function AirspaceView() {
       live();
     };
   }, []);
+  const side = useRef<HTMLElement>(null);
+  // Where the evidence stands below the picture, a pick brings its beginning into view.
+  useEffect(() => {
+    if (picked.value) side.current?.querySelector(".evi-head")?.scrollIntoView({ block: "nearest" });
+  }, [picked.value]);
   const mode = shown();
   const state = airspace.value;
   return (
@@ -167,7 +175,7 @@ export default function AirspaceView() {
         <h1>Airspace</h1>
         <Counts />
         <div class="segments" role="group" aria-label="Shown as">
-          {MODES.map((m) => <button key={m.mode} type="button" aria-pressed={mode === m.mode} onClick={() => choose(m.mode)} data-testid={`air-${m.mode}`}>{m.name}</button>)}
+          {MODES.map((m) => <button key={m.mode} type="button" aria-pressed={mode === m.mode} data-tip={m.mode === "space" && isSmooth === false ? "The processor draws this here: it is slow" : undefined} onClick={() => choose(m.mode)} data-testid={`air-${m.mode}`}>{m.name}</button>)}
         </div>
       </header>
       {!state ? <Nothing /> : (
@@ -177,7 +185,7 @@ export default function AirspaceView() {
             {mode === "table" ? <div class="air-table-box"><Tables acts /></div> : <><Stage mode={mode} /><div class="offscreen"><Tables acts={false} /></div></>}
             <TimeBar />
           </div>
-          <aside class="air-side">
+          <aside class="air-side" ref={side}>
             <PickPanel />
             <AdvisoryList />
           </aside>

@@ -1,5 +1,5 @@
 /**
- * The airspace as the page knows it: the newest whole state, every advisory heard of, and where agents came from.
+ * The airspace as the page knows it: the newest whole state, and every advisory heard of.
  *
  * Invariant: a frame replaces the state as a whole; the file cloud is replaced only when a coordinate differs, so
  * that a tick moves agents and never the map.
@@ -8,52 +8,19 @@
 import { batch, computed, signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import { instant } from "../text/format";
-import type { Advisory, AirspaceState, Entry, Evidence, Frame, Level, Link, Point, Precision, Reading } from "../types";
+import type { Advisory, AirspaceState, Entry, Frame, Link, Precision } from "../types";
 import { onLive } from "./live";
+import { isOpen, RANK, sameCoordinates, type Coordinates } from "./nearness";
 import { onFrames } from "./room";
+
+export * from "./nearness";
 
 export const airspace = signal<AirspaceState | null>(null);
 /** Why there is no state: the room's own words. */
 export const airspaceProblem = signal("");
 export const advisories = signal<ReadonlyMap<string, Advisory>>(new Map());
 export const precision = signal<Precision | null>(null);
-export type Coordinates = Readonly<Record<string, Point>>;
 export const coordinates = signal<Coordinates>({});
-
-export interface Step {
-  at: number;
-  p: Point;
-}
-/** Steps kept of an agent's way; a tick is a second at the least, so this is two minutes and more. */
-export const TRAIL_STEPS = 120;
-const ways = new Map<string, Step[]>();
-/** Where an agent has been since the page was opened, oldest first. */
-export const wayOf = (agent: string): readonly Step[] => ways.get(agent) ?? [];
-
-export const RANK: Readonly<Record<Level, number>> = { clear: 0, advisory: 1, resolution: 2 };
-export const LEVEL_WORDS: Readonly<Record<Level, string>> = { clear: "clear", advisory: "traffic", resolution: "resolution" };
-
-export const linkKey = (a: string, b: string): string => [a, b].sort().join(" ↔ ");
-export const isOpen = (one: Advisory): boolean => one.closed_at === null && one.level !== "clear";
-
-export function sameCoordinates(a: Coordinates, b: Coordinates): boolean {
-  const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
-  return keys.every((path) => {
-    const [p, q] = [a[path]!, b[path]];
-    return q !== undefined && p[0] === q[0] && p[1] === q[1] && p[2] === q[2];
-  });
-}
-
-function remember(state: AirspaceState): void {
-  const at = instant(state.at) ?? Date.now();
-  for (const [agent, p] of Object.entries(state.positions)) {
-    const way = ways.get(agent) ?? [];
-    const last = way[way.length - 1];
-    if (last && last.p[0] === p[0] && last.p[1] === p[1] && last.p[2] === p[2]) continue;
-    ways.set(agent, [...way, { at, p }].slice(-TRAIL_STEPS));
-  }
-}
 
 function putAdvisories(changed: readonly Advisory[]): void {
   if (!changed.length) return;
@@ -62,35 +29,47 @@ function putAdvisories(changed: readonly Advisory[]): void {
   advisories.value = next;
 }
 
-/** The whole state, as it was read or told. */
-export function takeAirspace(state: AirspaceState): void {
+/** The whole state. `all` = with the coordinates of all files; a frame has those that somebody works on, or none. */
+function takeAirspace(state: AirspaceState, all: boolean): void {
   batch(() => {
     airspace.value = state;
     airspaceProblem.value = "";
-    const cloud = state.fileCoordinates;
-    if (cloud && !sameCoordinates(coordinates.value, cloud)) coordinates.value = cloud;
+    if (state.fileCoordinates) {
+      const cloud = all ? state.fileCoordinates : { ...coordinates.value, ...state.fileCoordinates };
+      if (!sameCoordinates(coordinates.value, cloud)) coordinates.value = cloud;
+    }
     putAdvisories(state.advisories);
     precision.value = state.precision ?? null;
   });
-  remember(state);
 }
+
+/** Files in the graph when all coordinates were read. */
+let graphOf = "";
+const graphNow = (state: AirspaceState): string => `${state.graph.files} ${state.graph.building}`;
+let reading: ReturnType<typeof setTimeout> | undefined;
+/** Milliseconds between two readings of all coordinates while the graph grows. */
+const READ_AGAIN = 3000;
 
 export function takeFrames(frames: readonly Frame[]): void {
   batch(() => {
-    // Only the newest whole state counts; the steps between are still steps of the way.
-    const states = frames.filter((f) => f.type === "airspace").map((f) => f.data);
-    for (const state of states.slice(0, -1)) {
-      remember(state);
-      if (state.fileCoordinates) coordinates.value = state.fileCoordinates;
+    for (const frame of frames) {
+      if (frame.type !== "airspace") continue;
+      takeAirspace(frame.data, false);
+      if (graphNow(frame.data) !== graphOf)
+        reading ??= setTimeout(() => {
+          reading = undefined;
+          void loadAirspace();
+        }, READ_AGAIN);
     }
-    if (states.length) takeAirspace(states[states.length - 1]!);
     putAdvisories(frames.filter((f) => f.type === "advisory").map((f) => f.data));
   });
 }
 
 export async function loadAirspace(): Promise<void> {
   try {
-    takeAirspace(await api.airspace());
+    const state = await api.airspace();
+    graphOf = graphNow(state);
+    takeAirspace(state, true);
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     if (!airspace.value) airspaceProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
@@ -131,40 +110,6 @@ export function warningsOf(name: string | null): Advisory[] {
 export function nearest(name: string): Link | null {
   const mine = (airspace.value?.links ?? []).filter((l) => l.a === name || l.b === name);
   return mine.reduce<Link | null>((best, l) => (best === null || l.risk > best.risk ? l : best), null);
-}
-
-export const other = (link: Pick<Link, "a" | "b">, name: string): string => (link.a === name ? link.b : link.a);
-
-/** Channels of a link, the greatest share of risk first. Without readings only the risk is known. */
-export function readings(link: Link): [string, Partial<Reading> & { risk: number }][] {
-  const named = Object.entries(link.channels).map(([name, risk]): [string, Partial<Reading> & { risk: number }] => [
-    name,
-    { risk, ...link.readings?.[name] },
-  ]);
-  return named.sort(([, x], [, y]) => y.risk * (y.weight ?? 1) - x.risk * (x.weight ?? 1));
-}
-
-export const evidence = (one: Evidence | string): Evidence => (typeof one === "string" ? { text: one } : one);
-
-/** Why, in one line a person can check. */
-export function why(one: Pick<Advisory, "evidence" | "files" | "text">): string {
-  const first = one.evidence[0];
-  if (first) return evidence(first).text;
-  return one.files.length ? `both are at ${one.files.slice(0, 3).join(", ")}` : one.text;
-}
-
-/** "12 of 13 true, 3 averted, 2 open". Counts, and no rate of nothing. */
-export function precisionLine(p: Precision | null): string {
-  if (!p) return "no outcome known yet";
-  const known = p.true + p.false;
-  const parts = [
-    known ? `${p.true} of ${known} true` : "no outcome known yet",
-    p.averted ? `${p.averted} averted` : "",
-    p.open ? `${p.open} open` : "",
-    p.useful ? `${p.useful} marked useful` : "",
-    p.noise ? `${p.noise} marked noise` : "",
-  ];
-  return parts.filter(Boolean).join(", ");
 }
 
 /** The advisory an entry speaks of: what is known of it now, else what the entry says itself. */

@@ -9,6 +9,8 @@ import { onEntries } from "./room";
 
 export const worktrees = signal<Worktree[] | null>(null);
 export const worktreesProblem = signal("");
+/** Why the worktree of an agent is missing or was not read, in the room's words. */
+export const troubles = signal<Readonly<Record<string, string>>>({});
 /** Milliseconds that changes are gathered before the list is read again. */
 const GATHER = 2000;
 
@@ -16,8 +18,10 @@ export const worktreeFor = (agent: string): Worktree | undefined => worktrees.va
 
 export async function loadWorktrees(): Promise<void> {
   try {
-    worktrees.value = await api.worktrees();
-    worktreesProblem.value = "";
+    const told = await api.worktrees();
+    worktrees.value = told.worktrees;
+    troubles.value = told.troubles ?? {};
+    worktreesProblem.value = told.trouble ?? "";
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     worktreesProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");

@@ -33,7 +33,6 @@ function Reason({ one }: { one: Partial<Advisory> }) {
 
 export function PermissionCard({ request, named = true }: { request: PermissionRequest; named?: boolean }) {
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState("");
   const deadline = instant(request.deadline_at);
   const left = deadline === null ? null : deadline - now.value;
   const asked = instant(request.asked_at);
@@ -42,8 +41,8 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
     setBusy(true);
     const refused = await decide(request, option.id);
     setBusy(false);
-    setProblem(refused);
-    if (!refused) toast(`${request.agent}: ${option.name}.`);
+    // The card may be gone by then.
+    toast(`${request.agent}: ${refused || `${option.name}.`}`, { tone: refused ? "problem" : "note" });
   };
   return (
     <section class="asks" data-testid="permission" data-agent={request.agent} aria-label={`${request.agent} asks: ${request.title}`}>
@@ -60,10 +59,10 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
         </ul>
       )}
       {one && <Reason one={one} />}
-      {problem && <p class="problem" role="alert">{problem}</p>}
+      {/* Where an advisory stands against it, no button is the obvious one. */}
       <div class="asks-act">
         {request.options.map((option) => (
-          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
+          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" && !one ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
             {option.name}
           </button>
         ))}

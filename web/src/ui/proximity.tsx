@@ -34,7 +34,7 @@ export function AdvisoryEntry({ entry }: { entry: Entry }) {
   const one = advisoryOf(entry);
   // What was said then is in the entry; what it is now, in the advisory.
   const said = typeof entry.meta.advisory === "object" ? entry.meta.advisory : null;
-  const level = said?.level ?? one?.level;
+  const level = entry.meta.level ?? said?.level ?? one?.level;
   const names = said?.agents ?? one?.agents ?? entry.to;
   const over = one?.opened_at !== undefined && !isOpen(one as Advisory) && level !== "clear";
   return (

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
 import { room } from "../state/room";
 import { showAirspace, worktreeOf } from "../state/view";
-import { loadWorktrees, worktrees, worktreesProblem } from "../state/worktrees";
+import { loadWorktrees, troubles, worktrees, worktreesProblem } from "../state/worktrees";
 import type { Worktree, WorktreeDiff } from "../types";
 import "../style/worktrees.css";
 import { Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
@@ -39,11 +39,12 @@ function Commits({ tree }: { tree: Worktree }) {
 export function plan(tree: Worktree): string[] {
   const commits = `${tree.ahead} ${tree.ahead === 1 ? "commit" : "commits"}`;
   return [
-    `${commits} of \`${tree.branch}\` come into the main branch: ${tree.files} ${tree.files === 1 ? "file" : "files"}, ${tree.insertions} lines added, ${tree.deletions} removed.`,
-    tree.dirty ? "The worktree holds changes that are not committed. The room says in its answer what it did with them; none is lost." : "",
+    `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${tree.files} ${tree.files === 1 ? "file" : "files"}, ${tree.insertions} lines added, ${tree.deletions} removed.`,
+    tree.dirty && tree.own ? "What is not committed yet is committed onto this branch first." : "",
+    tree.dirty && !tree.own ? "This checkout has uncommitted work. The room does not commit in a checkout that it did not make, and will refuse until you have." : "",
     tree.behind ? `The main branch has gone on by ${tree.behind} ${tree.behind === 1 ? "commit" : "commits"} since; git joins both.` : "",
-    "The agent's branch and worktree stay as they are.",
-    "If git cannot merge it clean, nothing changes.",
+    tree.own ? "The agent's worktree is then brought up to it." : "",
+    "If git cannot merge it clean, or files in the way have uncommitted work, nothing is merged.",
   ].filter(Boolean);
 }
 
@@ -54,7 +55,7 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
     setState("merging");
     try {
       const told = await api.merge(tree.agent);
-      toast([`${tree.branch} is merged${told.commit ? ` as ${told.commit.slice(0, 10)}` : ""}.`, told.reason].filter(Boolean).join(" "));
+      toast(`${told.reason || `${tree.branch} is merged.`}${told.commit ? ` (${told.commit.slice(0, 10)})` : ""}`);
       onClose();
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
@@ -86,14 +87,14 @@ function Row({ tree, onMerge }: { tree: Worktree; onMerge: () => void }) {
   const open = worktreeOf.value === tree.agent;
   return (
     <tr data-testid="worktree" data-agent={tree.agent} class={open ? "open" : ""}>
-      <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button></td>
+      <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button>{tree.working && <span class="tag working" data-tip="Nothing is merged under its hands.">at work</span>}</td>
       <td class="branch"><code>{tree.branch}</code>{!tree.own && <span class="tag" data-tip={`A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
       <td><Commits tree={tree} /></td>
       <td>{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}</td>
       <td><Merges tree={tree} /></td>
       <td class="act">
         <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
-        <button type="button" class="button small" disabled={tree.merges !== "clean" && tree.merges !== "unknown"} onClick={onMerge} data-testid="merge">Merge…</button>
+        <button type="button" class="button small" disabled={tree.working === true || (tree.merges !== "clean" && tree.merges !== "unknown")} onClick={onMerge} data-testid="merge">Merge…</button>
       </td>
     </tr>
   );
@@ -115,6 +116,8 @@ function Diff({ tree }: { tree: Worktree }) {
   return (
     <section class="diff-box" aria-label={`Diff of ${tree.agent}`}>
       <header><h2><Who name={tree.agent} /> <span class="muted">{tree.branch}</span></h2><IconButton icon="close" label="Hide diff" onClick={() => (worktreeOf.value = null)} /></header>
+      {tree.conflicts.length > 0 && <p class="diff-note diff-note-warn" data-testid="diff-conflicts">The main branch has changed the same places of {tree.conflicts.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}{tree.conflicts.length > 5 ? ` and ${tree.conflicts.length - 5} more` : ""}. Ask {tree.agent} to bring its branch up to date.</p>}
+      {tree.left_out && tree.left_out.length > 0 && <p class="diff-note">Not in the diff, since git would not keep it: {tree.left_out.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>}
       {problem && <p class="problem" role="alert">{problem}</p>}
       {!told && !problem && <p class="diff-note" role="status">Reading the diff…</p>}
       {told && (told.files.length || told.diff ? <DiffView key={tree.agent} told={told} conflicts={tree.conflicts} /> : <p class="diff-note">There is no change.</p>)}
@@ -123,7 +126,7 @@ function Diff({ tree }: { tree: Worktree }) {
 }
 
 function Empty() {
-  if (worktreesProblem.value) return <div class="empty"><h2>The worktrees could not be read</h2><p>{worktreesProblem.value}</p></div>;
+  if (worktreesProblem.value) return <div class="empty"><h2>There are no worktrees</h2><p><Words text={worktreesProblem.value} /></p></div>;
   return (
     <div class="empty" data-testid="no-worktrees">
       <h2>No agent has a worktree</h2>
@@ -160,6 +163,7 @@ export default function WorktreesView() {
           </table>
         </div>
       )}
+      {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
       {shown && <Diff tree={shown} />}
       {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
       {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}

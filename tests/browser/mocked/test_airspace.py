@@ -1,0 +1,398 @@
+"""The airspace view: who is near whom, why, when, and what of it stands elsewhere in the page."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser import airspace_scenes as scenes
+from tests.browser.mock_airspace import new_advisory, new_link, reading
+from tests.browser.mock_room import MockRoom
+from tests.browser.mocked.conftest import OpenPage
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+NO_WEBGL = """
+const ask = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
+  return kind.startsWith('webgl') ? null : ask.call(this, kind, ...more);
+};
+"""
+FRAMES = "Number(document.querySelector('.air-picture').dataset.frames ?? 0)"
+#: True when no frame was drawn for a while. A still picture must come to that.
+AT_REST = """async () => {
+  const count = () => document.querySelector('.air-picture').dataset.frames;
+  for (let before = ''; before !== count();) {
+    before = count();
+    await new Promise((done) => setTimeout(done, 400));
+  }
+}"""
+
+
+#: How many colours the cloud alone has. Read in the frame in which it is drawn: later the buffer is given away.
+COLOURS = """() => new Promise((done) => {
+  const picture = document.querySelector('.air-picture');
+  picture.dispatchEvent(new KeyboardEvent('keydown', { key: '+', bubbles: true }));
+  requestAnimationFrame(() => {
+    const cloud = document.querySelector('.air-cloud');
+    const copy = document.createElement('canvas');
+    [copy.width, copy.height] = [cloud.width, cloud.height];
+    const pen = copy.getContext('2d');
+    pen.drawImage(cloud, 0, 0);
+    const words = new Uint32Array(pen.getImageData(0, 0, copy.width, copy.height).data.buffer);
+    done(new Set(words).size);
+  });
+})"""
+
+
+async def fly(page: Page, mode: str = "plan") -> None:
+    await page.get_by_test_id("tab-airspace").click()
+    await page.get_by_test_id(f"air-{mode}").click()
+    await page.locator(f".air-cloud[data-mode={mode}]").wait_for()
+    await drawn(page)
+
+
+async def drawn(page: Page) -> None:
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-frames", re.compile("[1-9]"))
+
+
+async def label(page: Page, agent: str) -> tuple[float, float]:
+    box = await page.get_by_test_id(f"air-agent-{agent}").bounding_box()
+    assert box is not None
+    return box["x"], box["y"]
+
+
+async def test_an_agent_and_a_link_show_their_evidence(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page()
+    await fly(page)
+    await page.get_by_test_id("air-agent-CODEX").click()
+    agent = page.get_by_test_id("pick-agent")
+    await expect(agent).to_contain_text("relay/codex")
+    await expect(agent).to_contain_text("src/checkout/money.py:1–9")
+    await agent.get_by_role("button", name="CLAUDE resolution 0.94").click()
+    link = page.get_by_test_id("pick-link")
+    overlap = link.get_by_test_id("channel-overlap")
+    await expect(overlap).to_contain_text("0.90 × 1.00 = 0.90")
+    await expect(overlap).to_contain_text("both change lines 44-51 of src/checkout/session.py")
+    await expect(overlap.get_by_role("meter")).to_have_attribute("aria-valuenow", "0.9")
+    await expect(link.get_by_test_id("channel-symbol")).to_contain_text("Session.renew")
+    await expect(link.get_by_test_id("channel-dependency")).to_contain_text("no resolution advisory alone")
+    card = link.get_by_test_id("advisory-card")
+    await expect(card).to_contain_text("STEER: CODEX")
+    await expect(card).to_contain_text("I finish renew() and its tests")
+    await expect(card).to_contain_text("for CODEX")
+    await card.get_by_test_id("mark-useful").click()
+    await expect(card.get_by_test_id("mark-useful")).to_have_attribute("aria-pressed", "true")
+    assert room.air.marks == [("adv-1", "useful")]
+    await page.get_by_test_id("air-unpick").click()
+    await expect(link).to_have_count(0)
+
+
+async def test_the_mouse_picks_what_it_points_at(room: MockRoom, open_page: OpenPage) -> None:
+    air = room.air
+    air.cloud = {"a.py": [-1, -0.2, 0], "b.py": [1, 0.2, 0], "c.py": [0, 0.9, 0.1]}
+    air.fly("A", {"a.py": []}, at=[-0.5, 0, 0])
+    air.fly("B", {"b.py": []}, at=[0.5, 0, 0])
+    air.links = [new_link("A", "B", 0.5, "advisory", tree=reading(0.5, 1.0))]
+    page = await open_page()
+    await fly(page)
+    box = await page.get_by_test_id("air-picture").bounding_box()
+    assert box is not None
+    # Each name stands to the right of its marker, at the same distance: the middle between the names is as far
+    # to the right of the middle of the link.
+    (ax, ay), (bx, by) = await label(page, "A"), await label(page, "B")
+    x, y = (ax + bx) / 2 - 15, (ay + by) / 2 + 10
+    await page.mouse.move(x, y)
+    await expect(page.locator(".air-tip")).to_have_text("A ↔ B")
+    await page.mouse.click(x, y)
+    await expect(page.get_by_test_id("pick-link")).to_contain_text("Risk 0.50")
+    await page.mouse.click(ax - 15, ay + 10)
+    await expect(page.get_by_test_id("pick-agent")).to_contain_text("Working set, 1 file")
+    # Dragging moves the plan, and picks nothing else.
+    await page.mouse.move(x, y + 120)
+    await page.mouse.down()
+    await page.mouse.move(x + 80, y + 150, steps=4)
+    await page.mouse.up()
+    await expect(page.get_by_test_id("pick-agent")).to_be_visible()
+    assert (await label(page, "A"))[0] == pytest.approx(ax + 80, abs=2)
+    await page.get_by_test_id("air-reset").click()
+    await page.evaluate(AT_REST)
+    assert (await label(page, "A"))[0] == pytest.approx(ax, abs=2)
+
+
+async def test_a_tick_moves_agents_and_not_the_map(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page()
+    await fly(page)
+    await page.evaluate(AT_REST)
+    codex, gemini = await label(page, "CODEX"), await label(page, "GEMINI")
+    at = room.air.positions["ann"]
+    was = await label(page, "ann")
+    room.air.positions["ann"] = [at[0] + 0.4, at[1], at[2]]
+    room.air.tick()
+    while await label(page, "ann") == was:
+        await page.wait_for_timeout(20)
+    await page.evaluate(AT_REST)
+    assert await label(page, "CODEX") == codex
+    assert await label(page, "GEMINI") == gemini
+    # The frame had the coordinates of some files; the others are still there.
+    summary = page.get_by_role("group", name=f"5 agents among {len(room.air.cloud)} files")
+    await expect(summary).to_have_count(1)
+    frames = await page.evaluate(FRAMES)
+    await page.wait_for_timeout(600)
+    assert await page.evaluate(FRAMES) == frames, "a picture in which nothing moves draws nothing"
+
+
+async def test_the_keyboard_turns_zooms_and_picks(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page()
+    await fly(page)
+    await page.evaluate(AT_REST)
+    was = await label(page, "ann")
+    await page.get_by_test_id("air-picture").focus()
+    await page.keyboard.press("ArrowRight")
+    await page.evaluate(AT_REST)
+    assert (await label(page, "ann"))[0] < was[0] - 20
+    await page.keyboard.press("0")
+    await page.evaluate(AT_REST)
+    assert await label(page, "ann") == was
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_test_id("pick-agent")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_test_id("pick-agent")).to_have_count(0)
+
+
+async def test_in_space_it_is_drawn_with_webgl(room: MockRoom, open_drawing: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_drawing()
+    await fly(page, "space")
+    await page.evaluate(AT_REST)
+    # The picture without what lies over the cloud: not of one colour, so points were drawn.
+    assert await page.evaluate(COLOURS) > 50
+    was = await label(page, "ann")
+    await page.get_by_test_id("air-picture").focus()
+    await page.keyboard.press("ArrowLeft")
+    await page.evaluate(AT_REST)
+    assert await label(page, "ann") != was
+    await page.get_by_test_id("air-agent-QWEN").click()
+    await expect(page.get_by_test_id("pick-agent")).to_contain_text("src/auth/rights.py")
+
+
+async def test_a_lost_context_leaves_the_plan(room: MockRoom, open_drawing: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_drawing()
+    await fly(page, "space")
+    await page.evaluate(
+        "document.querySelector('.air-cloud').getContext('webgl2').getExtension('WEBGL_lose_context').loseContext()"
+    )
+    await expect(page.get_by_test_id("air-hint")).to_contain_text("The graphics context was lost")
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
+    await page.get_by_test_id("air-space").click()
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "space")
+    await expect(page.get_by_test_id("air-hint")).to_have_count(0)
+    # Leaving frees the context, and coming back makes another.
+    for _ in range(3):
+        await page.get_by_test_id("tab-board").click()
+        await page.get_by_test_id("tab-airspace").click()
+        await drawn(page)
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "space")
+
+
+async def test_without_webgl_it_is_the_plan(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page(script=NO_WEBGL)
+    await page.get_by_test_id("tab-airspace").click()
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
+    await page.get_by_test_id("air-space").click()
+    await expect(page.get_by_test_id("air-hint")).to_contain_text(
+        "This browser gives no WebGL. This is the plan."
+    )
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
+    await page.get_by_test_id("air-agent-CLAUDE").click()
+    await expect(page.get_by_test_id("pick-agent")).to_be_visible()
+
+
+async def test_three_is_loaded_only_for_space(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page(script=NO_WEBGL)
+    loaded: list[str] = []
+    page.on("request", lambda request: loaded.append(request.url))
+    await fly(page)
+    assert any("/assets/view-" in url for url in loaded)
+    assert not any("/assets/space-" in url for url in loaded)
+    await page.get_by_test_id("air-space").click()
+    await expect(page.get_by_test_id("air-hint")).to_be_visible()
+    assert any("/assets/space-" in url for url in loaded)
+
+
+async def test_the_past_is_replayed(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page()
+    await fly(page)
+    clock, near = page.get_by_test_id("air-clock"), page.get_by_test_id("air-near")
+    slider = page.get_by_test_id("air-slider")
+    await expect(clock).to_contain_text("live")
+    await expect(near).to_contain_text("CLAUDE ↔ CODEX resolution 0.94")
+    now = await label(page, "GEMINI")
+    then = int((datetime.now(UTC) - timedelta(minutes=67)).timestamp() * 1000)
+    await slider.evaluate(
+        "(it, at) => { it.value = at; it.dispatchEvent(new Event('input', { bubbles: true })); }", then
+    )
+    await expect(clock).not_to_contain_text("live")
+    await expect(near).to_contain_text("CLAUDE ↔ GEMINI resolution 0.82")
+    await expect(near).not_to_contain_text("CODEX")
+    await page.evaluate(AT_REST)
+    assert await label(page, "GEMINI") != now
+    # What is told meanwhile does not pull the reader back.
+    room.air.tick(cloud=False)
+    await page.get_by_test_id("air-table").click()
+    await expect(page.get_by_test_id("air-links")).to_contain_text("0.82")
+    await page.get_by_test_id("air-plan").click()
+    before = await clock.inner_text()
+    await page.get_by_role("button", name="Play").click()
+    await expect(clock).not_to_have_text(before)
+    await page.get_by_role("button", name="Pause").click()
+    await page.get_by_test_id("air-live").click()
+    await expect(clock).to_contain_text("live")
+    await expect(near).to_contain_text("CLAUDE ↔ CODEX")
+    await slider.focus()
+    await page.keyboard.press("ArrowLeft")
+    await expect(clock).not_to_contain_text("live")
+
+
+async def test_all_of_it_stands_in_tables(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page()
+    await fly(page)
+    # Beside the picture for readers of the screen, and in its place for everybody.
+    await expect(page.get_by_role("table", name="Agents now")).to_have_count(1)
+    await page.get_by_test_id("air-table").click()
+    agents, links = page.get_by_test_id("air-agents"), page.get_by_test_id("air-links")
+    await expect(agents.get_by_role("row")).to_have_count(6)
+    await expect(links.get_by_role("row")).to_have_count(5)
+    await expect(links.get_by_role("row", name="CLAUDE ↔ CODEX")).to_contain_text("RA resolution")
+    await expect(agents.get_by_role("row", name="ann person")).to_contain_text("clear CLAUDE")
+    await links.get_by_role("button", name="CODEX ↔ QWEN").click()
+    await expect(page.get_by_test_id("pick-link")).to_contain_text(
+        "src/auth/session.py imports src/auth/token.py"
+    )
+
+
+async def test_the_list_follows_the_advisories(room: MockRoom, open_page: OpenPage) -> None:
+    air = room.air
+    air.fly("A", {"src/checkout/cart.py": []})
+    air.fly("B", {"src/auth/login.py": []})
+    page = await open_page()
+    await fly(page)
+    await expect(page.get_by_test_id("precision")).to_have_text("no outcome known yet")
+    await expect(page.get_by_text("None yet. When two agents come near each other")).to_be_visible()
+    evidence = [{"text": "both change lines 1-9 of src/checkout/cart.py"}]
+    air.advise(new_advisory(1, ["A", "B"], "advisory", evidence=evidence))
+    rows = page.get_by_test_id("advisories-open").get_by_test_id("advisory")
+    await expect(rows).to_have_count(1)
+    await expect(rows.first).to_contain_text("both change lines 1-9")
+    await expect(page.get_by_test_id("tab-airspace")).to_contain_text("1")
+    air.advise(air.advisories["adv-1"] | {"level": "resolution", "steer": ["B"], "hold": ["A"]})
+    await expect(rows.first).to_have_attribute("data-level", "resolution")
+    await expect(rows.first).to_contain_text("hold A · steer B")
+    await rows.first.click()
+    await expect(page.get_by_test_id("pick-advisory")).to_be_visible()
+    closed = {"closed_at": datetime.now(UTC).isoformat(), "level": "clear", "outcome": True}
+    traffic = air.precision | {"true": 1, "false": 2}
+    air.precision = air.precision | {"true": 1, "traffic": traffic}
+    air.advise(air.advisories["adv-1"] | closed)
+    air.tick(cloud=False)
+    await expect(page.get_by_test_id("advisories-closed").get_by_test_id("advisory")).to_have_count(1)
+    await expect(page.get_by_test_id("pick-advisory")).to_contain_text("True alarm")
+    await expect(page.get_by_test_id("precision")).to_have_text("1 of 1 true")
+    await expect(page.get_by_test_id("precision-traffic")).to_have_text("traffic only: 1 of 3 true")
+
+
+async def test_the_rest_of_the_page_knows_of_it(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    scenes.trees(room.air)
+    room.task("Grace period", "in_progress", assignee="CODEX")
+    room.task("Something else", "in_progress", assignee="GEMINI")
+    words = "both change lines 44-51 of src/checkout/session.py; HOLD: CLAUDE, STEER: CODEX"
+    meta = {"advisory": "adv-1", "level": "resolution"}
+    room.say("RELAY", words, "advisory", meta=meta, to=["CLAUDE", "CODEX"])
+    page = await open_page()
+    said = page.get_by_test_id("said-advisory")
+    await expect(said).to_contain_text("CLAUDE↔ CODEX")
+    await expect(said).to_contain_text("HOLD: CLAUDE")
+    await said.get_by_test_id("show-in-airspace").click()
+    await expect(page.get_by_test_id("pick-advisory")).to_contain_text("for CODEX")
+    await page.get_by_test_id("tab-board").click()
+    badge = page.get_by_test_id("near-badge")
+    await expect(badge).to_have_count(1)
+    await expect(badge).to_contain_text("near CLAUDE")
+    await page.get_by_test_id("agent-CODEX").click()
+    whereabouts = page.get_by_test_id("agent-panel").get_by_test_id("whereabouts")
+    await expect(whereabouts).to_contain_text("relay/codex 5 files +88 −41")
+    await expect(whereabouts).to_contain_text("CLAUDE 0.94")
+    await badge.click()
+    await expect(page.get_by_test_id("pick-advisory")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"missing": "No repository is configured."}, "No repository is configured. Set workspace.repo."),
+        ({"enabled": False}, "The airspace is switched off"),
+        ({}, "Nobody is in the air."),
+        (
+            {"graph": {"files": 12, "edges": 0, "failed": ["a.py"], "building": True}},
+            "is being built (12 files so far)",
+        ),
+    ],
+)
+async def test_what_is_missing_is_explained(
+    room: MockRoom, open_page: OpenPage, state: dict[str, object], words: str
+) -> None:
+    for key, value in state.items():
+        setattr(room.air, key, value)
+    page = await open_page()
+    await page.get_by_test_id("tab-airspace").click()
+    await expect(page.get_by_role("region", name="Airspace")).to_contain_text(words)
+
+
+async def test_one_agent_is_alone(room: MockRoom, open_page: OpenPage) -> None:
+    room.air.fly("A", {"src/checkout/cart.py": []})
+    page = await open_page()
+    await page.get_by_test_id("tab-airspace").click()
+    await expect(page.get_by_test_id("air-hint")).to_contain_text("One agent is alone here")
+
+
+async def test_what_comes_from_outside_is_text(room: MockRoom, open_page: OpenPage) -> None:
+    hostile = "<img src=x onerror=window.hacked=1>"
+    air = room.air
+    air.cloud = {f"{hostile}/a.py": [0, 0, 0], "b.py": [1, 1, 0]}
+    air.fly(hostile, {f"{hostile}/a.py": []})
+    air.fly("B", {"b.py": []})
+    air.links = [new_link("B", hostile, 0.9, "resolution", **{hostile: reading(0.9, 1.0, {"text": hostile})})]
+    air.advise(new_advisory(1, ["B", hostile], "resolution", evidence=[{"text": hostile}], reason=hostile))
+    page = await open_page()
+    await fly(page)
+    await page.get_by_test_id("air-agent-B").click()
+    await expect(page.get_by_test_id("pick-agent")).to_contain_text(hostile)
+    await page.get_by_test_id("advisory").click()
+    await expect(page.get_by_test_id("pick-advisory")).to_contain_text(hostile)
+    await page.get_by_test_id("air-table").click()
+    await expect(page.get_by_test_id("air-agents")).to_contain_text(hostile)
+    assert await page.evaluate("window.hacked") is None
+
+
+async def test_on_a_phone_it_is_the_plan_and_scrolls(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page(size=(360, 740))
+    await page.get_by_test_id("tab-airspace").click()
+    await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
+    await page.get_by_test_id("air-agent-CODEX").click()
+    heading = page.get_by_test_id("pick-agent").get_by_role("heading", name="CODEX")
+    await expect(heading).to_be_in_viewport()
+    assert await page.evaluate("document.documentElement.scrollWidth") == 360

@@ -1,0 +1,91 @@
+"""What agents ask leave for: seen from every view, answered once, gone when it is settled."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser import airspace_scenes as scenes
+from tests.browser.mock_room import MockRoom
+from tests.browser.mocked.conftest import OpenPage
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open_page: OpenPage) -> None:
+    ann, ben = await open_page(), await open_page(name="ben")
+    await ann.get_by_test_id("tab-board").click()
+    room.air.ask(scenes.request(1, "CODEX"))
+    for page in (ann, ben):
+        card = page.get_by_test_id("permission")
+        await expect(card).to_contain_text("CODEX asks: Write src/checkout/session.py")
+        await expect(card.locator("time")).to_contain_text("1:")
+        await expect(page).to_have_title("CODEX asks · payments · relay")
+    await ben.get_by_test_id("option-no").click()
+    await expect(ben.get_by_test_id("toast")).to_contain_text("CODEX: Reject.")
+    for page in (ann, ben):
+        await expect(page.get_by_test_id("permission")).to_have_count(0)
+        await expect(page).to_have_title("payments · relay")
+    assert room.air.decided == [("ask-1", "no")]
+
+
+async def test_one_that_was_there_before_the_page(room: MockRoom, open_page: OpenPage) -> None:
+    room.air.requests.append(scenes.request(1, "CODEX"))
+    page = await open_page()
+    await expect(page.get_by_test_id("permission")).to_be_visible()
+    room.air.settle("ask-1")
+    await expect(page.get_by_test_id("permission")).to_have_count(0)
+
+
+async def test_in_the_panel_of_its_agent(room: MockRoom, open_page: OpenPage) -> None:
+    room.air.requests.append(scenes.request(1, "CODEX"))
+    page = await open_page()
+    await page.get_by_test_id("agent-CODEX").click()
+    card = page.get_by_test_id("agent-panel").get_by_test_id("permission")
+    await expect(card).to_be_visible()
+    await expect(page.get_by_test_id("permission")).to_have_count(1)
+    await card.get_by_test_id("option-once").click()
+    await expect(card).to_have_count(0)
+    assert room.air.decided == [("ask-1", "once")]
+
+
+async def test_when_its_time_is_over_it_goes(room: MockRoom, open_page: OpenPage) -> None:
+    page = await open_page()
+    room.air.ask(scenes.request(1, "CODEX", seconds=3))
+    await expect(page.get_by_test_id("permission")).to_be_visible()
+    await expect(page.get_by_test_id("permission")).to_have_count(0)
+
+
+async def test_too_late_is_said(room: MockRoom, open_page: OpenPage) -> None:
+    page = await open_page()
+    room.air.ask(scenes.request(1, "CODEX"))
+    card = page.get_by_test_id("permission")
+    await expect(card).to_be_visible()
+    # Answered elsewhere, and the page was not told of it yet.
+    room.air.requests = []
+    await card.get_by_test_id("option-once").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("CODEX: The request was answered already.")
+    await expect(card).to_have_count(0)
+    assert room.air.decided == []
+
+
+async def test_an_advisory_against_it_is_shown(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    page = await open_page()
+    room.air.ask(scenes.request(1, "CODEX", advisory="adv-1"))
+    card = page.get_by_test_id("permission")
+    await expect(card).to_contain_text("both change lines 44-51 of src/checkout/session.py")
+    await expect(card.locator(".button.primary")).to_have_count(0)
+    await card.get_by_role("button", name="evidence").click()
+    await expect(page.get_by_test_id("pick-advisory")).to_be_visible()
+    await expect(card).to_be_visible()
+
+
+async def test_what_an_agent_asks_is_text(room: MockRoom, open_page: OpenPage) -> None:
+    hostile = "<img src=x onerror=window.hacked=1>"
+    page = await open_page()
+    asked = scenes.request(1, "CODEX", title=hostile, paths=[hostile], tool=hostile)
+    asked["options"] = [{"id": "no", "name": hostile, "kind": "reject_once"}]
+    room.air.ask(asked)
+    await expect(page.get_by_test_id("permission")).to_contain_text(hostile)
+    assert await page.evaluate("window.hacked") is None

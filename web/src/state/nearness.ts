@@ -1,0 +1,69 @@
+/** What is said about nearness, from plain values. Pure. */
+
+import type { Advisory, Evidence, Level, Link, Point, Precision, Reading } from "../types";
+
+export type Coordinates = Readonly<Record<string, Point>>;
+
+export const RANK: Readonly<Record<Level, number>> = { clear: 0, advisory: 1, resolution: 2 };
+export const LEVEL_WORDS: Readonly<Record<Level, string>> = { clear: "clear", advisory: "traffic", resolution: "resolution" };
+
+export const linkKey = (a: string, b: string): string => [a, b].sort().join(" ↔ ");
+export const isOpen = (one: Advisory): boolean => one.closed_at === null && one.level !== "clear";
+
+export function sameCoordinates(a: Coordinates, b: Coordinates): boolean {
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((path) => {
+    const [p, q] = [a[path]!, b[path]];
+    return q !== undefined && p[0] === q[0] && p[1] === q[1] && p[2] === q[2];
+  });
+}
+
+export const other = (link: Pick<Link, "a" | "b">, name: string): string => (link.a === name ? link.b : link.a);
+
+/** Channels of a link, the greatest share of risk first. Without readings only the risk is known. */
+export function readings(link: Link): [string, Partial<Reading> & { risk: number }][] {
+  const named = Object.entries(link.channels).map(([name, risk]): [string, Partial<Reading> & { risk: number }] => [
+    name,
+    { risk, ...link.readings?.[name] },
+  ]);
+  return named.sort(([, x], [, y]) => y.risk * (y.weight ?? 1) - x.risk * (x.weight ?? 1));
+}
+
+export const evidence = (one: Evidence | string): Evidence => (typeof one === "string" ? { text: one } : one);
+
+/** Why, in one line a person can check. */
+export function why(one: Pick<Advisory, "evidence" | "files" | "text">): string {
+  const first = one.evidence[0];
+  if (first) return evidence(first).text;
+  return one.files.length ? `both are at ${one.files.slice(0, 3).join(", ")}` : one.text;
+}
+
+/** "12 of 13 true, 3 averted, 2 open". Counts, and no rate of nothing. */
+export function precisionLine(p: Omit<Precision, "traffic"> | null): string {
+  if (!p) return "no outcome known yet";
+  const known = p.true + p.false;
+  const parts = [
+    known ? `${p.true} of ${known} true` : "no outcome known yet",
+    p.averted ? `${p.averted} averted` : "",
+    p.open ? `${p.open} open` : "",
+    p.useful ? `${p.useful} marked useful` : "",
+    p.noise ? `${p.noise} marked noise` : "",
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+export type Verdict = "open" | "true" | "false" | "averted";
+
+export const verdict = (one: Pick<Advisory, "verdict" | "outcome">): Verdict =>
+  one.verdict ?? (one.outcome === null ? "open" : one.outcome ? "true" : "false");
+
+export const VERDICTS: Readonly<Record<Verdict, { mark: string; name: string; says: string }>> = {
+  true: { mark: "✓", name: "true alarm", says: "True alarm: git could not merge the branches." },
+  false: { mark: "✕", name: "false alarm", says: "False alarm: it ended clean without steering." },
+  averted: { mark: "↷", name: "averted", says: "Averted: the steering agent left, and no conflict was seen." },
+  open: { mark: "·", name: "outcome not known", says: "Whether it was true is not known." },
+};
+
+/** Who was asked and has not answered yet. */
+export const silentIn = (one: Pick<Advisory, "agents" | "asked" | "answers">): string[] => (one.asked ?? one.agents).filter((a) => !one.answers[a]);
