@@ -167,7 +167,8 @@ class Scanner:
         self._after_tick()
         sample = self._sample()
         waits = self._sampled is not None and now < self._sampled.at + history.EVERY_S
-        if not waits and sample.differs(self._sampled):
+        # A level that is entered may be over before the next sample: it is kept at once.
+        if (not waits or sample.worse_than(self._sampled)) and sample.differs(self._sampled):
             keep_s = settings.history_h * 3600.0
             await self._store.write(lambda tx: history.put(tx, sample, keep_s))
             self._sampled = sample

@@ -143,6 +143,14 @@ class Sampled:
             "advisories": list(self.advisories),
         }
 
+    def worse_than(self, other: Sampled | None) -> bool:
+        """Has a pair entered a level, or a worse one, since `other`?"""
+        before = {} if other is None else other.links
+        return any(
+            level > (before[pair][1] if pair in before else Level.CLEAR)
+            for pair, (_, level) in self.links.items()
+        )
+
     def differs(self, other: Sampled | None) -> bool:
         """Is this another picture than `other`, beyond what nobody would see?"""
         if other is None:

@@ -1,0 +1,91 @@
+"""`relay demo` as a new user runs it: real processes, real worktrees, a real room (issue, "Seen working")."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.outside import REPO
+
+#: Longer than a demo takes on a loaded machine of 2 cores; it has its own limits inside.
+LIMIT_S = 280.0
+
+
+async def play(folder: Path, *words: str) -> tuple[int, dict[str, Any], str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    process = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-m",
+            "relay.cli",
+            "demo",
+            "--json",
+            "--pace",
+            "0",
+            "--folder",
+            str(folder),
+            *words,
+        ),
+        env={**kept, "PYTHONPATH": str(REPO)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(LIMIT_S):
+        out, err = await process.communicate()
+    story = err.decode()
+    assert out.strip(), story
+    return process.returncode or 0, json.loads(out), story
+
+
+def left_over(folder: Path) -> list[str]:
+    """Processes that still work in the demo's folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        told = [*(process.info["cmdline"] or ()), process.info["cwd"] or ""]
+        if any(str(folder) in word for word in told):
+            found.append(" ".join(told))
+    return found
+
+
+async def test_with_the_airspace_all_merge_and_without_it_one_does_not(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    code, told, story = await play(folder)
+    assert (code, told["ok"]) == (0, True), story
+    with_it, without = told["acts"]
+    assert (with_it["levels"], with_it["steered"]) == (["advisory", "resolution"], ["BEN"])
+    assert sorted(with_it["merged"]) == ["AVA", "BEN", "CLEO"]
+    assert with_it["intents"] == {"AVA": ["src/shop/session.py"], "BEN": ["src/shop/visits.py"]}
+    assert "HOLD: AVA (1 file committed)" in story and "STEER: BEN" in story
+    assert (without["levels"], list(without["refused"])) == ([], ["BEN"])
+    assert "conflict in src/shop/session.py" in without["refused"]["BEN"]
+    assert left_over(folder) == []
+
+
+async def test_an_agent_that_ignores_its_advisories_is_refused_and_a_person_is_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    code, told, story = await play(folder, "--stubborn", "--only-with")
+    assert (code, told["ok"]) == (0, True), story
+    (act,) = told["acts"]
+    assert act["refused_writes"] >= 1 and act["person_asked"]
+    assert "My edit of src/shop/session.py was refused" in story
+    assert left_over(folder) == []
+
+
+async def test_a_folder_that_is_used_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "relay.cli", "demo", "--folder", str(tmp_path)),
+        env={**kept, "PYTHONPATH": str(REPO)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 1
+    assert "is not empty" in " ".join(out.decode().split())
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
