@@ -29,7 +29,10 @@ MISSING_BYTES = 8
 #: Mean length of a line from which on a file is minified; hand-written sources stay below 80.
 MINIFIED_MEAN = 300
 MINIFIED_FROM = 5_000
+#: Characters of a receiver that are kept: enough for a path of modules, not for a chain of builders.
 RECEIVER = 60
+#: Item macros within item macros that are looked into (tokio nests two).
+MACROS = 4
 _WORD = re.compile(r"[^\W\d]\w*")
 _PLUS = re.compile(rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|public:|private:)|\w::\w", re.M)
 _SELECTED = re.compile(r"(?<![.\w])([a-z_]\w*)\.([A-Z]\w*)")
@@ -100,10 +103,10 @@ class _Span:
 class _Reading:
     """One pass over one tree."""
 
-    def __init__(self, known: Grammar, tree: Tree, data: bytes, *, in_macro: bool = False) -> None:
+    def __init__(self, known: Grammar, tree: Tree, data: bytes, *, macros: int = 0) -> None:
         self.language = known.name
         self.known = known
-        self.in_macro = in_macro
+        self.macros = macros
         self.tree = tree
         self.data = data
         self.spans: list[_Span] = []
@@ -201,9 +204,9 @@ class _Reading:
         """Rust: items inside a macro such as `cfg_fs! { mod fs; }` are tokens to the grammar. Read them as
         what they look like; of what a macro makes out of them nothing is known."""
         inside = self.data[node.start_byte + 1 : node.end_byte - 1]
-        if self.in_macro or (b"mod " not in inside and b"use " not in inside):
+        if self.macros >= MACROS or (b"mod " not in inside and b"use " not in inside):
             return
-        reading = _Reading(self.known, self.known.parser.parse(inside), inside, in_macro=True)
+        reading = _Reading(self.known, self.known.parser.parse(inside), inside, macros=self.macros + 1)
         row = node.start_point.row
         self.imports += [
             (node.start_byte, replace(one, line=one.line + row)) for one in reading.extract().facts.imports
