@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 #: Part of every cached row's key: raise it when the extraction gives anything else for the same bytes.
-EXTRACTOR = 1
+EXTRACTOR = 2
 #: zlib's own fastest: the rows are read at every start, and level 6 saves a tenth more for twice the time.
 ZLIB_LEVEL = 1
 _LENGTHS = struct.Struct(">III")
