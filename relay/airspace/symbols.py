@@ -14,6 +14,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Protocol
 
 from relay.airspace.graph.call_graph import CallGraph, Node
@@ -241,11 +242,11 @@ class SymbolFacts:
             return not within and definition.kind != "method"
         if definition.kind == "method":
             return False  # of which object, is not known
-        if definition.name in {
-            one.name for one in self._graph.symbols(use.path).definitions if one.parent < 0
-        }:
+        near = changed.path in self._calls.visible(use.path) or _module_word(changed.path) in use.words
+        if not near:
             return False
-        return changed.path in self._calls.visible(use.path) or _module_word(changed.path) in use.words
+        own = self._graph.symbols(use.path).by_name.get(definition.name, ())
+        return not any(one.parent < 0 for one in own)  # else it means its own
 
 
 def _changes(touch: FileTouch, base: FileSymbols, new: FileSymbols | None) -> Iterable[Changed]:
@@ -346,5 +347,5 @@ def _link(one: Side, other: Side) -> CallLink | None:
 
 def _tests(one: Side, other: Side) -> tuple[SharedTest, ...]:
     both = one.tests.keys() & other.tests.keys()
-    ordered = sorted(both, key=lambda test: (one.tests[test][0] + other.tests[test][0], test))
-    return tuple(SharedTest(test, one.tests[test][1], other.tests[test][1]) for test in ordered[:AT_MOST])
+    ordered = nsmallest(AT_MOST, both, key=lambda test: (one.tests[test][0] + other.tests[test][0], test))
+    return tuple(SharedTest(test, one.tests[test][1], other.tests[test][1]) for test in ordered)

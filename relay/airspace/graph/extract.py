@@ -29,8 +29,13 @@ MISSING_BYTES = 8
 #: Mean length of a line from which on a file is minified; hand-written sources stay below 80.
 MINIFIED_MEAN = 300
 MINIFIED_FROM = 5_000
+#: Characters of a receiver that are kept: enough for a path of modules, not for a chain of builders.
 RECEIVER = 60
+#: Item macros within item macros that are looked into (tokio nests two).
+MACROS = 4
 _WORD = re.compile(r"[^\W\d]\w*")
+#: Everything that no name is made of becomes a blank; bytes of other scripts' letters stay.
+_BLANKS = bytes(c if c >= 128 or chr(c).isalnum() or c in b"_\n" else 32 for c in range(256))
 _PLUS = re.compile(rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|public:|private:)|\w::\w", re.M)
 _SELECTED = re.compile(r"(?<![.\w])([a-z_]\w*)\.([A-Z]\w*)")
 _UNSELECTED = re.compile(r"(?<![.\w])([^\W\d]\w*)(?!\w|\s*:[^=])")
@@ -100,10 +105,10 @@ class _Span:
 class _Reading:
     """One pass over one tree."""
 
-    def __init__(self, known: Grammar, tree: Tree, data: bytes, *, in_macro: bool = False) -> None:
+    def __init__(self, known: Grammar, tree: Tree, data: bytes, *, macros: int = 0) -> None:
         self.language = known.name
         self.known = known
-        self.in_macro = in_macro
+        self.macros = macros
         self.tree = tree
         self.data = data
         self.spans: list[_Span] = []
@@ -116,25 +121,20 @@ class _Reading:
         for _, match in QueryCursor(self.known.patterns).matches(self.tree.root_node):
             self._take(match)
         definitions, calls, scopes = self._nested()
-        text = self._code_only()
-        symbols = FileSymbols(definitions, calls, self._references(text))
+        code = self._code_only()
+        symbols = FileSymbols(definitions, calls, self._references(code))
         imports = tuple(
             replace(one, scope=scope) if scope else one
             for (_, one), scope in zip(sorted(self.imports, key=lambda pair: pair[0]), scopes, strict=True)
         )
-        return Extract(self._facts(imports, symbols, text), symbols, self._trouble())
+        return Extract(self._facts(imports, symbols, code), symbols, self._trouble())
 
     def _take(self, match: dict[str, list[Node]]) -> None:
         if "callee" in match:
             callee, receiver = match["callee"][0], match.get("receiver")
-            self.calls.append(
-                (
-                    callee.start_byte,
-                    callee.start_point.row + 1,
-                    text_of(callee)[:RECEIVER],
-                    text_of(receiver[0])[-RECEIVER:] if receiver else "",
-                )
-            )
+            said = self._receiver(receiver[0]) if receiver else ""
+            at = callee.start_point.row + 1
+            self.calls.append((callee.start_byte, at, text_of(callee)[:RECEIVER], said))
         elif "name" in match:
             self._define(match)
         elif "import" in match:
@@ -146,6 +146,12 @@ class _Reading:
             self.locals.update(text_of(node) for node in match["local"])
         elif "items" in match:
             self._macro_items(match["items"][0])
+
+    def _receiver(self, node: Node) -> str:
+        """The end of its text: that of a chain of builders may be long."""
+        end = node.end_byte
+        text = self.data[max(node.start_byte, end - RECEIVER) : end].decode("utf-8", "ignore")
+        return text if text.isidentifier() else " ".join(text.split())
 
     def _define(self, match: dict[str, list[Node]]) -> None:
         name = match["name"][0]
@@ -201,9 +207,9 @@ class _Reading:
         """Rust: items inside a macro such as `cfg_fs! { mod fs; }` are tokens to the grammar. Read them as
         what they look like; of what a macro makes out of them nothing is known."""
         inside = self.data[node.start_byte + 1 : node.end_byte - 1]
-        if self.in_macro or (b"mod " not in inside and b"use " not in inside):
+        if self.macros >= MACROS or (b"mod " not in inside and b"use " not in inside):
             return
-        reading = _Reading(self.known, self.known.parser.parse(inside), inside, in_macro=True)
+        reading = _Reading(self.known, self.known.parser.parse(inside), inside, macros=self.macros + 1)
         row = node.start_point.row
         self.imports += [
             (node.start_byte, replace(one, line=one.line + row)) for one in reading.extract().facts.imports
@@ -235,30 +241,30 @@ class _Reading:
                 around.append(index)
             elif what == 1:
                 _, line, name, receiver = self.calls[index]
-                calls.append(Call(name, " ".join(receiver.split()), line, parent))
+                calls.append(Call(name, receiver, line, parent))
             else:
                 scopes.append(tuple(spans[i].name for i in around if spans[i].kind == "namespace"))
         return tuple(definitions), tuple(calls), scopes
 
-    def _code_only(self) -> str:
+    def _code_only(self) -> bytes:
         """The text with blanks for comments and the insides of strings."""
         blank = bytearray(self.data)
         for node in QueryCursor(self.known.skipped).captures(self.tree.root_node).get("skip", ()):
             start, end = node.start_byte, node.end_byte
             inside = bytes(blank[start:end])
             blank[start:end] = b"\n".join(b" " * len(part) for part in inside.split(b"\n"))
-        return blank.decode("utf-8", "replace")
+        return bytes(blank)
 
-    def _references(self, text: str) -> dict[str, tuple[int, ...]]:
-        lines: dict[str, list[int]] = {}
+    def _references(self, code: bytes) -> dict[str, tuple[int, ...]]:
+        lines: dict[bytes, list[int]] = {}
+        for number, line in enumerate(code.translate(_BLANKS).split(b"\n"), 1):
+            for word in set(line.split()):
+                lines.setdefault(word, []).append(number)
         keywords = KEYWORDS[self.language]
-        for number, line in enumerate(text.split("\n"), 1):
-            for word in set(_WORD.findall(line)):
-                if word not in keywords:
-                    lines.setdefault(word, []).append(number)
-        return {word: tuple(found) for word, found in sorted(lines.items())}
+        found = ((word.decode("utf-8", "replace"), at) for word, at in lines.items())
+        return {word: tuple(at) for word, at in sorted(found) if word.isidentifier() and word not in keywords}
 
-    def _facts(self, imports: tuple[Import, ...], symbols: FileSymbols, text: str) -> Facts:
+    def _facts(self, imports: tuple[Import, ...], symbols: FileSymbols, code: bytes) -> Facts:
         top = frozenset(
             one.name
             for one in symbols.definitions
@@ -269,6 +275,7 @@ class _Reading:
         if self.language == "java":
             uses = frozenset(word for word in symbols.references if word[0].isupper()) - top
         elif self.language == "go":
+            text = code.decode("utf-8", "replace")
             own = self.locals | top | KEYWORDS["go"]
             uses = frozenset(_UNSELECTED.findall(text)) - own
             pairs = _SELECTED.findall(text)

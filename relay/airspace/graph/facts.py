@@ -7,16 +7,18 @@ blob's hash; nothing here knows another file. Lines are 1-based and inclusive.
 from __future__ import annotations
 
 import json
+import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 #: Part of every cached row's key: raise it when the extraction gives anything else for the same bytes.
-EXTRACTOR = 1
+EXTRACTOR = 2
 #: zlib's own fastest: the rows are read at every start, and level 6 saves a tenth more for twice the time.
 ZLIB_LEVEL = 1
+_LENGTHS = struct.Struct(">III")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +86,60 @@ class Call:
     within: int
 
 
-@dataclass(frozen=True)
 class FileSymbols:
-    """The definitions of a file in the order of their start, its calls, and the lines each name is used on."""
+    """The definitions of a file in the order of their start, its calls, and the lines each name is used on.
 
-    definitions: tuple[Definition, ...] = ()
-    calls: tuple[Call, ...] = ()
-    #: Name -> lines, ascending; words of the code, neither comments nor strings nor keywords.
-    references: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    Made of packed bytes, each of the three is unpacked when it is first asked for: who resolves calls wants the
+    definitions of many files and nothing else of them.
+    """
+
+    def __init__(
+        self,
+        definitions: tuple[Definition, ...] = (),
+        calls: tuple[Call, ...] = (),
+        references: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self._packed: tuple[bytes, ...] = ()
+        self.__dict__.update(definitions=definitions, calls=calls, references=references or {})
+
+    @classmethod
+    def of_packed(cls, parts: tuple[bytes, bytes, bytes]) -> FileSymbols:
+        """`parts`: the definitions, calls and references, each zlib'd JSON."""
+        self = cls.__new__(cls)
+        self._packed = parts
+        return self
+
+    @cached_property
+    def definitions(self) -> tuple[Definition, ...]:
+        return tuple(
+            Definition(name, qualified, kind, start, end, head_end, signature, body, parent)
+            for name, kind, start, end, head_end, signature, body, parent, qualified in _unpacked(
+                self._packed[0]
+            )
+        )
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(Call(*one) for one in _unpacked(self._packed[1]))
+
+    @cached_property
+    def references(self) -> Mapping[str, tuple[int, ...]]:
+        """Name -> lines, ascending; words of the code, neither comments nor strings nor keywords."""
+        return {name: _sums(steps) for name, steps in _unpacked(self._packed[2]).items()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FileSymbols) and (self.definitions, self.calls, self.references) == (
+            other.definitions,
+            other.calls,
+            other.references,
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it holds a dict
+
+    @cached_property
+    def called(self) -> frozenset[str]:
+        """The names that are called."""
+        return frozenset(one.name for one in self.calls)
 
     def at(self, line: int) -> Definition | None:
         """The innermost definition around a line."""
@@ -153,27 +201,27 @@ def unpack_facts(packed: bytes) -> tuple[Facts, str]:
 
 
 def pack_symbols(symbols: FileSymbols) -> bytes:
-    """JSON, compressed; the lines of a name as differences."""
+    """Three parts of JSON, compressed, with their lengths before; the lines of a name as differences."""
     definitions = [
         [d.name, d.kind, d.start, d.end, d.head_end, d.signature, d.body, d.parent, d.qualified]
         for d in symbols.definitions
     ]
     calls = [[c.name, c.receiver, c.line, c.within] for c in symbols.calls]
     references = {name: _differences(lines) for name, lines in symbols.references.items()}
-    return _packed([definitions, calls, references])
+    parts = [_packed(definitions), _packed(calls), _packed(references)]
+    return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 
 
 def unpack_symbols(packed: bytes) -> FileSymbols:
-    """Raises ValueError or zlib.error on what is not ours."""
-    definitions, calls, references = json.loads(zlib.decompress(packed))
-    return FileSymbols(
-        tuple(
-            Definition(name, qualified, kind, start, end, head_end, signature, body, parent)
-            for name, kind, start, end, head_end, signature, body, parent, qualified in definitions
-        ),
-        tuple(Call(*one) for one in calls),
-        {name: _sums(steps) for name, steps in references.items()},
-    )
+    """Raises struct.error, or later ValueError or zlib.error, on what is not ours."""
+    first, second, third = _LENGTHS.unpack_from(packed)
+    at = _LENGTHS.size
+    ends = (at + first, at + first + second, at + first + second + third)
+    return FileSymbols.of_packed((packed[at : ends[0]], packed[ends[0] : ends[1]], packed[ends[1] : ends[2]]))
+
+
+def _unpacked(part: bytes) -> Any:
+    return json.loads(zlib.decompress(part))
 
 
 def _packed(told: Any) -> bytes:

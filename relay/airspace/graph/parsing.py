@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from relay.airspace.graph.cache import Row
 from relay.airspace.graph.facts import FileSymbols, unpack_symbols
+from relay.airspace.graph.patterns import PATTERNS
 from relay.airspace.graph.process import WorkerDied, WorkerProcess
 
 #: Files a request: the daemon hears of a dead worker by the file, and a hop costs some 0.3 ms.
@@ -88,6 +89,12 @@ class ParsePool:
                 else:
                     suspect = paths[0]
         return found
+
+    async def ready(self, languages: Iterable[str]) -> None:
+        """Start the process that reads a single changed file, with the grammars of these languages."""
+        message = {"do": "ready", "languages": sorted(set(languages) & PATTERNS.keys())}
+        with contextlib.suppress(WorkerDied):  # then the next request starts it
+            await self.workers[0].ask(message, timeout_s=ANSWER_S)
 
     async def text(self, path: str, data: bytes) -> FileSymbols | None:
         """The symbols of a text that stands nowhere yet; None when it does not parse or is not read."""

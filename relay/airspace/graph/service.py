@@ -163,10 +163,11 @@ class GraphService:
             self._saved = snapshot.digest
             await self._publish(Patch(snapshot.edges), fresh=True)
             # The worker learns what it must know to patch while others already use the graph.
-            self._primed = asyncio.create_task(self._prime(), name="graph-prime")
+            self._primed = asyncio.create_task(self._prime(whole=True), name="graph-prime")
             return
         await self._publish(await self._whole(), fresh=True)
         await self._save()
+        self._primed = asyncio.create_task(self._prime(whole=False), name="graph-prime")
 
     async def _list(self) -> dict[str, Any]:
         told, _ = await self._ask_resolver({"do": "list", "root": str(self.root)})
@@ -207,8 +208,11 @@ class GraphService:
 
     # -- resolving
 
-    async def _prime(self) -> None:
-        await self._whole()
+    async def _prime(self, *, whole: bool) -> None:
+        """Make the workers ready for a changed file."""
+        await self._pool.ready({one.key[1] for one in self._files.values()})
+        if whole:
+            await self._whole()
 
     async def _until_primed(self) -> None:
         if self._primed is None:

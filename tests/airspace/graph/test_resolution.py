@@ -316,6 +316,12 @@ RUST = [
         "src/a.rs",
         ["src/a/k.rs"],
     ),
+    (
+        "in a macro in a macro",
+        RS | {"src/a.rs": "cfg_x! { cfg_y! { mod k; } }\n", "src/a/k.rs": ""},
+        "src/a.rs",
+        ["src/a/k.rs"],
+    ),
     ("crate", RS | {"src/a.rs": "use crate::b::c::C;\n"}, "src/a.rs", ["src/b/c.rs"]),
     (
         "list",

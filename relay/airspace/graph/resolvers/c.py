@@ -14,6 +14,8 @@ from relay.airspace.graph.index import View, join, parent, shared_depth
 
 #: Folders that are usually given to the compiler.
 FOLDERS = frozenset({"include", "inc", "includes", "headers", "src", "lib", "source", "public"})
+#: Those that `<...>` is looked for in when several files would do; "" is the top.
+FOR_ANGLES = frozenset({"", "include", "inc", "includes", "headers", "public"})
 _STANDARD = (
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "
     "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype "
@@ -41,19 +43,31 @@ def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
 
 
 def _searched(path: str, wanted: str, angle: bool, view: View) -> str | None:
-    files = view.scope(f"c:{wanted.rpartition('/')[2]}").get("") or ()
+    base = wanted.rpartition("/")[2]
+    files = [
+        file
+        for file in view.scope(f"c:{base}").get("") or ()
+        if file == wanted or file.endswith("/" + wanted)
+    ]
+    if angle:
+        return _only(files) or _only([file for file in files if _root(file, wanted) in FOR_ANGLES])
     ranked = []
     for file in files:
-        if file != wanted and not file.endswith("/" + wanted):
-            continue
         root = file[: -len(wanted)].rstrip("/")
         # The root is a folder that the compiler was given: above the importer, or one that headers live in.
         above = not root or path.startswith(root + "/")
-        named = root.rpartition("/")[2] in FOLDERS
-        if angle and not (above or named):
-            continue
+        named = _root(file, wanted) in FOLDERS
         ranked.append((not above and not named, -shared_depth(file, path), file.count("/"), file))
     ranked.sort()
     if len(ranked) > 1 and ranked[0][:3] == ranked[1][:3]:
         return None  # one of several, and nothing tells which
     return ranked[0][3] if ranked else None
+
+
+def _only(files: list[str]) -> str | None:
+    return files[0] if len(files) == 1 else None
+
+
+def _root(file: str, wanted: str) -> str:
+    """The name of the folder that an include path starts in."""
+    return file[: -len(wanted)].rstrip("/").rpartition("/")[2]
