@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -246,6 +247,13 @@ async def _until_interrupted() -> None:
             task.uncancel()
 
 
+async def _stoppable(playing: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Play, and end the room also when the demo itself is told to end."""
+    task = asyncio.ensure_future(playing)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
+
+
 def verdict(told: dict[str, Any]) -> str:
     """What the outcome means, for people."""
     lines = []
@@ -264,7 +272,10 @@ def run(options: Options) -> int:
     """The command; gives its exit code."""
     console = Console(stderr=options.as_json, highlight=False)
     try:
-        told = asyncio.run(play(options, console))
+        told = asyncio.run(_stoppable(play(options, console)))
+    except asyncio.CancelledError:
+        console.print("\nThe demo was stopped.")
+        return 1
     except DemoError as error:
         console.print(f"relay: {error}", markup=False)
         return 1

@@ -29,6 +29,8 @@ export interface Meta {
   /** A notice of the room, and what it is about. */
   notice?: string;
   footer?: Footer;
+  /** What an agent answered that it will touch, passed on to the others. */
+  intent?: { agent: string; paths: string[] };
   usage?: { input_tokens?: number; output_tokens?: number; cost_usd?: number };
   tools?: string[];
   error?: unknown;

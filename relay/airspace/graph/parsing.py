@@ -39,10 +39,11 @@ class Read:
 
 
 class ParsePool:
-    """As many parsing processes as the machine has cores but one, and at least one."""
+    """As many parsing processes as the machine has cores; they run at low priority, so whoever else needs a core has
+    it first."""
 
     def __init__(self, workers: int | None = None) -> None:
-        count = max(1, (os.cpu_count() or 1) - 1) if workers is None else workers
+        count = (os.cpu_count() or 1) if workers is None else workers
         self.workers = [WorkerProcess("parse") for _ in range(count)]
 
     @property

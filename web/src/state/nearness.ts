@@ -36,7 +36,9 @@ export const evidence = (one: Evidence | string): Evidence => (typeof one === "s
 export function why(one: Pick<Advisory, "evidence" | "files" | "text">): string {
   const first = one.evidence[0];
   if (first) return evidence(first).text;
-  return one.files.length ? `both are at ${one.files.slice(0, 3).join(", ")}` : one.text;
+  // An advisory that is over has no evidence any more: what was said of it then still tells why.
+  const said = one.text.split(/;|\n/)[0]!.trim();
+  return said || (one.files.length ? `both are at ${one.files.slice(0, 3).join(", ")}` : "");
 }
 
 /** "12 of 13 true, 3 averted, 2 open". Counts, and no rate of nothing. */

@@ -31,6 +31,8 @@ export function ProximityBadge({ name }: { name: string | null }) {
 
 /** What the transcript says for an advisory: its level, who, one line, and the way to the evidence. */
 export function AdvisoryEntry({ entry }: { entry: Entry }) {
+  // What one means to do next, passed on to the others: one line, no advisory of its own.
+  if (entry.meta.intent) return <div class="said-intent" data-testid="said-intent"><Markdown text={entry.body} /></div>;
   const one = advisoryOf(entry);
   // What was said then is in the entry; what it is now, in the advisory.
   const said = typeof entry.meta.advisory === "object" ? entry.meta.advisory : null;

@@ -131,8 +131,9 @@ export function Transcript() {
   }, [target?.at]);
 
   const onScroll = (): void => {
-    const element = box.current!;
-    if (moving.current) return;
+    const element = box.current;
+    // A scroll that was under way when the view was left comes in after it.
+    if (!element || moving.current) return;
     anchor.current = anchorOf(element);
     const below = element.scrollHeight - element.scrollTop - element.clientHeight;
     const current = timeline.value;
