@@ -66,6 +66,7 @@ class AcpClient:
         self._after_tool = ""
         #: While an old conversation is loaded, what it says was said before.
         self.replaying = False
+        self.replayed = 0
         self.cancelling = False
         self.cost = 0.0
 
@@ -98,6 +99,7 @@ class AcpClient:
 
     def _update(self, told: schema.SessionNotification) -> None:
         if self.replaying:
+            self.replayed += 1
             return
         match told.update:
             case schema.AgentMessageChunk(content=schema.TextContentBlock(text=text)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -69,6 +70,13 @@ def made(real_programs: Path, tmp_path: Path, project: Path, service: FakeServic
     return make
 
 
+def _age_gemini(home: Path) -> None:
+    """Gemini CLI 0.61.0 names a conversation's file by the minute, and loading one over ACP within the minute in
+    which it began overwrites it: relay starts anew then (docs/agents.md). Here a minute is to have passed."""
+    for path in home.glob(".gemini/tmp/*/chats/session-*.jsonl"):
+        path.rename(path.with_name(re.sub(r"T\d\d-\d\d-", "T00-00-", path.name)))
+
+
 def test_the_adapters_are_those_of_the_docs(real_programs: Path) -> None:
     said = (REPOSITORY / "docs" / "agents.md").read_text()
     for name in ("claude-agent-acp", "codex-acp"):
@@ -83,7 +91,9 @@ async def test_the_version_is_told(preset: str, made: Make) -> None:
 
 
 @pytest.mark.parametrize("preset", ACP_PRESETS)
-async def test_a_conversation_of_two_turns(preset: str, made: Make, service: FakeService) -> None:
+async def test_a_conversation_of_two_turns(
+    preset: str, made: Make, service: FakeService, tmp_path: Path
+) -> None:
     agent = made(preset)
     first = await collect(agent, Turn("BOT", "the word is heron", limits=LIMITS))
     assert (end(first).failure, end(first).text, text(first)) == (None, "Hello there.", "Hello there."), first
@@ -91,6 +101,7 @@ async def test_a_conversation_of_two_turns(preset: str, made: Make, service: Fak
     used = [part for part in first if isinstance(part, UsagePart)][-1]
     assert used.input_tokens > 0 and used.output_tokens > 0
 
+    _age_gemini(tmp_path / "home")
     second = await collect(agent, Turn("BOT", "and now?", resume=session, limits=LIMITS))
     assert (end(second).failure, text(second)) == (None, "Hello there."), second
     assert {part.id for part in second if isinstance(part, SessionPart)} == {session}
