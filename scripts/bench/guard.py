@@ -1,7 +1,7 @@
 """How long an edit waits for the guard: the hook's whole process against a real daemon, and its parts.
 
-`python -m scripts.bench.guard`. The target, 150 ms for the whole hook, is what nobody notices beside the seconds that a
-model takes for an edit.
+`python -m scripts.bench.guard`. The target, 150 ms for the whole hook, is what nobody notices beside the seconds
+that a model takes for an edit.
 """
 
 from __future__ import annotations
