@@ -84,7 +84,8 @@ class AcpTurn:
         self._outbox = Outbox(turn.limits.max_output_bytes)
         self._client = AcpClient(
             agent=spec.name,
-            root=self._cwd,
+            cwd=self._cwd,
+            root=turn.root or self._cwd,
             permissions=permissions,
             guard=guard,
             permits=permits,
