@@ -115,15 +115,16 @@ class Turn:
     `prompt` is the message (or the messages that arrived while it worked) that asks; `context` the part of
     the room it has not seen yet, oldest first, as text. `resume` is the agent's own conversation id from an
     earlier turn, None for a new conversation; `room_session` is what the agent's processes get as
-    RELAY_SESSION_ID. `may_edit` is true only when the agent has a worktree of its own. `interrupted` is true
-    when an earlier attempt at this very turn was cut off: the agent must be told, since its work may be half
-    done.
+    RELAY_SESSION_ID. `root` is the top of the checkout that `cwd` is in, None = `cwd` itself. `may_edit` is true
+    only when the agent has a worktree of its own. `interrupted` is true when an earlier attempt at this very
+    turn was cut off: the agent must be told, since its work may be half done.
     """
 
     agent: str
     prompt: str
     context: str = ""
     cwd: Path | None = None
+    root: Path | None = None
     resume: str | None = None
     room_session: str = ""
     may_edit: bool = False
@@ -320,10 +321,12 @@ class Nobody:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where one turn works. `may_edit`: the folder is the agent's own."""
+    """Where one turn works. `may_edit`: the folder is the agent's own. `root`: the top of its checkout, when `cwd`
+    is a folder in it; None = `cwd` itself."""
 
     cwd: Path
     may_edit: bool
+    root: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The client's side of the Agent Client Protocol: what an agent may ask of us while it works.
 
 Invariants:
-- files are read and written below the turn's folder only, links followed; written only in a turn that may edit, and
-  when the guard does not tell this agent to steer clear of the file;
+- files are read and written below the top of the turn's checkout only, links followed; written only in a turn that
+  may edit, and when the guard does not tell this agent to steer clear of the file;
 - an edit is the guard's to judge first; what the room's rules do not decide, a person does, and when nobody answers
   it is refused;
 - an answer is never for more than the one call: the next edit is asked about again.
@@ -50,6 +50,7 @@ class AcpClient:
         self,
         *,
         agent: str,
+        cwd: Path,
         root: Path,
         permissions: Permissions,
         guard: Guard,
@@ -58,7 +59,7 @@ class AcpClient:
         outbox: Outbox,
         steered: Callable[[str], Awaitable[bool]],
     ) -> None:
-        self._agent, self._root, self._permissions = agent, root, permissions
+        self._agent, self._cwd, self._root, self._permissions = agent, cwd, root, permissions
         self._guard, self._permits, self._timeout_s = guard, permits, timeout_s
         self._outbox, self._steered = outbox, steered
         self._calls = Calls()
@@ -66,6 +67,7 @@ class AcpClient:
         self._after_tool = ""
         #: While an old conversation is loaded, what it says was said before.
         self.replaying = False
+        self.replayed = 0
         self.cancelling = False
         self.cost = 0.0
 
@@ -98,6 +100,7 @@ class AcpClient:
 
     def _update(self, told: schema.SessionNotification) -> None:
         if self.replaying:
+            self.replayed += 1
             return
         match told.update:
             case schema.AgentMessageChunk(content=schema.TextContentBlock(text=text)):
@@ -136,7 +139,7 @@ class AcpClient:
         options = [PermissionOption(one.option_id, one.name, one.kind) for one in asked.options]
         title = safe_line(call.title or call.kind)
         if call.kind in WRITING:
-            edits = await asyncio.to_thread(call.edits, self._root)
+            edits = await asyncio.to_thread(call.edits, self._cwd)
             if self._permissions is Permissions.READ_ONLY:
                 return self._refuse(options, f"{title}: refused, it may only read in this turn")
             decision, within = await self._judge(edits)
@@ -160,14 +163,14 @@ class AcpClient:
         """Does it read files of the turn's folder and nothing else?"""
         if call.writes is not False or not call.paths:
             return False
-        found = [await asyncio.to_thread(inside, self._root, path) for path in call.paths]
+        found = [await self._within(path) for path in call.paths]
         return all(path is not None for path in found)
 
     async def _judge(self, edits: list[Location]) -> tuple[GuardDecision, bool]:
         """The guard's word on these edits, and whether all of them are in the turn's folder."""
         within = bool(edits)
         for edit in edits:
-            path = await asyncio.to_thread(inside, self._root, edit.path)
+            path = await self._within(edit.path)
             if path is None:
                 within = False
                 continue
@@ -214,8 +217,12 @@ class AcpClient:
         await asyncio.to_thread(_put, self._root / path, asked.content)
         return {}
 
+    async def _within(self, path: str) -> str | None:
+        """The path relative to the top of the checkout; None when it is not in it."""
+        return await asyncio.to_thread(inside, self._root, str(self._cwd / path))
+
     async def _place(self, path: str) -> str:
-        found = await asyncio.to_thread(inside, self._root, path)
+        found = await self._within(path)
         if found is None:
             self._note(f"{path}: refused, it is outside of the turn's folder")
             raise RequestError(REFUSED, f"{path[:200]} is outside of {self._root}, the folder of this turn.")

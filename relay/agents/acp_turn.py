@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError, schema
@@ -18,9 +17,10 @@ from acp.connection import Connection
 
 from relay import __version__
 from relay.agents.acp_client import AcpClient
+from relay.agents.acp_verdict import AUTH_REQUIRED, Failed, failed, text_of
 from relay.agents.acp_wire import Outbox, Wire
-from relay.agents.failure import StreamError, Verdict, classify, sentence
-from relay.agents.process import AgentProcess, Exit
+from relay.agents.failure import Verdict
+from relay.agents.process import AgentProcess
 from relay.agents.prompt import compose
 from relay.agents.spec import AgentSpec, Permissions
 from relay.model import (
@@ -34,7 +34,7 @@ from relay.model import (
     Turn,
     UsagePart,
 )
-from relay.plain import safe, safe_line
+from relay.plain import safe_line
 
 #: Seconds until a program that was started has to speak the protocol; npm's programs take some on a busy machine.
 HELLO_S = 60.0
@@ -46,7 +46,10 @@ YIELD_S = 15.0
 MOST_STEERS = 3
 #: Seconds until a program that has closed its pipes has ended.
 GONE_S = 1.0
-AUTH_REQUIRED = -32000
+#: Seconds without a word after which an old conversation is told to its end, and how often that is waited for. Gemini
+#: writes the whole of it within milliseconds.
+QUIET_S = 0.3
+MOST_QUIETS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +64,6 @@ class Manner:
     fs_read: bool = True
     chosen: tuple[str, ...] = ("model", "thought_level")
     sign_in: str = ""
-
-
-class _Failed(Exception):
-    """The turn cannot go on; carries its verdict."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.detail)
-        self.verdict = verdict
 
 
 class AcpTurn:
@@ -89,7 +84,8 @@ class AcpTurn:
         self._outbox = Outbox(turn.limits.max_output_bytes)
         self._client = AcpClient(
             agent=spec.name,
-            root=self._cwd,
+            cwd=self._cwd,
+            root=turn.root or self._cwd,
             permissions=permissions,
             guard=guard,
             permits=permits,
@@ -163,12 +159,12 @@ class AcpTurn:
     # -- the conversation
 
     async def _drive(self, process: AgentProcess) -> None:
-        """Bring the conversation to the end of the turn. Raises _Failed, RequestError, ConnectionError."""
+        """Bring the conversation to the end of the turn. Raises Failed, RequestError, ConnectionError."""
         try:
             async with asyncio.timeout(HELLO_S):
                 hello = await self._hello()
         except TimeoutError:
-            raise _Failed(
+            raise Failed(
                 Verdict(FailureClass.CRASH, f"It did not speak the protocol (ACP) within {HELLO_S:g} s.")
             ) from None
         opened = await self._open(hello)
@@ -187,7 +183,7 @@ class AcpTurn:
             self._client.cancelling = False
             self._client.begin_anew()
         if stopped == "refusal":
-            raise _Failed(Verdict(FailureClass.CRASH, "The agent refused to go on with this conversation."))
+            raise Failed(Verdict(FailureClass.CRASH, "The agent refused to go on with this conversation."))
         if stopped != "end_turn":
             self._outbox.put(LogPart(f"the agent stopped: {stopped.replace('_', ' ')}"))
 
@@ -212,7 +208,7 @@ class AcpTurn:
         hello = schema.InitializeResponse.model_validate(answer)
         if hello.protocol_version != PROTOCOL_VERSION:
             said = f"It speaks version {hello.protocol_version} of ACP; relay speaks {PROTOCOL_VERSION}."
-            raise _Failed(Verdict(FailureClass.CRASH, said))
+            raise Failed(Verdict(FailureClass.CRASH, said))
         return hello
 
     async def _open(self, hello: schema.InitializeResponse) -> dict[str, Any]:
@@ -228,7 +224,7 @@ class AcpTurn:
         opened = await self._ask("session/new", place)
         session = opened.get("sessionId")
         if not isinstance(session, str) or not session:
-            raise _Failed(Verdict(FailureClass.CRASH, "It named no conversation (sessionId)."))
+            raise Failed(Verdict(FailureClass.CRASH, "It named no conversation (sessionId)."))
         self._begin(session)
         return opened
 
@@ -245,15 +241,27 @@ class AcpTurn:
             return None
         self._client.replaying = True
         try:
-            return await self._ask(method, {"sessionId": session, **place})
+            opened = await self._ask(method, {"sessionId": session, **place})
+            if method == "session/load":
+                await self._replayed()
+            return opened
         except RequestError as error:
             if error.code == AUTH_REQUIRED:
                 raise
-            said = safe_line(_text(error), 200)
+            said = safe_line(text_of(error), 200)
             self._outbox.put(LogPart(f"conversation {session} is gone: starting a new one ({said})"))
             return None
         finally:
             self._client.replaying = False
+
+    async def _replayed(self) -> None:
+        """Wait until an agent has told an old conversation again. That belongs before its answer to session/load;
+        Gemini CLI 0.61.0 goes on after it."""
+        for _ in range(MOST_QUIETS):
+            before = self._client.replayed
+            await asyncio.sleep(QUIET_S)
+            if self._client.replayed == before:
+                return
 
     def _begin(self, session: str) -> None:
         self._session = session
@@ -282,7 +290,9 @@ class AcpTurn:
                 except RequestError as error:
                     if error.code == AUTH_REQUIRED:
                         raise
-                    self._outbox.put(LogPart(f"{category} {value!r} is not taken: {safe_line(_text(error))}"))
+                    self._outbox.put(
+                        LogPart(f"{category} {value!r} is not taken: {safe_line(text_of(error))}")
+                    )
                 return
         self._outbox.put(LogPart(f"the agent lets no client choose its {category.replace('_', ' ')}"))
 
@@ -295,7 +305,7 @@ class AcpTurn:
                 answer = await self._ask("session/prompt", {"sessionId": self._session, "prompt": said})
         except TimeoutError:
             late = f"It did not end its prompt within {YIELD_S:g} s of being told to (session/cancel)."
-            raise _Failed(Verdict(FailureClass.CRASH, late)) from None
+            raise Failed(Verdict(FailureClass.CRASH, late)) from None
         finally:
             self._prompting, self._limit = False, None
         self._count(answer)
@@ -342,38 +352,11 @@ class AcpTurn:
 
     def _verdict(self, drive: asyncio.Task[None], process: AgentProcess, wire: Wire) -> Verdict:
         error = drive.exception()
-        if error is None:
-            if self._client.answer is None:
-                return Verdict(FailureClass.EMPTY, "The agent ended its turn without an answer.")
-            return Verdict()
-        if isinstance(error, _Failed):
-            return error.verdict
-        now = datetime.now().astimezone()
-        if isinstance(error, RequestError):
-            failure = FailureClass.NOT_SIGNED_IN if error.code == AUTH_REQUIRED else None
-            said = StreamError(safe(_text(error)), failure)
-            verdict = classify(Exit(code=1), stderr="", error=said, answered=False, now=now)
-        elif isinstance(error, ConnectionError):
-            verdict = self._gone(process, wire, now)
-        else:
-            said_so = safe_line(str(error), 300)
-            return Verdict(FailureClass.CRASH, f"It broke the protocol: {type(error).__name__}: {said_so}")
-        if verdict.failure is FailureClass.NOT_SIGNED_IN and self._manner.sign_in:
-            detail = verdict.detail if verdict.detail.endswith((".", "!", "?")) else f"{verdict.detail}."
-            return Verdict(
-                verdict.failure,
-                f"{detail} Sign in with `{self._manner.sign_in}`, as the user that runs relay.",
-            )
-        return verdict
-
-    def _gone(self, process: AgentProcess, wire: Wire, now: datetime) -> Verdict:
-        ended = process.exit
-        if ended is None or ended.code == 0:
-            how = "The program closed its output" if ended is None else "The program ended"
-            return Verdict(
-                FailureClass.CRASH, sentence(f"{how} in the middle of its turn. {safe(wire.stderr)[-300:]}")
-            )
-        return classify(ended, stderr=wire.stderr, error=None, answered=False, now=now)
+        if error is not None:
+            return failed(error, ended=process.exit, stderr=wire.stderr, sign_in=self._manner.sign_in)
+        if self._client.answer is None:
+            return Verdict(FailureClass.EMPTY, "The agent ended its turn without an answer.")
+        return Verdict()
 
     def _end(self, verdict: Verdict) -> EndPart:
         kept = self._outbox.kept
@@ -384,15 +367,6 @@ class AcpTurn:
         return EndPart(
             verdict.failure, verdict.detail, text=text, retry_at=verdict.retry_at, truncated=kept.truncated
         )
-
-
-def _text(error: RequestError) -> str:
-    """What an error says, with the details that some agents put beside it."""
-    details = (
-        error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
-    )
-    said = str(error)
-    return f"{said}: {details}" if isinstance(details, str) and details and details not in said else said
 
 
 def _count_of(told: Any, key: str) -> int:

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from relay.agents.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL, Kept
+from relay.agents.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL
+from relay.agents.kept import Kept
 from relay.agents.lines import Lines
 from relay.agents.process import STDOUT, AgentProcess
 from relay.model import LogPart, Part, TextPart

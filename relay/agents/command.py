@@ -14,13 +14,14 @@ import shutil
 import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from relay.agents.environment import environment
 from relay.agents.failure import Verdict, classify
 from relay.agents.hooks import GuardHook, guarded
+from relay.agents.kept import Kept
 from relay.agents.lines import Lines
 from relay.agents.presets import PRESETS, Call, Preset, check_template, fill_template
 from relay.agents.process import STDOUT, AgentProcess, Exit
@@ -42,8 +43,6 @@ from relay.plain import safe, safe_line
 #: Bytes of one line of a JSON stream: a tool's result may hold a whole file.
 LINE_LIMIT = 4 * 1_048_576
 STDERR_LINE_LIMIT = 8192
-#: Characters of diagnostics that one turn may add to the agent's log.
-LOG_LIMIT = 65_536
 STDERR_TAIL = 4096
 #: Seconds for a question to a program (`--version`, the state of its sign-in).
 ASK_S = 20.0
@@ -212,23 +211,6 @@ async def ask(argv: list[str], *, env: Mapping[str, str], cwd: Path) -> tuple[Ex
         return None, said.decode("utf-8", "replace")
     except OSError as error:
         return Exit(errno=error.errno or 1), ""
-
-
-@dataclass(slots=True)
-class Kept:
-    """How much of the output may still be kept."""
-
-    text: int
-    log: int = LOG_LIMIT
-    truncated: bool = False
-
-    def cut(self, text: str) -> str:
-        """As much of `text` as still fits, in bytes of UTF-8."""
-        data = text.encode("utf-8", "replace")
-        self.truncated = self.truncated or len(data) > self.text
-        kept = data[: max(0, self.text)]
-        self.text -= len(kept)
-        return kept.decode("utf-8", "ignore")
 
 
 class Attempt:

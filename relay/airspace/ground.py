@@ -61,7 +61,8 @@ class Ground:
             if berth.own and not seen.dirty:
                 seen = await self._forward(berth, seen)
             hangar.at_work[agent] = seen.tree
-        return Workplace(await self._folder_of(settings, berth), may_edit=True)
+        folder = await self._folder_of(settings, berth)
+        return Workplace(folder, may_edit=True, root=berth.checkout.top)
 
     async def _folder_of(self, settings: AgentSettings, berth: Berth) -> Path:
         """The agent's `cwd` inside the repository is the same folder of its worktree."""

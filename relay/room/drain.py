@@ -121,7 +121,8 @@ class Drain:
         #: Gives turns a place to work in, and tells what they changed there.
         self.workplaces: Workplaces | None = None
         self.turn_seconds: Callable[[str, str, float], None] = lambda agent, result, seconds: None
-        #: Told of the places that a working agent's tools name, relative to its turn's folder, none outside it.
+        #: Told of the places that a working agent's tools name, relative to the top of its checkout (else its turn's
+        #: folder), none outside it.
         self.touched: Callable[[str, Sequence[Location]], None] = lambda agent, places: None
 
     @property
@@ -326,6 +327,7 @@ class Drain:
             prompt=plan.prompt,
             context=plan.context,
             cwd=place.cwd if place else seat.cwd,
+            root=place.root if place else None,
             resume=plan.resume,
             room_session=plan.session,
             may_edit=place.may_edit if place else seat.may_edit,
@@ -335,15 +337,17 @@ class Drain:
         )
         async with aclosing(seat.agent.run(turn)) as parts:  # type: ignore[type-var]
             async for part in parts:
-                await self._hear(plan, heard, part, turn.cwd)
+                await self._hear(plan, heard, part, turn)
 
-    async def _hear(self, plan: Plan, heard: Heard, part: Part, cwd: Path | None) -> None:
+    async def _hear(self, plan: Plan, heard: Heard, part: Part, turn: Turn) -> None:
         match part:
             case TextPart(text):
                 self._stream(plan, text)
             case ToolPart(name, summary):
-                if found := await asyncio.to_thread(within, part.places, cwd) if part.places else []:
-                    self.touched(plan.agent, found)
+                if part.places:
+                    found = await asyncio.to_thread(within, part.places, turn.cwd, turn.root)
+                    if found:
+                        self.touched(plan.agent, found)
                 if not name:
                     return
                 note = _whole(f"{name}: {summary}" if summary else name)

@@ -1,7 +1,7 @@
 """The places in the code that an agent's tools name, as the rest of the room knows them.
 
-Invariant: a path that leaves here is relative to the turn's folder, with `/`, and is inside of it, also when a
-link leads out of the folder.
+Invariant: a path that leaves here is relative to the top of the agent's checkout, with `/`, and is inside of it, also
+when a link leads out of it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from relay.files import inside
 from relay.model import Location
 
 
-def within(places: Sequence[Location], folder: Path | None) -> list[Location]:
-    """The places inside `folder`, with paths relative to it."""
-    root = folder or Path.cwd()
-    named = [(place, inside(root, place.path)) for place in places]
+def within(places: Sequence[Location], folder: Path | None, top: Path | None = None) -> list[Location]:
+    """The places inside `top` (None: `folder` itself), with paths relative to it. Their own are relative to
+    `folder`, the turn's. Blocking."""
+    cwd = folder or Path.cwd()
+    named = [(place, inside(top or cwd, str(cwd / place.path))) for place in places]
     return [replace(place, path=path) for place, path in named if path is not None]

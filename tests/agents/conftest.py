@@ -30,7 +30,9 @@ def real_programs(request: pytest.FixtureRequest) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = Path(os.environ.get("RELAY_REAL_AGENTS") or cache / "relay" / "agents-cli")
     folder = root / "node_modules" / ".bin"
+    adapters = root / "acp" / "node_modules" / ".bin"
     missing = [name for name in ("claude", "codex", "gemini") if not (folder / name).exists()]
+    missing += [name for name in ("claude-agent-acp", "codex-acp") if not (adapters / name).exists()]
     if not missing:
         return folder
     what = f"{', '.join(missing)} missing in {folder}; install with: bash scripts/real-agents.sh"

@@ -173,6 +173,19 @@ async def test_an_edit_in_the_folder_is_allowed_without_asking_a_person(stage: S
     assert guard.asked == [("BOT", Location("a.py", (2, 2), True))]
 
 
+async def test_a_place_is_told_from_the_top_of_the_checkout(stage: Stage) -> None:
+    """The agent works in a folder of its worktree, and may edit the others."""
+    guard, person = Standing("a.py"), Person("reject_once")
+    where = {"cwd": stage.tree / "src", "root": stage.tree}
+    agent = stage.agent("permit", guard=guard, permits=person)
+    parts = await collect(agent, edits(**where))
+    assert end(parts).text == "The answer was yes." and person.asked == []
+    assert guard.asked == [("BOT", Location("src/a.py", (2, 2), True))]
+    agent = stage.agent("files", env={"FAKE_PATH": "../a.py"}, guard=guard)
+    parts = await collect(agent, edits(**where))
+    assert REASON in text(parts) and (stage.tree / "a.py").read_text() == "one\ntwo\n"
+
+
 async def test_an_edit_in_a_turn_that_may_only_read_is_rejected(stage: Stage) -> None:
     person = Person("allow_once")
     parts = await collect(stage.agent("permit", permits=person), reads())

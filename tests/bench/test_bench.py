@@ -19,6 +19,7 @@ NAMES = {
                  "crowd of 40: full scan, seed", "room: positions, first"],
     "room": ["first import", "ready", "idle processor time", "append of a hard mention", "post to delivered",
              "burst ingest"],
+    "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
 }  # fmt: skip
 
 

@@ -67,7 +67,13 @@ class Fake:
     async def load_session(self, session_id: str, **more: Any) -> schema.LoadSessionResponse:
         self._find("load", session_id)
         await self.say(session_id, "this was said long ago")
+        self.late = asyncio.create_task(self._late(session_id))
         return schema.LoadSessionResponse()
+
+    async def _late(self, session: str) -> None:
+        """As Gemini does: after the answer."""
+        await asyncio.sleep(0.05)
+        await self.say(session, "and this too")
 
     async def resume_session(self, session_id: str, **more: Any) -> schema.ResumeSessionResponse:
         self._find("resume", session_id)

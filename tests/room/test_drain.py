@@ -32,6 +32,7 @@ from relay.room.drain import Drain, Seat
 from relay.room.ledger import Q
 from relay.room.live import Live, LiveFeed
 from relay.room.queue import Policy, load_spent
+from relay.room.touched import within
 from relay.room.values import Frame, Job
 from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, open_room, post, until
 
@@ -641,3 +642,15 @@ async def test_an_answer_is_worth_more_than_what_it_changed(floor: Floor, tmp_pa
     await floor.ask("@ALPHA change it")
     await floor.reach("done")
     assert len(await floor.answers()) == 1
+
+
+def test_places_are_told_from_the_top_of_the_checkout(tmp_path: Path) -> None:
+    (tmp_path / "tree" / "src").mkdir(parents=True)
+    named = [
+        Location("a.py"),
+        Location("../b.py"),
+        Location("../../c.py"),
+        Location(str(tmp_path / "tree/d.py")),
+    ]
+    found = within(named, tmp_path / "tree" / "src", tmp_path / "tree")
+    assert [place.path for place in found] == ["src/a.py", "b.py", "d.py"]

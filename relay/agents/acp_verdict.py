@@ -1,0 +1,59 @@
+"""Why a turn over ACP failed, decided from the error that ended it.
+
+Invariant: pure and total, as `failure.py`: every error has one class, and what it says is plain text.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from acp import RequestError
+
+from relay.agents.failure import StreamError, Verdict, classify, last_lines, sentence
+from relay.agents.process import Exit
+from relay.model import FailureClass
+from relay.plain import safe, safe_line
+
+#: "Authentication required" (agentclientprotocol.com, schema, ErrorCode).
+AUTH_REQUIRED = -32000
+
+
+class Failed(Exception):
+    """The turn cannot go on; carries its verdict."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.detail)
+        self.verdict = verdict
+
+
+def failed(error: BaseException, *, ended: Exit | None, stderr: str, sign_in: str) -> Verdict:
+    """The class of a turn that `error` ended. `ended`: how the program did, None while it runs; `stderr`: the tail of
+    its diagnostics; `sign_in`: the command that signs in."""
+    now = datetime.now().astimezone()
+    if isinstance(error, Failed):
+        return error.verdict
+    if isinstance(error, RequestError):
+        failure = FailureClass.NOT_SIGNED_IN if error.code == AUTH_REQUIRED else None
+        said = StreamError(safe(text_of(error)), failure)
+        verdict = classify(Exit(code=1), stderr="", error=said, answered=False, now=now)
+    elif not isinstance(error, ConnectionError):
+        what = f"{type(error).__name__}: {safe_line(str(error), 300)}"
+        return Verdict(FailureClass.CRASH, f"It broke the protocol: {what}")
+    elif ended is None or ended.code == 0:
+        how = "The program closed its output" if ended is None else "The program ended"
+        return Verdict(FailureClass.CRASH, sentence(f"{how} in the middle of its turn. {last_lines(stderr)}"))
+    else:
+        verdict = classify(ended, stderr=stderr, error=None, answered=False, now=now)
+    if verdict.failure is FailureClass.NOT_SIGNED_IN and sign_in:
+        detail = verdict.detail if verdict.detail.endswith((".", "!", "?")) else f"{verdict.detail}."
+        return Verdict(verdict.failure, f"{detail} Sign in with `{sign_in}`, as the user that runs relay.")
+    return verdict
+
+
+def text_of(error: RequestError) -> str:
+    """What an error says, with the details that some agents put beside it."""
+    details = error.data
+    if isinstance(details, dict):
+        details = details.get("details") or details.get("message")
+    said = str(error)
+    return f"{said}: {details}" if isinstance(details, str) and details and details not in said else said

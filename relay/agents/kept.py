@@ -1,0 +1,28 @@
+"""How much of a turn's output is kept.
+
+Invariant: what was counted as kept fits the limits; what does not is dropped, and that is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Characters of diagnostics that one turn may add to the agent's log.
+LOG_LIMIT = 65_536
+
+
+@dataclass(slots=True)
+class Kept:
+    """How much of the output may still be kept."""
+
+    text: int
+    log: int = LOG_LIMIT
+    truncated: bool = False
+
+    def cut(self, text: str) -> str:
+        """As much of `text` as still fits, in bytes of UTF-8."""
+        data = text.encode("utf-8", "replace")
+        self.truncated = self.truncated or len(data) > self.text
+        kept = data[: max(0, self.text)]
+        self.text -= len(kept)
+        return kept.decode("utf-8", "ignore")

@@ -1,0 +1,53 @@
+"""How long an edit waits for the guard: the hook's whole process against a real daemon, and its parts.
+
+`python -m scripts.bench.guard`. The target, 150 ms for the whole hook, is what nobody notices beside the seconds
+that a model takes for an edit.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from relay import guard_cli
+from scripts.bench.figures import Figure, at_most, run, spread
+from scripts.bench.room_daemon import running
+
+SCRIPT = str(Path(guard_cli.__file__).absolute())
+
+
+def measure(folder: Path, quick: bool) -> Iterable[Figure]:
+    count = 10 if quick else 300
+    room = folder / "room"
+    agents = [{"name": "BOT", "cmd": ["true"]}]
+    with running(room, {"agents": agents, "dispatcher": {"enabled": False}}):
+        config = str(room / "config.json")
+        told = ["hook", "--agent", "BOT", "--config", config]
+        edit = json.dumps({"tool_name": "Edit", "tool_input": {"file_path": "a.py"}, "cwd": str(room)})
+        plain = [sys.executable, "-I", "-S", "-c", "pass"]
+        yield spread("python, with nothing to do", timed(plain, edit, count))
+        script = [sys.executable, "-I", "-S", SCRIPT, *told]
+        yield spread(
+            "guard hook, as the presets call it", timed(script, edit, count), limits=at_most(p95=150)
+        )
+        command = [sys.executable, "-m", "relay.cli", "guard", *told]
+        yield spread("guard hook, as `relay guard hook`", timed(command, edit, count // 5 or 2))
+    yield spread("guard hook, with no room", timed(script, edit, count))
+
+
+def timed(words: Sequence[str], given: str, count: int) -> list[float]:
+    """Seconds of each run, from before its start until after its end. Raises when one fails."""
+    took = []
+    for _ in range(count):
+        began = time.perf_counter()
+        subprocess.run(words, input=given.encode(), check=True, capture_output=True)
+        took.append(time.perf_counter() - began)
+    return took
+
+
+if __name__ == "__main__":
+    sys.exit(run("guard", measure, "How long an edit waits for the guard's hook."))
