@@ -89,7 +89,7 @@ def calibrated(a: WorkingSet, b: WorkingSet, near: Near, *, evidence: bool = Tru
         "dependency": _dependency(near),
     }
     if near.merge is not None:
-        channels["merge"] = _merge(near)
+        channels["merge"] = _merge(both, near)
     if near.hazards:
         channels["symbol"] = _symbol(near.hazards, (a.agent, b.agent))
     if near.calls is not None or near.tests:
@@ -107,6 +107,17 @@ def _filled(hazard: float, cap: float) -> float:
 # -- what git cannot merge
 
 
+def overlap_row(a: Sketch, b: Sketch) -> float:
+    """What the hazard of a clash depends on: the logarithm of the commits on the paths of the side with more. On
+    paths that change often, clashes are less often undone by the work that follows."""
+    return math.log1p(max(a.commits, b.commits))
+
+
+def _clash(both: Together) -> float:
+    """r where git cannot merge."""
+    return _filled(fitted.OVERLAP + fitted.OVERLAP_COMMITS * overlap_row(both.a, both.b), 1.0)
+
+
 def _overlap(both: Together, near: Near, names: tuple[str, str], evidence: bool) -> Reading:
     # Git itself has merged both sides as they stand: what is left is that they are near (gap 0).
     clean = near.merge is not None and near.merge.clean
@@ -114,15 +125,15 @@ def _overlap(both: Together, near: Near, names: tuple[str, str], evidence: bool)
         return Reading(0.0)
     told = tuple(clause(one.path, one.a, one.b, one.met, names) for one in both.shared if one.met.clash)
     why = (*told, *(one.evidence for one in both.paths)) if evidence else ()
-    return Reading(_filled(fitted.OVERLAP, 1.0), evidence=why)
+    return Reading(_clash(both), evidence=why)
 
 
-def _merge(near: Near) -> Reading:
+def _merge(both: Together, near: Near) -> Reading:
     assert near.merge is not None
     if near.merge.clean:
         return Reading(0.0, evidence=(Evidence("git merges both as they stand"),))
     told = tuple(Evidence(f"git cannot merge {path}", path=path) for path in near.merge.conflicts)
-    return Reading(_filled(fitted.OVERLAP, 1.0), evidence=told)
+    return Reading(_clash(both), evidence=told)
 
 
 # -- what the next edits may do
@@ -132,7 +143,7 @@ def near_row(one: Shared, most_hunks: int) -> tuple[float, float, float, float, 
     """What the hazard of a shared file depends on, as logarithms: the gap, the path's commits, the pairs of hunks
     in it, the hunks of the larger side, and the file's length."""
     commits = max(one.a.churn or 0, one.b.churn or 0)
-    length = one.a.length or one.b.length or fitted.UNKNOWN_LENGTH
+    length = max(one.a.length or 0, one.b.length or 0) or fitted.UNKNOWN_LENGTH
     return (
         math.log1p(one.met.gap or 0),
         math.log1p(commits),

@@ -70,9 +70,9 @@ def _without_lines(a: FileTouch, b: FileTouch) -> Meeting:
         return Meeting(None, 0)
     if a.change is b.change is Change.ADDED:
         return Meeting(Clash.ADDED, 0)
-    bare = a if not a.lines else b
     # Moved as it was: git carries the other side's edits along.
-    gap = FAR if bare.change is Change.RENAMED else 0
+    moved = any(one.change is Change.RENAMED and not one.lines for one in (a, b))
+    gap = FAR if moved else 0
     return Meeting(None, gap, _product(a.lines, b.lines))
 
 

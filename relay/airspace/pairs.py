@@ -130,21 +130,24 @@ def _touch(listed: Any, where: str, churn: dict[str, int]) -> FileTouch:
 def _spans(one: Mapping[str, Any], where: str, *, added: bool) -> tuple[Span, ...]:
     lines = _typed(one.get("lines", []), list, f"{where}.lines")
     known = {key: one[key] for key in ("nn", "crc", "u") if key in one}
-    if added and not lines and known.get("nn"):
-        lines = [[1, 0]] * len(known["nn"])  # a new file is an insertion into nothing
+    if added and not lines and "nn" in known and not one.get("bin"):
+        # A new file is an insertion into nothing; an empty one is known too.
+        known = known if known["nn"] else {key: [0] for key in known}
+        lines = [[1, 0]] * len(known["nn"])
     for key, values in known.items():
-        whole = isinstance(values, list) and all(type(value) is int for value in values)
+        whole = isinstance(values, list) and set(map(type, values)) <= {int}
         if not whole or len(values) != len(lines):
             raise BadPairs(f"{where}.{key} is not one whole number for each of the {len(lines)} ranges")
+    none = [None] * len(lines)
+    columns = [known.get(key, none) for key in ("nn", "crc", "u")]
     found = []
-    for at, pair in enumerate(lines):
-        if not (isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)):
+    for at, (pair, *more) in enumerate(zip(lines, *columns, strict=True)):
+        if not (type(pair) is list and len(pair) == 2 and type(pair[0]) is type(pair[1]) is int):
             raise BadPairs(f"{where}.lines[{at}] is not [first, last]: {pair!r}")
         start, end = pair
         if start < 1 or end < start - 1:
             raise BadPairs(f"{where}.lines[{at}] ends before it begins: {pair!r}")
-        more = {key: values[at] for key, values in known.items()}
-        found.append(Span(start, end, more.get("nn"), more.get("crc"), more.get("u")))
+        found.append(Span(start, end, *more))
     return tuple(found)
 
 

@@ -61,6 +61,11 @@ class Sketch:
         return sum(one.change is Change.MODIFIED for one in self.files.values())
 
     @cached_property
+    def commits(self) -> int:
+        """Commits on all its paths, each among the mainline's last 100."""
+        return sum(one.churn or 0 for one in self.files.values())
+
+    @cached_property
     def exposure(self) -> dict[str, float]:
         """How much each file invites the other side: weight x (1 + commits among the last 100)^power."""
         power = calibration.CHURN_COMMITS

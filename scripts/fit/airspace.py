@@ -18,14 +18,15 @@ import numpy as np
 from relay.airspace.pairs import BadPairs, Pair, read
 from scripts.fit import report
 from scripts.fit.design import Design, Floats, design
-from scripts.fit.model import NAMES, fit
+from scripts.fit.model import NAMES, Whole, fit
 
 TARGET = Path(__file__).parents[2] / "relay" / "airspace" / "calibration.py"
 #: Digits after the point that are kept: two pairs that differ by less are not told apart.
 DIGITS = 4
 
 MEANING = {
-    "OVERLAP": "Hazard where git cannot merge both as they stand.",
+    "OVERLAP": "Hazard where git cannot merge both as they stand,",
+    "OVERLAP_COMMITS": "and this x log(1 + commits on all paths of the side with more).",
     "NEAR_BASE": "Nearness, a shared file: the logarithm of its hazard is this,",
     "NEAR_GAP": "less this x log(1 + unchanged lines between the nearest hunks),",
     "NEAR_COMMITS": "and this x log(1 + commits on the path among the mainline's last 100),",
@@ -63,12 +64,9 @@ class Data:
     def fit(self, without: str | None = None) -> Floats:
         """The coefficients, with one repository left out if it is named."""
         kept, early_kept = self.repos != without, self.early_repos != without
-        clash, early_clash = self.full.clash & kept, self.early.clash & early_kept
-        clashing = (
-            float(clash.sum() + early_clash.sum()),
-            float(self.labels[clash].sum() + self.early_labels[early_clash].sum()),
-        )
-        return fit(self.early, self.early_labels, early_kept.astype(float), clashing)
+        clash = self.full.clash & kept
+        whole = Whole(self.full.commits[clash], self.labels[clash])
+        return fit(self.early, self.early_labels, early_kept.astype(float), whole)
 
 
 def load(path: Path) -> list[Pair]:
@@ -97,8 +95,7 @@ def constants(data: Data, length: int) -> dict[str, float]:
 def module(found: dict[str, float], count: int, repos: int) -> str:
     """The text of relay/airspace/calibration.py."""
     lines = [
-        '"""The fitted numbers of the calibrated profile. Written by `python -m scripts.fit.airspace --write`: do not',
-        "edit.",
+        '"""The fitted numbers of the calibrated profile. Written by `python -m scripts.fit.airspace --write`.',
         "",
         f"Invariant: fitted on {count} pairs of branches of {repos} repositories, and reproduced by that command;",
         "docs/calibration.md says how well they do on repositories that they have not seen.",
@@ -109,7 +106,10 @@ def module(found: dict[str, float], count: int, repos: int) -> str:
     ]
     for name, meaning in MEANING.items():
         lines += [f"#: {meaning}", f"{name} = {found[name]}"]
-    lines += ["#: Lines of a shared file whose length is not known: the median of the data.", f"UNKNOWN_LENGTH = {found['UNKNOWN_LENGTH']}"]
+    lines += [
+        "#: Lines of a shared file whose length is not known: the median of the data.",
+        f"UNKNOWN_LENGTH = {found['UNKNOWN_LENGTH']}",
+    ]
     return "\n".join(lines) + "\n"
 
 

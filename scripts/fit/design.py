@@ -7,6 +7,7 @@ read a pair differently.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relay.airspace.calibrated import Together, churn_scale, near_row, size_row
+from relay.airspace.calibrated import Together, churn_scale, near_row, overlap_row, size_row
 from relay.airspace.pairs import Sides
 from relay.airspace.sketch import Sketch, folder
 
@@ -23,8 +24,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Design:
-    """`near` has a row a shared file, `churn` one an unshared file, `size` one a pair; `*_pair`: whose row it is.
-    Weights are 1 in the data."""
+    """`near` has a row a shared file, `churn` one for all unshared files that are alike (`churn_count` of them),
+    `size` one a pair; `*_pair`: whose row it is. Weights are 1 in the data."""
 
     clash: NDArray[np.bool_]
     shares: NDArray[np.bool_]
@@ -32,7 +33,10 @@ class Design:
     near_pair: NDArray[np.int64]
     churn: Floats
     churn_pair: NDArray[np.int64]
+    churn_count: Floats
     size: Floats
+    #: log(1 + commits) of the side with more, over all its files.
+    commits: Floats
     tree: Floats
     dependency: Floats
     #: What the leases, the seed and the logistic of the report need.
@@ -48,6 +52,7 @@ def design(all_sides: Iterable[Sides]) -> Design:
     churn: list[Any] = []
     near_pair: list[int] = []
     churn_pair: list[int] = []
+    churn_count: list[int] = []
     rows: list[tuple[Any, ...]] = []
     for at, sides in enumerate(all_sides):
         both = Together.of(sides.a, sides.b)
@@ -58,11 +63,14 @@ def design(all_sides: Iterable[Sides]) -> Design:
         for one, other in ((both.a, both.b), (both.b, both.a)):
             found = _churn_rows(one, other)
             churn += found
+            churn_count += found.values()
             churn_pair += [at] * len(found)
         lying = sides.near
         share = lying.coupling.share if lying.coupling else 0.0
         size = (1.0, *size_row(both.a, both.b)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0)
-        rows.append((both.clashes, bool(both.shared), size, lying.tree, share, _plain(both, lying.tree, share)))
+        clash, commits = both.clashes, overlap_row(both.a, both.b)
+        plain = _plain(both, lying.tree, share)
+        rows.append((clash, bool(both.shared), size, lying.tree, share, plain, commits))
     columns = list(zip(*rows, strict=True))
     return Design(
         np.array(columns[0], bool),
@@ -71,7 +79,9 @@ def design(all_sides: Iterable[Sides]) -> Design:
         np.array(near_pair, int),
         np.array(churn, float).reshape(-1, 6),
         np.array(churn_pair, int),
+        np.array(churn_count, float),
         np.array(columns[2], float),
+        np.array(columns[6], float),
         np.array(columns[3], float),
         np.array(columns[4], float),
         np.array(columns[5], float),
@@ -84,13 +94,13 @@ def _signed(row: tuple[float, float, float, float, float]) -> tuple[float, ...]:
     return -gap, commits, product, most, -length
 
 
-def _churn_rows(mine: Sketch, other: Sketch) -> list[tuple[float, ...]]:
+def _churn_rows(mine: Sketch, other: Sketch) -> Counter[tuple[float, ...]]:
     theirs, own, least = churn_scale(mine, other)
-    return [
+    return Counter(
         (1.0, math.log1p(one.churn or 0), theirs, own, least, float(folder(path) in other.exposed_in))
         for path, one in mine.files.items()
         if path not in other.files
-    ]
+    )
 
 
 def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
@@ -105,7 +115,7 @@ def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
             math.log1p(pick(len(a.files), len(b.files))),
             math.log1p(pick(a.hunks, b.hunks)),
             math.log1p(pick(a.modified, b.modified)),
-            math.log1p(pick(_commits(a), _commits(b))),
+            math.log1p(pick(a.commits, b.commits)),
             math.log1p(pick(len(a.created), len(b.created))),
         ]
     union = len(a.files) + len(b.files) - len(both.shared)
@@ -128,7 +138,3 @@ def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
         math.log1p(len(folders)),
         *sizes,
     )
-
-
-def _commits(side: Sketch) -> int:
-    return sum(one.churn or 0 for one in side.files.values())

@@ -103,7 +103,9 @@ def _errors(pairs: list[Pair], risks: Floats) -> dict[str, list[str]]:
     """Whole work where a resolution advisory is wrong, and where one is missing."""
     above = risks >= THRESHOLDS.resolution
     return {
-        "false resolution": [one.id for one, said in zip(pairs, above, strict=True) if said and not one.conflict],
+        "false resolution": [
+            one.id for one, said in zip(pairs, above, strict=True) if said and not one.conflict
+        ],
         "missed": [one.id for one, said in zip(pairs, above, strict=True) if one.conflict and not said],
     }
 
@@ -116,7 +118,9 @@ def _logistic(plain: Floats, labels: Floats, repos: Any, ridge: float = 5.0) -> 
         mean, spread = plain[kept].mean(axis=0), plain[kept].std(axis=0) + 1e-9
         rows = np.c_[np.ones(len(plain)), (plain - mean) / spread]
 
-        def loss(value: Floats, rows: Floats = rows[kept], said: Floats = labels[kept]) -> tuple[float, Floats]:
+        def loss(
+            value: Floats, rows: Floats = rows[kept], said: Floats = labels[kept]
+        ) -> tuple[float, Floats]:
             score = rows @ value
             slopes = np.r_[0.0, value[1:]]
             wrong = 1.0 / (1.0 + np.exp(-score)) - said

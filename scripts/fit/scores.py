@@ -38,7 +38,9 @@ def recall_at(labels: Floats, risks: Floats, alarms: float = 0.01) -> float:
 
 
 def precision_above(threshold: float) -> Score:
-    return lambda labels, risks: float(labels[risks >= threshold].mean()) if (risks >= threshold).any() else 0.0
+    return lambda labels, risks: (
+        float(labels[risks >= threshold].mean()) if (risks >= threshold).any() else 0.0
+    )
 
 
 def recall_above(threshold: float) -> Score:
@@ -49,7 +51,9 @@ def alarms_above(threshold: float) -> Score:
     return lambda labels, risks: float((risks[labels == 0] >= threshold).mean())
 
 
-def interval(score: Score, labels: Floats, risks: Floats, repos: NDArray[np.str_], draws: int = 500) -> tuple[float, float]:
+def interval(
+    score: Score, labels: Floats, risks: Floats, repos: NDArray[np.str_], draws: int = 500
+) -> tuple[float, float]:
     """The 95 % interval over draws of whole repositories, with replacement."""
     random = np.random.default_rng(20260101)
     names = np.unique(repos)
