@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import permutations
 
 from relay.airspace import calibration as fitted
 from relay.airspace.clashes import PathClash, clause, path_clashes
@@ -95,7 +96,7 @@ def calibrated(a: WorkingSet, b: WorkingSet, near: Near, *, evidence: bool = Tru
     if near.calls is not None or near.tests:
         channels |= _reach(near)
     if a.intent or b.intent:
-        channels["intent"] = _intent(both, evidence)
+        channels["intent"] = _intent(both, (a.agent, b.agent), evidence)
     return assess(channels, THRESHOLDS)
 
 
@@ -316,19 +317,21 @@ def _reach(near: Near) -> dict[str, Reading]:
 # -- what they mean to do
 
 
-def _intent(both: Together, evidence: bool) -> Reading:
-    found: list[tuple[float, str, tuple[tuple[int, int], ...]]] = []
-    for mine, other in ((both.a, both.b), (both.b, both.a)):
+def _intent(both: Together, names: tuple[str, str], evidence: bool) -> Reading:
+    found: list[tuple[float, str, tuple[tuple[int, int], ...], str]] = []
+    for (mine, me), (other, they) in permutations(zip((both.a, both.b), names, strict=True)):
         for path, meant in mine.intent.items():
-            for there in (other.files.get(path), other.intent.get(path)):
+            works, means = other.files.get(path), other.intent.get(path)
+            for there, how in ((works, "works"), (means, "means to as well")):
                 if there is not None:
                     share = 1.0 if _may_meet(meant.lines, there.lines) else INTENT_APART
                     lines = tuple((span.start, span.end) for span in meant.lines)
-                    found.append((meant.weight * there.weight * share, path, lines))
+                    text = f"{me} means to change {path}, where {they} {how}"
+                    found.append((meant.weight * there.weight * share, path, lines, text))
     if not found:
         return Reading(0.0, INTENT, alone=False)
-    risk, path, lines = max(found)
-    told = (Evidence(f"one means to change {path}, where the other is", path=path, lines=lines),)
+    risk, path, lines, text = max(found)
+    told = (Evidence(text, path=path, lines=lines),)
     return Reading(risk, INTENT, alone=False, evidence=told if evidence else ())
 
 
