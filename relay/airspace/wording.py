@@ -76,7 +76,7 @@ def no_answer(advisory: Advisory, silent: Mapping[str, str], answer_s: float) ->
         for agent, why in silent.items()
     ]
     return (
-        f"{'; '.join(told)}{_about(advisory)}. {line(advisory)}. Who goes on is for a person to say"
+        f"{'; '.join(told)}{_about(advisory)}: {line(advisory)}. Who goes on is for a person to say"
         f"{_ways(list(silent))}."
     )
 
@@ -86,7 +86,7 @@ def stayed(advisory: Advisory, agents: Sequence[str], steer_s: float) -> str:
     named = " and ".join(flat(agent) for agent in agents)
     return (
         f"{named} should have left {files(advisory.files)} and {'has' if len(agents) == 1 else 'have'} not within "
-        f"{_span(steer_s)}{_about(advisory)}. {line(advisory)}. Who goes on is for a person to say"
+        f"{_span(steer_s)}{_about(advisory)}: {line(advisory)}. Who goes on is for a person to say"
         f"{_ways([agent for agent in agents if agent in advisory.asked or agent in advisory.not_asked])}."
     )
 

@@ -34,11 +34,11 @@ export const evidence = (one: Evidence | string): Evidence => (typeof one === "s
 
 /** Why, in one line a person can check. */
 export function why(one: Pick<Advisory, "evidence" | "files" | "text">): string {
-  const first = one.evidence[0];
-  if (first) return evidence(first).text;
-  // An advisory that is over has no evidence any more: what was said of it then still tells why.
+  // What was said of it, up to who holds and who steers: it stands when the evidence is gone, too.
   const said = one.text.split(/;|\n/)[0]!.trim();
-  return said || (one.files.length ? `both are at ${one.files.slice(0, 3).join(", ")}` : "");
+  const first = one.evidence[0];
+  if (said || first) return said || evidence(first!).text;
+  return one.files.length ? `both are at ${one.files.slice(0, 3).join(", ")}` : "";
 }
 
 /** "12 of 13 true, 3 averted, 2 open". Counts, and no rate of nothing. */
