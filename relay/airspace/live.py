@@ -5,6 +5,7 @@ Invariant: reading changes nothing; what a person does is an event with the pers
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -40,11 +41,11 @@ class LiveAirspace:
         self._settings = settings
         self._clock = clock
 
-    async def state(self) -> dict[str, Any]:
-        """The whole state, with the coordinates of all files; a frame has only those that somebody works on."""
+    async def state(self, *, all_files: bool = True) -> dict[str, Any]:
+        """The whole state; `fileCoordinates` of all files, or only of those that somebody works on."""
         state = await self._scanner.state()
-        if self._cloud is not None:
-            everything = sky.points_json(await self._cloud())
+        if self._cloud is not None and all_files:
+            everything = await asyncio.to_thread(sky.points_json, await self._cloud())
             state["fileCoordinates"] = {**everything, **state["fileCoordinates"]}
         return state
 

@@ -5,6 +5,7 @@ Invariant: a handler reads the request, asks once and shows the answer; no rule 
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
@@ -27,7 +28,9 @@ _MARKS = ("useful", "noise")
 class AirspaceApi(Protocol):
     """What the doors ask of the airspace."""
 
-    async def state(self) -> Json: ...
+    async def state(self, *, all_files: bool = True) -> Json:
+        """`all_files`: with the coordinates of all files, not only of those that somebody works on."""
+        ...
 
     async def past(self, since: float | None, until: float | None) -> Sequence[Json]:
         """Samples of that time (Unix seconds; None = as far as there is), oldest first."""
@@ -74,8 +77,13 @@ class AirspaceDoors:
         ]
 
     async def state(self, request: web.Request) -> web.Response:
-        Query(request)
-        return answer(await self._airspace.state())
+        """`?files=touched` leaves out the coordinates of files that nobody works on: of 50,000 they are 3.5 MB."""
+        files = Query(request, "files").text("files") or "all"
+        if files not in ("all", "touched"):
+            raise bad(f"files is {files[:40]!r}.", "One of: all, touched.")
+        state = await self._airspace.state(all_files=files == "all")
+        # Written out in a thread: the event loop has others to serve meanwhile.
+        return await asyncio.to_thread(answer, state)
 
     async def history(self, request: web.Request) -> web.Response:
         query = Query(request, "from", "to")

@@ -94,7 +94,7 @@ def test_a_template_leaves_out_what_has_no_value(cmd: list[str], call: Call, fil
         ({}, "either `preset` (claude, codex, gemini) or `cmd`"),
         ({"preset": "claude", "cmd": ("x",)}, "either `preset`"),
         ({"preset": "cloud"}, "allowed: claude, codex, gemini"),
-        ({"kind": "ollama"}, "one of command, scripted"),
+        ({"kind": "ollama"}, "one of command, acp, scripted"),
         ({"kind": "scripted"}, "needs `script`"),
         ({"cmd": ("x", "{modle}")}, "unknown placeholder {modle}; allowed: {model}"),
         ({"cmd": ("{model}",)}, "takes no placeholder"),

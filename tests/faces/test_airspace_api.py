@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from relay.faces.airspace_api import AirspaceDoors
-from relay.model import RESERVED_NAMES
+from relay.model import RESERVED_NAMES, Refusal
 from tests.faces.house import House, house
 
 
@@ -22,8 +22,14 @@ class PlayedAirspace:
         self.asked: list[tuple[Any, ...]] = []
         self.success = True
 
-    async def state(self) -> dict[str, Any]:
-        return {"enabled": True}
+    async def state(self, *, all_files: bool = True) -> dict[str, Any]:
+        idle = {"b.py": [1, 1, 1]} if all_files else {}
+        return {"enabled": True, "fileCoordinates": {"a.py": [0, 0, 0], **idle}}
+
+    async def declare_own(self, agent: str, paths: Sequence[str]) -> Sequence[str]:
+        if "../out" in paths:
+            raise Refusal("'../out' is no path inside the repository.", "Give it relative.")
+        return paths
 
     async def past(self, since: float | None, until: float | None) -> Sequence[dict[str, Any]]:
         self.asked.append((since, until))
@@ -48,13 +54,18 @@ def air() -> PlayedAirspace:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, air: PlayedAirspace) -> AsyncIterator[House]:
-    doors = AirspaceDoors(air, air, lambda: {*RESERVED_NAMES, "CLAUDE"})
+    doors = AirspaceDoors(air, air, lambda: {*RESERVED_NAMES, "CLAUDE"}, agents=lambda: ["CLAUDE"])
     async with house(tmp_path, routes=doors.table()) as one:
         yield one
 
 
 async def test_the_state_and_the_list(home: House) -> None:
-    assert (await home.ask("GET", "/api/airspace"))[:2] == (200, {"enabled": True})
+    everywhere = {"a.py": [0, 0, 0], "b.py": [1, 1, 1]}
+    whole = {"enabled": True, "fileCoordinates": everywhere}
+    assert (await home.ask("GET", "/api/airspace"))[:2] == (200, whole)
+    touched = {"enabled": True, "fileCoordinates": {"a.py": [0, 0, 0]}}
+    assert (await home.ask("GET", "/api/airspace?files=touched"))[:2] == (200, touched)
+    assert (await home.ask("GET", "/api/airspace?files=some"))[0] == 400
     status, told, _ = await home.ask("GET", "/api/airspace/advisories?limit=7")
     assert (status, told["limit"]) == (200, 7)
     assert (await home.ask("GET", "/api/airspace?x=1"))[0] == 400
@@ -125,6 +136,17 @@ async def test_an_intent_is_the_rooms_command(home: House, air: PlayedAirspace) 
     air.success = False
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": []})
     assert (status, told["success"], told["intent"], told["reason"]) == (200, False, None, "said")
+
+
+async def test_an_agents_own_intent_is_no_message(home: House, air: PlayedAirspace) -> None:
+    body = {"agent": "CLAUDE", "paths": ["a.py"], "own": True}
+    status, told, _ = await home.ask("POST", "/api/airspace/intent", json=body)
+    assert (status, told) == (200, {"success": True, "agent": "CLAUDE", "intent": ["a.py"]})
+    assert air.asked == []
+    status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": ["../out"]})
+    assert (status, told["success"]) == (200, False)
+    assert "no path inside the repository" in told["reason"]
+    assert (await home.ask("POST", "/api/airspace/intent", json={**body, "agent": "NOBODY"}))[0] == 404
 
 
 @pytest.mark.parametrize("path", ["", "/history", "/advisories"])

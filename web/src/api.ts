@@ -132,7 +132,7 @@ export const api = {
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
   setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
     call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
-  airspace: () => call<AirspaceState>("GET", "/api/airspace"),
+  airspace: (files: "all" | "touched") => call<AirspaceState>("GET", `/api/airspace${query({ files })}`),
   /** Times as ISO 8601. */
   airspaceHistory: async (from: string, to: string) =>
     (await call<{ samples: Sample[] }>("GET", `/api/airspace/history${query({ from, to })}`)).samples,

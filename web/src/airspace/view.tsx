@@ -2,7 +2,7 @@
 
 import { effect, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { airspace, airspaceProblem, advisories, coordinates, loadAdvisories } from "../state/airspace";
+import { airspace, airspaceProblem, advisories, coordinates, loadAdvisories, showCloud } from "../state/airspace";
 import { memory, theme } from "../state/prefs";
 import { phone, picked } from "../state/view";
 import "../style/airspace.css";
@@ -154,9 +154,11 @@ function Nothing() {
 export default function AirspaceView() {
   useEffect(() => {
     void loadPast();
+    showCloud(true);
     loadAdvisories().catch(() => undefined); // the whole state brings the open ones; the past is then missing, not wrong
     const stop = followLive();
     return () => {
+      showCloud(false);
       stop();
       pause();
       live();

@@ -55,7 +55,7 @@ export function takeFrames(frames: readonly Frame[]): void {
     for (const frame of frames) {
       if (frame.type !== "airspace") continue;
       takeAirspace(frame.data, false);
-      if (graphNow(frame.data) !== graphOf)
+      if (cloudShown && graphNow(frame.data) !== graphOf)
         reading ??= setTimeout(() => {
           reading = undefined;
           void loadAirspace();
@@ -65,11 +65,20 @@ export function takeFrames(frames: readonly Frame[]): void {
   });
 }
 
+/** Is the cloud looked at? Of a large repository it is megabytes, and no other view shows it. */
+let cloudShown = false;
+
+export function showCloud(shown: boolean): void {
+  cloudShown = shown;
+  if (shown) void loadAirspace();
+}
+
 export async function loadAirspace(): Promise<void> {
+  const all = cloudShown;
   try {
-    const state = await api.airspace();
-    graphOf = graphNow(state);
-    takeAirspace(state, true);
+    const state = await api.airspace(all ? "all" : "touched");
+    if (all) graphOf = graphNow(state);
+    takeAirspace(state, all);
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     if (!airspace.value) airspaceProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
