@@ -5,6 +5,7 @@ Invariant: its parts know each other only here; every long-running one is superv
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,7 @@ class Tower:
     def __init__(self, store: Store, around: Around) -> None:
         self._store = store
         self._around = around
+        self._applied = asyncio.Event()
         self.hangar = Hangar(around.settings(), recorder(store), outline=outline)
         self.ground = Ground(self.hangar)
         self.lookout = Lookout(self.hangar)
@@ -108,6 +110,7 @@ class Tower:
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration."""
         await self.hangar.apply(settings)
+        self._applied.set()
         self._poke()
 
     async def close(self) -> None:
@@ -166,5 +169,7 @@ class Tower:
 
     async def _keep_graph(self) -> None:
         await self.hangar.open()
-        if self.hangar.main is not None and self._settings().enabled:
-            await self.chart.run(self.hangar.main.top)
+        while self.hangar.main is None or not self._settings().enabled:
+            self._applied.clear()
+            await self._applied.wait()
+        await self.chart.run(self.hangar.main.top)

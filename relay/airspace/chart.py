@@ -33,12 +33,16 @@ AGAIN_S = 30.0
 
 
 class PairFacts:
-    """`relay.airspace.scan.Symbols` over one graph."""
+    """`relay.airspace.scan.Symbols` over one graph. Its indexes are made by whoever asks first: in the scan's
+    thread, not on the event loop."""
 
     def __init__(self, graph: CodeGraph, text: symbols.Text | None) -> None:
-        self._facts = SymbolFacts(graph, text)
+        self._graph, self._text = graph, text
+        self._facts: SymbolFacts | None = None
 
     def facts(self, a: WorkingSet, b: WorkingSet) -> Facts:
+        if self._facts is None:
+            self._facts = SymbolFacts(self._graph, self._text)
         return Facts(*self._facts.facts(a, b))
 
 
