@@ -83,7 +83,7 @@ class Ground:
         main = (await head_of(hangar.main.git)).commit
         if branch != branch_name(berth.name) or before is None or main is None or main == before:
             return seen
-        if not await is_ancestor(hangar.main, before, main) or await under_way(berth.checkout):
+        if not await is_ancestor(hangar.main.git, before, main) or await under_way(berth.checkout):
             return seen
         try:
             await hangar.worktrees.forward(berth.checkout, branch, before, main)

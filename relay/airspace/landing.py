@@ -101,9 +101,10 @@ class Landing:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
         into, main = await self._target()
         branch = await self._source(side)
-        if not side.seen.dirty and await is_ancestor(self._main, side.seen.commit, main):
-            raise Refusal(f"{branch} holds nothing that {into} has not got.")
+        # In the scratch: a clone of its own has its commits in objects of its own.
         git = self._scratch.git(self._main)
+        if not side.seen.dirty and await is_ancestor(git, side.seen.commit, main):
+            raise Refusal(f"{branch} holds nothing that {into} has not got.")
         merged = await merge_trees(git, main, side.seen.commit)
         if merged is None:
             raise Refusal(f"git finds no common history of {branch} and {into}.", "Merge it by hand.")

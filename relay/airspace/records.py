@@ -51,11 +51,7 @@ async def keep_tracks(tx: Tx, tracks: Mapping[Pair, Track], rules: Rules, now: f
 
 async def latch(tx: Tx, advisory: Advisory) -> bool:
     """Open the advisory in one row; False when another process has opened one for this pair."""
-    founders = "|".join(min(advisory.contacts))
-    return (
-        await tx.one(Q.open_advisory, founders=founders, opened_at=advisory.opened_at, **_row(advisory))
-        is not None
-    )
+    return await tx.one(Q.open_advisory, opened_at=advisory.opened_at, **_row(advisory)) is not None
 
 
 async def change(
@@ -81,8 +77,11 @@ async def change(
 
 
 def _row(advisory: Advisory) -> dict[str, Any]:
+    # The first of its pairs now: one that has parted may meet elsewhere, and then opens another advisory.
+    founders = "|".join(min(advisory.contacts)) if advisory.contacts else None
     return {
         "id": advisory.id,
+        "founders": founders,
         "closed_at": advisory.closed_at,
         "worst": int(advisory.worst),
         "said": int(advisory.message_id is not None),

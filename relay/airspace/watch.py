@@ -2,7 +2,7 @@
 
 Invariant: the event loop never waits for the file system: setting up the watches of a large tree holds the
 interpreter for a fifth of a second and more, and a flood of changes does too, so both happen in a child
-(`python -m relay.airspace.watch`), which ends when its standard input does. What cannot be told path by path is
+(`serve`), which ends when its standard input does. What cannot be told path by path is
 told as "all of it"; a watcher that cannot be had is an error, and whoever asked looks by himself.
 """
 
@@ -29,6 +29,8 @@ MOST_PATHS = 1000
 #: Files of a git directory whose change moves HEAD or the index.
 OF_GIT = frozenset({"HEAD", "index", "packed-refs"})
 LINE = 4 * 1_048_576
+#: Isolated: nothing is imported from the working directory, which is mostly the repository itself.
+_START = "import sys; sys.path.insert(0, {home!r}); from relay.airspace.watch import serve; serve()"
 
 
 class WatchError(Exception):
@@ -59,12 +61,13 @@ async def changes(watched: Watched) -> AsyncGenerator[Changed, None]:
     """Batches of changes, for ever; the first, empty one says that the watches stand. Raises WatchError."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        "relay.airspace.watch",
+        "-I",
+        "-c",
+        _START.format(home=str(Path(__file__).parents[2])),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd="/",
         start_new_session=True,
         limit=LINE,
     )
@@ -125,7 +128,7 @@ def _note(found: dict[str, set[str] | None], name: str, inner: str) -> None:
         seen.add(inner)
 
 
-def _serve() -> None:
+def serve() -> None:
     """The child: watch what the first line of standard input says, until it ends."""
     told = json.loads(sys.stdin.readline())
     deep = [*told["trees"].values(), *told["refs"].values()]
@@ -160,7 +163,3 @@ def _serve() -> None:
     say({"changed": {}})
     sys.stdin.read()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    _serve()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.checkout import Checkout, Listed, Unfit, head_of, list_worktrees, open_checkout
-from relay.airspace.git import LONG_S, GitError, name_of
+from relay.airspace.git import LONG_S, Git, GitError, name_of
 from relay.airspace.scratch import Scratch
 from relay.airspace.snapshot import Snapshot, on_disk
 
@@ -194,7 +194,7 @@ class Worktrees:
         branch = f"refs/heads/{branch_name(agent)}"
         commit = await git.maybe("rev-parse", "-q", "--verify", f"{branch}^{{commit}}")
         main = (await head_of(git)).commit
-        if commit and main and await is_ancestor(self.main, commit, main):
+        if commit and main and await is_ancestor(git, commit, main):
             await git.run("update-ref", "-d", branch, commit)
 
 
@@ -214,8 +214,8 @@ async def in_the_way(scratch: Scratch, checkout: Checkout, before: str, after: s
     return await asyncio.to_thread(look)
 
 
-async def is_ancestor(checkout: Checkout, commit: str, of: str) -> bool:
-    done = await checkout.git.run("merge-base", "--is-ancestor", commit, of, ok=(0, 1))
+async def is_ancestor(git: Git, commit: str, of: str) -> bool:
+    done = await git.run("merge-base", "--is-ancestor", commit, of, ok=(0, 1))
     return done.code == 0
 
 

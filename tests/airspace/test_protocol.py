@@ -556,3 +556,21 @@ async def test_the_line_names_lines_before_what_weighs_more(sky: Sky) -> None:
     await sky.tick()
     said = (await sky.said())[0].body
     assert said.startswith(f"both change lines 40-58 of {FILE}, git cannot merge {FILE}; HOLD:")
+
+
+async def test_a_pair_that_parted_and_meets_elsewhere_is_told(sky: Sky) -> None:
+    await sky.meet("CLAUDE", "CODEX")
+    sky.sets["GEMINI"] = work("GEMINI", FILE, started_at=3.0)
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick()
+    del sky.seen[("CLAUDE", "CODEX")]
+    await sky.tick()
+    sky.sets["CODEX"] = work("CODEX", FILE, "src/free.py", started_at=2.0)
+    sky.sets["CLAUDE"] = work("CLAUDE", "src/free.py", committed=3.0)
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9, "src/free.py")
+    await sky.tick(400.0)
+    second, first = await sky.all()
+    assert (list(first.contacts), first.open) == ([("CODEX", "GEMINI")], True)
+    assert (list(second.contacts), second.files) == ([("CLAUDE", "CODEX")], ("src/free.py",))
+    assert "src/free.py" in (await sky.said())[-1].body
+    assert sky.protocol.steer("CODEX", "src/free.py") is not None

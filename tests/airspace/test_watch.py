@@ -81,7 +81,9 @@ async def test_changes_come_from_a_child_that_ends_with_us(tmp_path: Path) -> No
     watched = Watched(trees={"tree:A": tmp_path / "tree"}, gits={"git:A": tmp_path / "git"})
     async with aclosing(changes(watched)) as batches:
         assert await anext(batches) == {}
-        child = next(one for one in psutil.Process().children() if "relay.airspace.watch" in one.cmdline())
+        child = next(
+            one for one in psutil.Process().children() if "relay.airspace.watch" in " ".join(one.cmdline())
+        )
         (tmp_path / "tree" / "deep" / "ü b.py").write_text("x")
         assert await _next(batches, "tree:A") == {"deep/ü b.py"}
         (tmp_path / "git" / "HEAD").write_text("x")
@@ -202,3 +204,12 @@ async def test_without_a_watcher_everything_is_polled(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_nothing_of_the_working_directory_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"watchfiles.py": "raise SystemExit(1)\n", "json.py": "raise SystemExit(1)\n"})
+    monkeypatch.chdir(tmp_path)
+    async with asyncio.timeout(PATIENT_S), aclosing(changes(Watched({"tree:A": tmp_path}))) as batches:
+        assert await anext(batches) == {}

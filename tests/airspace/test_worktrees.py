@@ -533,3 +533,14 @@ async def test_the_health_says_whether_agents_only_read(tmp_path: Path, kind: st
     check = await outside.worktrees(survey(str(folder / "config.json"), 0.0))
     assert str(check.status) == status
     assert ("only read" in check.detail) is (status == "warning")
+
+
+async def test_what_is_committed_in_a_clone_is_merged(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    git(tmp_path, "clone", "-q", str(repo), "clone")
+    commit(tmp_path / "clone", {"a.py": "theirs\n"})
+    one = await room(repo, workspace={"checkouts": [{"name": "pat", "path": str(tmp_path / "clone")}]})
+    done = await one.ground.merge("pat", "ann")
+    assert done["success"] and (repo / "a.py").read_text() == "theirs\n"
+    with pytest.raises(Refusal, match="holds nothing"):
+        await one.ground.merge("pat", "ann")

@@ -4,7 +4,7 @@ VALUES (:id, :founders, :opened_at, :closed_at, :worst, :said, :outcome, :mark, 
 ON CONFLICT DO NOTHING RETURNING id
 
 -- name: keep_advisory
-UPDATE advisories SET closed_at = :closed_at, worst = :worst, said = :said, outcome = :outcome, mark = :mark,
+UPDATE advisories SET founders = COALESCE(:founders, founders), closed_at = :closed_at, worst = :worst, said = :said, outcome = :outcome, mark = :mark,
   body = :body WHERE id = :id
 
 -- name: standing_advisories
