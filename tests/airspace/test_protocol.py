@@ -268,7 +268,7 @@ async def test_without_an_answer_people_are_asked_once(sky: Sky) -> None:
     assert await sky.protocol.remind()
     assert not await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith("CODEX has not answered within 3 min (#1). both change lines 40-58")
+    assert asked.body.startswith("CODEX has not answered within 3 min (#1): both change lines 40-58")
     assert (await sky.events(records.CHANGED))[-1].outputs["what"] == ["escalated"]
 
 
@@ -280,7 +280,7 @@ async def test_an_agent_that_cannot_answer_is_reported_at_once(sky: Sky) -> None
     await sky.follow()
     assert await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith("CODEX cannot answer (it is not installed) (#1).")
+    assert asked.body.startswith("CODEX cannot answer (it is not installed) (#1):")
 
 
 async def test_an_answer_after_all_counts(sky: Sky) -> None:
@@ -401,7 +401,7 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
     await sky.tick()
     assert not await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith(f"CODEX should have left {FILE} and has not within 4 min (#1).")
+    assert asked.body.startswith(f"CODEX should have left {FILE} and has not within 4 min (#1):")
     assert (await sky.only()).steering is Steering.STAYED
     sky.sets["CODEX"] = work("CODEX", "src/free.py")
     await sky.tick()
