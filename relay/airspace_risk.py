@@ -11,11 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.calibrated import NAME, calibrated
-from relay.airspace.near import Near
+from relay.airspace.calibrated import NAME
 from relay.airspace.pairs import BadPairs, Sides, read
 from relay.airspace.profiles import PROFILES
-from relay.airspace.working_set import WorkingSet
 
 
 def add(commands: Any) -> argparse.ArgumentParser:
@@ -47,11 +45,4 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _risk(profile: str, sides: Sides) -> float:
-    near = sides.near
-    if profile == NAME:
-        return calibrated(sides.a, sides.b, near, evidence=False).risk
-    return _by(profile, sides.a, sides.b, near)
-
-
-def _by(profile: str, a: WorkingSet, b: WorkingSet, near: Near) -> float:
-    return PROFILES[profile].assess(a, b, near).risk
+    return PROFILES[profile].assess(sides.a, sides.b, sides.near).risk
