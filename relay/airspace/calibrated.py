@@ -54,6 +54,7 @@ WEIGHTS: Mapping[str, float] = {
     "tests": TESTS,
     "intent": INTENT,
 }
+_CLASHES = frozenset({"overlap", "merge"})
 #: How much more a file invites the other side where it works in the same directory.
 _BESIDE = math.expm1(fitted.CHURN_FOLDER)
 #: A share of R below this is not worth a sentence, in the channels that read something of nearly every pair.
@@ -66,7 +67,7 @@ def calibrated(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
     both = Together.of(a, b)
     risks = _risks(both, near)
     shares = {name: WEIGHTS[name] * risk for name, risk in risks.items()}
-    return assess_shares(shares, Later(_channels, both, near, (a.agent, b.agent), risks), THRESHOLDS)
+    return assess_shares(shares, _alone(risks), Later(_channels, both, near, a, b, risks), THRESHOLDS)
 
 
 def _risks(both: Together, near: Near) -> dict[str, float]:
@@ -92,16 +93,21 @@ def _risks(both: Together, near: Near) -> dict[str, float]:
     return risks
 
 
+def _alone(risks: Mapping[str, float]) -> frozenset[str]:
+    """A clash alone reaches a resolution advisory, and so does a definition gone that is newly called."""
+    return _CLASHES | {"symbol"} if risks.get("symbol", 0.0) >= 1.0 else _CLASHES
+
+
 def _channels(
-    both: Together, near: Near, names: tuple[str, str], risks: Mapping[str, float]
+    both: Together, near: Near, a: WorkingSet, b: WorkingSet, risks: Mapping[str, float]
 ) -> dict[str, Reading]:
     """The readings, with what there is to say about each."""
+    alone, names = _alone(risks), (a.agent, b.agent)
     return {
         name: Reading(
             risk,
             WEIGHTS[name],
-            # A clash alone reaches a resolution advisory, and so does a definition gone that is newly called.
-            alone=name in {"overlap", "merge"} or (name == "symbol" and risk >= 1.0),
+            alone=name in alone,
             evidence=_evidence(name, both, near, names)
             if name not in _QUIET or risk * WEIGHTS[name] >= SILENT
             else (),
@@ -222,8 +228,8 @@ def _churn_of(mine: Sketch, other: Sketch, together: list[str], shared: tuple[Sh
     rate = math.exp(
         fitted.CHURN_BASE + fitted.CHURN_OTHER * theirs + fitted.CHURN_OWN * own + fitted.CHURN_LEAST * least
     )
-    exposed = mine.exposed
-    beside = sum([mine.exposed_in[place] for place in together])
+    exposed, inside = mine.exposed, mine.exposed_in
+    beside = sum([inside[place] for place in together]) if together else 0.0
     for one in shared:
         exposed -= mine.exposure[one.path]
         beside -= mine.exposure[one.path]

@@ -7,7 +7,7 @@ profile's thresholds and the channels that may speak alone allow. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -144,18 +144,23 @@ def noisy_or(shares: Mapping[str, float]) -> float:
 def assess(channels: Mapping[str, Reading], thresholds: Thresholds) -> Assessment:
     """Combine the channels. Without one that may speak alone, a resolution advisory is not reached: then the
     level stops at traffic, whatever R is."""
-    return assess_shares({name: one.weighted for name, one in channels.items()}, channels, thresholds)
+    shares = {name: one.weighted for name, one in channels.items()}
+    alone = [name for name, one in channels.items() if one.alone]
+    return assess_shares(shares, alone, channels, thresholds)
 
 
 def assess_shares(
-    shares: Mapping[str, float], channels: Mapping[str, Reading], thresholds: Thresholds
+    shares: Mapping[str, float],
+    alone: Collection[str],
+    channels: Mapping[str, Reading],
+    thresholds: Thresholds,
 ) -> Assessment:
-    """The same, of the products w_i r_i: so channels that come `Later` stay unread, unless R reaches a
-    resolution advisory."""
+    """The same, of the products w_i r_i and the names of those that may speak alone: so channels that come
+    `Later` stay unread."""
     risk = noisy_or(shares)
     level = thresholds.level(risk)
     if level is Level.RESOLUTION:
-        alone = noisy_or({name: one.weighted for name, one in channels.items() if one.alone})
-        if alone < thresholds.traffic:
+        speaking = noisy_or({name: share for name, share in shares.items() if name in alone})
+        if speaking < thresholds.traffic:
             level = Level.TRAFFIC
     return Assessment(risk, level, channels)
