@@ -6,8 +6,11 @@ Invariant: one line out for each line in, in order; the label, where there is on
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +32,11 @@ def add(commands: Any) -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> int:
     """Exit code 0; 1 when the file cannot be read, 2 when it is not in the format."""
     try:
-        for pair in read(args.pairs):
-            risk = _risk(args.profile, pair.full)
-            early = None if pair.early is None else _risk(args.profile, pair.early)
-            print(json.dumps({"id": pair.id, "risk": risk, "early_risk": early}))
+        with _uncollected():
+            for pair in read(args.pairs):
+                risk = _risk(args.profile, pair.full)
+                early = None if pair.early is None else _risk(args.profile, pair.early)
+                print(json.dumps({"id": pair.id, "risk": risk, "early_risk": early}))
     except BadPairs as error:
         print(f"relay: {error}", file=sys.stderr)
         return 2
@@ -42,6 +46,19 @@ def main(args: argparse.Namespace) -> int:
         print(f"relay: {args.pairs}: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the search for cycles of garbage: records and working sets have none, and to look through them
+    again and again is a third of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _risk(profile: str, sides: Sides) -> float:

@@ -160,16 +160,21 @@ class Couplings:
 
     def _search(self, fresh: Mapping[str, Ints]) -> set[Pair]:
         """Search from the files that are new, to all that anybody holds."""
-        if not fresh:
-            return set()
         agents = [agent for agent, held in self._agents.items() if len(held.nodes)]
+        if not fresh or len(agents) < 2:
+            return set()
         sizes = [len(self._agents[agent].nodes) for agent in agents]
         begin = np.cumsum([0, *sizes[:-1]])
         targets, column = np.unique(
             np.concatenate([self._agents[agent].nodes for agent in agents]), return_inverse=True
         )
         found: set[Pair] = set()
-        for agent, rows in fresh.items():
+        # Hop counts are symmetric: nobody searches for those who have searched from all their files. The last one
+        # may have nobody left, so it is the one with the most.
+        done: set[str] = set()
+        for agent, rows in sorted(fresh.items(), key=lambda one: len(one[1])):
+            if len(done | {agent}) == len(agents):
+                break
             sources = self._agents[agent].nodes[rows]
             hops = np.stack(
                 (
@@ -180,15 +185,16 @@ class Couplings:
             hops[hops == 0] = FAR
             reached = (hops.min(axis=(0, 1)) != FAR)[column]
             hit = np.flatnonzero(np.logical_or.reduceat(reached, begin)).tolist()
-            if not hit:
-                continue
-            wide = hops[:, :, np.concatenate([column[begin[at] : begin[at] + sizes[at]] for at in hit])]
+            places = [column[begin[at] : begin[at] + sizes[at]] for at in hit]
+            wide = hops[:, :, np.concatenate(places)] if hit else hops
             end = 0
             for at in hit:
                 start, end = end, end + sizes[at]
-                if (other := agents[at]) != agent:
+                if (other := agents[at]) != agent and other not in done:
                     self._write(agent, rows, other, wide[:, :, start:end])
                     found.add(_ordered(agent, other))
+            if len(rows) == len(self._agents[agent].nodes):
+                done.add(agent)
         return found
 
     def _write(self, agent: str, rows: Ints, other: str, hops: Block) -> None:
