@@ -15,16 +15,15 @@ with the weights.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from itertools import permutations
+from collections.abc import Iterator, Mapping
 
 from relay.airspace import calibration as fitted
-from relay.airspace.clashes import PathClash, clause, path_clashes
-from relay.airspace.formulas import said
-from relay.airspace.hunks import Meeting, meeting
-from relay.airspace.near import Hazard, Near
-from relay.airspace.reading import Assessment, Evidence, Reading, Thresholds, assess
-from relay.airspace.sketch import Sketch, folder, sketch
+from relay.airspace import reasons
+from relay.airspace.near import Coupling, Hazard, Near
+from relay.airspace.reading import Assessment, Evidence, Later, Reading, Thresholds, assess_shares
+from relay.airspace.reasons import Names
+from relay.airspace.sketch import Sketch
+from relay.airspace.together import Shared, Together
 from relay.airspace.working_set import FileTouch, Span, WorkingSet
 
 NAME = "calibrated"
@@ -41,63 +40,110 @@ SYMBOL, CALLS, TESTS = 0.75, 0.10, 0.05
 INTENT = 0.45
 #: Intent for other lines of the same file, as a share of INTENT: below the traffic advisory (chosen).
 INTENT_APART = 0.5
-#: A share of R below this is not worth a sentence.
+#: Weight of each channel, by name. A clash is certain: its weight is 1.
+WEIGHTS: Mapping[str, float] = {
+    "overlap": 1.0,
+    "nearness": NEARNESS,
+    "churn": CHURN,
+    "size": SIZE,
+    "tree": TREE,
+    "dependency": DEPENDENCY,
+    "merge": 1.0,
+    "symbol": SYMBOL,
+    "calls": CALLS,
+    "tests": TESTS,
+    "intent": INTENT,
+}
+_CLASHES = frozenset({"overlap", "merge"})
+#: How much more a file invites the other side where it works in the same directory.
+_BESIDE = math.expm1(fitted.CHURN_FOLDER)
+#: A share of R below this is not worth a sentence, in the channels that read something of nearly every pair.
 SILENT = 0.02
+_QUIET = frozenset({"nearness", "churn", "size"})
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A base path that both sides change."""
-
-    path: str
-    a: FileTouch
-    b: FileTouch
-    met: Meeting
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Both sketches with all that they share; the fit reads the same one."""
-
-    a: Sketch
-    b: Sketch
-    shared: tuple[Shared, ...]
-    paths: tuple[PathClash, ...]
-
-    @classmethod
-    def of(cls, a: WorkingSet, b: WorkingSet) -> Together:
-        one, other = sketch(a), sketch(b)
-        common = sorted(one.files.keys() & other.files.keys())
-        shared = tuple(
-            Shared(path, x := one.files[path], y := other.files[path], meeting(x, y)) for path in common
-        )
-        return cls(one, other, shared, path_clashes(one, other))
-
-    @property
-    def clashes(self) -> bool:
-        return bool(self.paths) or any(one.met.clash is not None for one in self.shared)
-
-
-def calibrated(a: WorkingSet, b: WorkingSet, near: Near, *, evidence: bool = True) -> Assessment:
-    """R(a, b) by the fitted channels. `evidence` False leaves the reasons out, for many pairs at once."""
+def calibrated(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+    """R(a, b) by the fitted channels. Their evidence is made when somebody looks at it."""
     both = Together.of(a, b)
-    channels = {
-        "overlap": _overlap(both, near, (a.agent, b.agent), evidence),
-        "nearness": _nearness(both, evidence),
-        "churn": _churn(both, evidence),
-        "size": _size(both, evidence),
-        "tree": Reading(_filled(fitted.TREE * near.tree, TREE), TREE, alone=False),
-        "dependency": _dependency(near),
+    risks = _risks(both, near)
+    shares = {name: WEIGHTS[name] * risk for name, risk in risks.items()}
+    return assess_shares(shares, _alone(risks), Later(_channels, both, near, a, b, risks), THRESHOLDS)
+
+
+def _risks(both: Together, near: Near) -> dict[str, float]:
+    """r of each channel."""
+    risks = {
+        "overlap": _overlap(both, near),
+        "nearness": _nearness(both),
+        "churn": _filled(sum(_churn(both)), CHURN),
+        "size": _size(both),
+        "tree": _filled(fitted.TREE * near.tree, TREE),
+        "dependency": _dependency(near.coupling),
     }
     if near.merge is not None:
-        channels["merge"] = _merge(both, near)
+        risks["merge"] = 0.0 if near.merge.clean else _clash(both)
     if near.hazards:
-        channels["symbol"] = _symbol(near.hazards, (a.agent, b.agent))
-    if near.calls is not None or near.tests:
-        channels |= _reach(near)
-    if a.intent or b.intent:
-        channels["intent"] = _intent(both, (a.agent, b.agent), evidence)
-    return assess(channels, THRESHOLDS)
+        risks["symbol"] = max(map(_severity, near.hazards))
+    if near.calls is not None:
+        risks["calls"] = 0.5 ** (near.calls.hops - 1)
+    if near.tests:
+        risks["tests"] = 1.0 - 0.5 ** len(near.tests)
+    if both.a.intent or both.b.intent:
+        risks["intent"] = max((risk for risk, *_ in _meant(both)), default=0.0)
+    return risks
+
+
+def _alone(risks: Mapping[str, float]) -> frozenset[str]:
+    """A clash alone reaches a resolution advisory, and so does a definition gone that is newly called."""
+    return _CLASHES | {"symbol"} if risks.get("symbol", 0.0) >= 1.0 else _CLASHES
+
+
+def _channels(
+    both: Together, near: Near, a: WorkingSet, b: WorkingSet, risks: Mapping[str, float]
+) -> dict[str, Reading]:
+    """The readings, with what there is to say about each."""
+    alone, names = _alone(risks), (a.agent, b.agent)
+    return {
+        name: Reading(
+            risk,
+            WEIGHTS[name],
+            alone=name in alone,
+            evidence=_evidence(name, both, near, names)
+            if name not in _QUIET or risk * WEIGHTS[name] >= SILENT
+            else (),
+        )
+        for name, risk in risks.items()
+    }
+
+
+def _evidence(name: str, both: Together, near: Near, names: Names) -> tuple[Evidence, ...]:
+    match name:
+        case "overlap" if not _merges(near):
+            return reasons.clashes(both, names)
+        case "nearness":
+            hazards = _near_hazards(both)
+            return reasons.nearness(max(hazards, key=lambda each: each[0])[1], len(hazards))
+        case "churn":
+            mine, theirs = _churn(both)
+            return reasons.churn(both.a, both.b) if mine >= theirs else reasons.churn(both.b, both.a)
+        case "size":
+            return reasons.size(both.a, both.b)
+        case "dependency" if near.coupling is not None:
+            return reasons.dependency(near.coupling)
+        case "merge" if near.merge is not None:
+            return reasons.merge(near.merge)
+        case "symbol":
+            worst = sorted(
+                near.hazards, key=lambda one: (-_severity(one), one.path, one.symbol, one.reader_path)
+            )
+            return reasons.symbols(worst[:3], names)
+        case "calls" if near.calls is not None:
+            return reasons.calls(near.calls)
+        case "tests":
+            return reasons.tests(near.tests)
+        case "intent":
+            return reasons.intent(_meant(both), names)
+    return ()
 
 
 def _filled(hazard: float, cap: float) -> float:
@@ -111,7 +157,7 @@ def _filled(hazard: float, cap: float) -> float:
 def overlap_row(a: Sketch, b: Sketch) -> float:
     """What the hazard of a clash depends on: the logarithm of the commits on the paths of the side with more. On
     paths that change often, clashes are less often undone by the work that follows."""
-    return math.log1p(max(a.commits, b.commits))
+    return max(a.log_commits, b.log_commits)
 
 
 def _clash(both: Together) -> float:
@@ -119,22 +165,13 @@ def _clash(both: Together) -> float:
     return _filled(fitted.OVERLAP + fitted.OVERLAP_COMMITS * overlap_row(both.a, both.b), 1.0)
 
 
-def _overlap(both: Together, near: Near, names: tuple[str, str], evidence: bool) -> Reading:
-    # Git itself has merged both sides as they stand: what is left is that they are near (gap 0).
-    clean = near.merge is not None and near.merge.clean
-    if clean or not both.clashes:
-        return Reading(0.0)
-    told = tuple(clause(one.path, one.a, one.b, one.met, names) for one in both.shared if one.met.clash)
-    why = (*told, *(one.evidence for one in both.paths)) if evidence else ()
-    return Reading(_clash(both), evidence=why)
+def _overlap(both: Together, near: Near) -> float:
+    return _clash(both) if both.clashes and not _merges(near) else 0.0
 
 
-def _merge(both: Together, near: Near) -> Reading:
-    assert near.merge is not None
-    if near.merge.clean:
-        return Reading(0.0, evidence=(Evidence("git merges both as they stand"),))
-    told = tuple(Evidence(f"git cannot merge {path}", path=path) for path in near.merge.conflicts)
-    return Reading(_clash(both), evidence=told)
+def _merges(near: Near) -> bool:
+    """Git itself has merged both sides as they stand: what is left is that they are near (gap 0)."""
+    return near.merge is not None and near.merge.clean
 
 
 # -- what the next edits may do
@@ -167,76 +204,60 @@ def _near_hazard(one: Shared, most_hunks: int) -> float:
     return one.a.weight * one.b.weight * math.exp(exponent)
 
 
-def _nearness(both: Together, evidence: bool) -> Reading:
+def _near_hazards(both: Together) -> list[tuple[float, Shared]]:
     most = max(both.a.hunks, both.b.hunks)
-    hazards = [(_near_hazard(one, most), one) for one in both.shared if one.met.gap is not None]
-    risk = _filled(sum(hazard for hazard, _ in hazards), NEARNESS)
-    if not evidence or risk * NEARNESS < SILENT:
-        return Reading(risk, NEARNESS, alone=False)
-    nearest = max(hazards, key=lambda each: each[0])[1]
-    return Reading(risk, NEARNESS, alone=False, evidence=(_how_near(nearest, len(hazards)),))
+    return [(_near_hazard(one, most), one) for one in both.shared if one.met.gap is not None]
 
 
-def _how_near(one: Shared, files: int) -> Evidence:
-    more = f" (and {files - 1} more file{'s' if files > 2 else ''})" if files > 1 else ""
-    gap = one.met.gap or 0
-    if one.met.clash is None and gap and one.a.lines and one.b.lines:
-        apart = f", {gap} line{'s' if gap > 1 else ''} apart at the nearest"
-    else:
-        apart = ""
-    lines = tuple((span.start, max(span.start, span.end)) for span in (*one.a.lines, *one.b.lines)[:6])
-    return Evidence(f"both work in {one.path}{apart}{more}", path=one.path, lines=lines)
+def _nearness(both: Together) -> float:
+    if not both.shared:
+        return 0.0
+    return _filled(sum([hazard for hazard, _ in _near_hazards(both)]), NEARNESS)
 
 
 def churn_scale(mine: Sketch, other: Sketch) -> tuple[float, float, float]:
     """What the hazard of every file of `mine` depends on beside its own commits, as logarithms: the hunks of
     `other`, the files of `mine`, and the hunks of the smaller side."""
-    return math.log1p(other.hunks), math.log1p(len(mine.files)), math.log1p(min(mine.hunks, other.hunks))
+    return other.log_hunks, mine.log_files, min(mine.log_hunks, other.log_hunks)
 
 
-def _churn_of(mine: Sketch, other: Sketch, shared: tuple[Shared, ...]) -> float:
-    """How likely `other` is to come into what only `mine` has in hand so far."""
+def _churn_of(mine: Sketch, other: Sketch, together: list[str], shared: tuple[Shared, ...]) -> float:
+    """How likely `other` is to come into what only `mine` has in hand so far; `together`: the directories in
+    which both work, in an order that is the same for both sides and at every run: so is the sum."""
     theirs, own, least = churn_scale(mine, other)
     rate = math.exp(
         fitted.CHURN_BASE + fitted.CHURN_OTHER * theirs + fitted.CHURN_OWN * own + fitted.CHURN_LEAST * least
     )
-    exposed = mine.exposed
-    beside = sum(mine.exposed_in[place] for place in mine.exposed_in.keys() & other.exposed_in.keys())
+    exposed, inside = mine.exposed, mine.exposed_in
+    beside = sum([inside[place] for place in together]) if together else 0.0
     for one in shared:
         exposed -= mine.exposure[one.path]
         beside -= mine.exposure[one.path]
-    return rate * other.activity * max(0.0, exposed + math.expm1(fitted.CHURN_FOLDER) * beside)
+    return rate * other.activity * max(0.0, exposed + _BESIDE * beside)
 
 
-def _churn(both: Together, evidence: bool) -> Reading:
-    mine, theirs = _churn_of(both.a, both.b, both.shared), _churn_of(both.b, both.a, both.shared)
-    risk = _filled(mine + theirs, CHURN)
-    if not evidence or risk * CHURN < SILENT:
-        return Reading(risk, CHURN, alone=False)
-    one, other = (both.a, both.b) if mine >= theirs else (both.b, both.a)
-    own = [path for path in one.files if path not in other.files]
-    path = max(own, key=lambda each: (one.exposure[each], each))
-    beside = ", where both work" if folder(path) in other.exposed_in else ""
-    times = one.files[path].churn
-    often = f" changes often: {times} of the last 100 commits" if times else " may draw the other in"
-    return Reading(risk, CHURN, alone=False, evidence=(Evidence(f"{path}{often}{beside}", path=path),))
+def _churn(both: Together) -> tuple[float, float]:
+    """The hazards of a's own files and of b's."""
+    a, b = both.a, both.b
+    together = sorted(a.exposed_in.keys() & b.exposed_in.keys())
+    return _churn_of(a, b, together, both.shared), _churn_of(b, a, together, both.shared)
 
 
 def size_row(a: Sketch, b: Sketch) -> tuple[float, float, float, float]:
     """As logarithms: the files of the smaller side, the hunks of the larger and of the smaller, and the modified
     files of whichever has more."""
     return (
-        math.log1p(min(len(a.files), len(b.files))),
-        math.log1p(max(a.hunks, b.hunks)),
-        math.log1p(min(a.hunks, b.hunks)),
-        math.log1p(max(a.modified, b.modified)),
+        min(a.log_files, b.log_files),
+        max(a.log_hunks, b.log_hunks),
+        min(a.log_hunks, b.log_hunks),
+        max(a.log_modified, b.log_modified),
     )
 
 
-def _size(both: Together, evidence: bool) -> Reading:
+def _size(both: Together) -> float:
     a, b = both.a, both.b
     if not a.files or not b.files:
-        return Reading(0.0, SIZE, alone=False)
+        return 0.0
     files, most, least, modified = size_row(a, b)
     hazard = math.exp(
         fitted.SIZE_BASE
@@ -245,25 +266,11 @@ def _size(both: Together, evidence: bool) -> Reading:
         + fitted.SIZE_LEAST_HUNKS * least
         + fitted.SIZE_MODIFIED * modified
     )
-    risk = _filled(hazard * a.activity * b.activity, SIZE)
-    if not evidence or risk * SIZE < SILENT:
-        return Reading(risk, SIZE, alone=False)
-    text = f"{len(a.files)} and {len(b.files)} changed files, in {a.hunks} and {b.hunks} places"
-    return Reading(risk, SIZE, alone=False, evidence=(Evidence(text),))
+    return _filled(hazard * a.activity * b.activity, SIZE)
 
 
-def _dependency(near: Near) -> Reading:
-    coupling = near.coupling
-    if coupling is None:
-        return Reading(0.0, DEPENDENCY, alone=False)
-    apart = "an import" if coupling.hops == 1 else f"{coupling.hops} imports"
-    told = Evidence(
-        f"{coupling.path} and {coupling.other_path} are {apart} apart",
-        path=coupling.path,
-        other_path=coupling.other_path,
-    )
-    risk = _filled(fitted.DEPENDENCY * coupling.share, DEPENDENCY)
-    return Reading(risk, DEPENDENCY, alone=False, evidence=(told,))
+def _dependency(coupling: Coupling | None) -> float:
+    return 0.0 if coupling is None else _filled(fitted.DEPENDENCY * coupling.share, DEPENDENCY)
 
 
 # -- what the data does not hold
@@ -278,61 +285,20 @@ def _severity(one: Hazard) -> float:
     return 0.3 if one.new_call else 0.2
 
 
-def _symbol(hazards: tuple[Hazard, ...], names: tuple[str, str]) -> Reading:
-    ordered = sorted(hazards, key=lambda one: (-_severity(one), one.path, one.symbol, one.reader_path))
-    worst = _severity(ordered[0])
-    told = tuple(_taken(one, names) for one in ordered[:3])
-    return Reading(worst, SYMBOL, alone=worst >= 1.0, evidence=told)
-
-
-def _taken(one: Hazard, names: tuple[str, str]) -> Evidence:
-    writer, reader = names[one.writer], names[1 - one.writer]
-    does = "removes" if one.removed else "changes the signature of" if one.signature else "rewrites"
-    uses = "newly calls" if one.new_call else "uses"
-    where = f"{said((one.reader_lines,))} of {one.reader_path}"
-    return Evidence(
-        f"{writer} {does} {one.symbol} ({said((one.lines,))} of {one.path}), which {reader} {uses} in {where}",
-        path=one.path,
-        other_path=one.reader_path,
-        lines=(one.lines,),
-        symbol=one.symbol,
-    )
-
-
-def _reach(near: Near) -> dict[str, Reading]:
-    """The call graph, and the tests that reach what both change."""
-    found: dict[str, Reading] = {}
-    if (call := near.calls) is not None:
-        apart = "one call" if call.hops == 1 else f"{call.hops} calls"
-        text = f"{call.symbol} of {call.path} and {call.other_symbol} of {call.other_path} are {apart} apart"
-        told = Evidence(text, path=call.path, other_path=call.other_path, symbol=call.symbol)
-        found["calls"] = Reading(0.5 ** (call.hops - 1), CALLS, alone=False, evidence=(told,))
-    if near.tests:
-        first = near.tests[0]
-        told = Evidence(f"{first.test} tests what both change", path=first.path, other_path=first.other_path)
-        found["tests"] = Reading(1.0 - 0.5 ** len(near.tests), TESTS, alone=False, evidence=(told,))
-    return found
-
-
 # -- what they mean to do
 
 
-def _intent(both: Together, names: tuple[str, str], evidence: bool) -> Reading:
-    found: list[tuple[float, str, tuple[tuple[int, int], ...], str]] = []
-    for (mine, me), (other, they) in permutations(zip((both.a, both.b), names, strict=True)):
+def _meant(both: Together) -> Iterator[tuple[float, str, FileTouch, int, str]]:
+    """Where the intent of one side meets the other: r, the path, what is meant, by whom (0 = a), and how."""
+    for at, (mine, other) in enumerate(((both.a, both.b), (both.b, both.a))):
         for path, meant in mine.intent.items():
-            works, means = other.files.get(path), other.intent.get(path)
-            for there, how in ((works, "works"), (means, "means to as well")):
+            for there, how in (
+                (other.files.get(path), "works"),
+                (other.intent.get(path), "means to as well"),
+            ):
                 if there is not None:
                     share = 1.0 if _may_meet(meant.lines, there.lines) else INTENT_APART
-                    lines = tuple((span.start, span.end) for span in meant.lines)
-                    text = f"{me} means to change {path}, where {they} {how}"
-                    found.append((meant.weight * there.weight * share, path, lines, text))
-    if not found:
-        return Reading(0.0, INTENT, alone=False)
-    risk, path, lines, text = max(found)
-    told = (Evidence(text, path=path, lines=lines),)
-    return Reading(risk, INTENT, alone=False, evidence=told if evidence else ())
+                    yield meant.weight * there.weight * share, path, meant, at, how
 
 
 def _may_meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:

@@ -6,13 +6,11 @@ each file it starts from, so a level of it costs one pass over the arcs, not one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-from relay.airspace.formulas import GAMMA
 
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]
@@ -22,7 +20,7 @@ Hops = npt.NDArray[np.uint8]
 
 #: Not reachable, or further than was looked.
 FAR = 255
-#: The farthest that is counted: gamma^253 is 0 beside 1 in a float, so no risk knows of it.
+#: The farthest that is counted: gamma^253 (equation 4) is 0 beside 1 in a float, so no risk knows of it.
 FARTHEST = 254
 #: Files a search starts from at once: the bits of a machine word.
 WORD = 64
@@ -229,65 +227,3 @@ def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, l
         frontier = np.flatnonzero(fresh)
     # 0 turns round to 255, which is FAR.
     return np.ascontiguousarray(found.T) - np.uint8(1)
-
-
-# -- equation 5 over many agents at once
-
-#: gamma^(d - 1) by hop count; nothing for what is out of reach.
-_GAIN: Floats = np.array([0.0, *(GAMMA ** (d - 1) for d in range(1, FAR)), 0.0])
-#: Of each pair of agents, the files that are at most so many hops farther than the nearest two are weighed
-#: first: with gamma = 0.5 the strongest is mostly among them, and whether it is can be told.
-_NEAR = 1
-
-
-#: The pair of files with the greatest share: the share, the row and the column of the hop counts, the hops.
-Strongest = tuple[float, int, int, int]
-
-
-def strongest(
-    weights: Floats, blocks: Sequence[Hops], others: Sequence[Floats], first: Sequence[bool]
-) -> list[Strongest | None]:
-    """max w_f w_g gamma^(d-1) of one agent against several (equation 5).
-
-    `blocks`: hop counts >= 1 or FAR, this agent's files in rows, the other's in columns; none of them empty. Of
-    equal shares the first row counts, then the first column; where `first` is False, the first column, then row.
-    """
-    wide, gains = np.concatenate(blocks, axis=1), np.concatenate(others)
-    sizes = np.array([len(one) for one in others])
-    begin = np.cumsum(sizes) - sizes
-    nearest = np.minimum.reduceat(wide.min(axis=0), begin)
-    limit = np.where(nearest == FAR, 0, np.minimum(nearest, FARTHEST - _NEAR) + _NEAR).astype(np.uint8)
-    # (nonzero over one axis is many times faster than over two)
-    rows, columns = np.divmod(np.flatnonzero(wide <= np.repeat(limit, sizes)), len(gains))
-    block = np.repeat(np.arange(len(blocks)), sizes)[columns]
-    share = _GAIN[wide[rows, columns]] * weights[rows] * gains[columns]
-    top = np.zeros(len(blocks))
-    np.maximum.at(top, block, share)
-    best = np.flatnonzero(share == top[block])
-    rows, columns, block = rows[best], columns[best], block[best]
-    order = np.where(np.asarray(first)[block], rows * len(gains) + columns, columns * len(weights) + rows)
-    least = np.full(len(blocks), np.iinfo(np.int64).max)
-    np.minimum.at(least, block, order)
-    # What is farther than was weighed cannot reach the top, whatever its weights.
-    beyond = _GAIN[np.minimum(limit.astype(np.int64) + 1, FAR)] * weights.max()
-    beyond *= np.maximum.reduceat(gains, begin)
-    begins, far, limits = begin.tolist(), (nearest == FAR).tolist(), beyond.tolist()
-    told: list[Strongest | None] = []
-    for at, (share_, key) in enumerate(zip(top.tolist(), least.tolist(), strict=True)):
-        if far[at]:
-            told.append(None)
-        elif share_ > limits[at]:
-            row, column = divmod(key, len(gains)) if first[at] else divmod(key, len(weights))[::-1]
-            told.append((share_, row, column - begins[at], int(wide[row, column])))
-        else:
-            told.append(_strongest_of_all(weights, blocks[at], others[at], first[at]))
-    return told
-
-
-def _strongest_of_all(weights: Floats, block: Hops, others: Floats, first: bool) -> Strongest | None:
-    share = _GAIN[block] * weights[:, None] * others
-    if first:
-        row, column = divmod(int(share.argmax()), len(others))
-    else:
-        column, row = divmod(int(share.T.argmax()), len(weights))
-    return float(share[row, column]), row, column, int(block[row, column])

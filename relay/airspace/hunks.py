@@ -41,12 +41,12 @@ class Meeting:
 
 def meeting(a: FileTouch, b: FileTouch) -> Meeting:
     """What git would make of these two changes of one base path."""
-    kinds = {a.change, b.change}
-    if kinds == {Change.DELETED}:
-        return Meeting(None, None)
-    if Change.DELETED in kinds:
+    # (compared by identity: hashing an Enum is slow, and this is asked for every shared file of every pair)
+    if a.change is Change.DELETED or b.change is Change.DELETED:
+        if a.change is b.change:
+            return Meeting(None, None)
         return Meeting(Clash.DELETED, 0, _product(a.lines, b.lines), _ranges((*a.lines, *b.lines)))
-    if kinds == {Change.RENAMED} and a.new_path != b.new_path:
+    if a.change is b.change is Change.RENAMED and a.new_path != b.new_path:
         return Meeting(Clash.RENAMED, 0, _product(a.lines, b.lines))
     if not a.lines or not b.lines:
         return _without_lines(a, b)
@@ -61,7 +61,8 @@ def meeting(a: FileTouch, b: FileTouch) -> Meeting:
     gap, lines = _nearest(mine, theirs)
     if gap > 0:
         return Meeting(None, min(gap, FAR), product)
-    return Meeting(Clash.ADDED if kinds == {Change.ADDED} else Clash.LINES, 0, product, lines)
+    both_add = a.change is b.change is Change.ADDED
+    return Meeting(Clash.ADDED if both_add else Clash.LINES, 0, product, lines)
 
 
 def _without_lines(a: FileTouch, b: FileTouch) -> Meeting:

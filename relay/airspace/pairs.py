@@ -54,21 +54,55 @@ class Pair:
     repo: str | None = None
 
 
-def read(path: Path) -> Iterator[Pair]:
-    """Every pair of the file. Raises OSError, and BadPairs for what is not in the format."""
-    number = 0
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines of a file, one after another; `first`: the number of the first, from 1. `damage`: what keeps
+    the file from being read after them."""
+
+    path: Path
+    first: int
+    texts: tuple[bytes, ...]
+    damage: str = ""
+
+    def pairs(self) -> Iterator[Pair]:
+        """Their pairs; an empty line is none. Raises BadPairs, after all that could be read."""
+        for number, line in enumerate(self.texts, self.first):
+            if line.strip():
+                try:
+                    yield _pair(line)
+                except BadPairs as error:
+                    raise BadPairs(f"{self.path}, line {number}: {error}") from None
+        if self.damage:
+            last = self.first + len(self.texts) - 1
+            raise BadPairs(f"{self.path}: after line {last}, the compressed data is damaged: {self.damage}")
+
+
+def lines(path: Path, most: int) -> Iterator[Lines]:
+    """The file in pieces of at most so many lines. Raises OSError."""
+    first = 1
     with path.open("rb") as raw:
         packed = raw.read(2) == _GZIP
         raw.seek(0)
-        try:
-            for line in gzip.GzipFile(fileobj=raw) if packed else raw:
-                number += 1
-                if line.strip():
-                    yield _pair(line)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise BadPairs(f"{path}: after line {number}, the compressed data is damaged: {error}") from None
-        except BadPairs as error:
-            raise BadPairs(f"{path}, line {number}: {error}") from None
+        file = iter(gzip.GzipFile(fileobj=raw) if packed else raw)
+        texts: list[bytes] = []
+        damage, more = "", True
+        while more:
+            try:
+                texts.append(next(file))
+            except StopIteration:
+                more = False
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                more, damage = False, str(error)
+            if len(texts) >= most or not more:
+                yield Lines(path, first, tuple(texts), damage)
+                first += len(texts)
+                texts = []
+
+
+def read(path: Path) -> Iterator[Pair]:
+    """Every pair of the file. Raises OSError, and BadPairs for what is not in the format."""
+    for one in lines(path, 1):
+        yield from one.pairs()
 
 
 def _pair(line: bytes) -> Pair:

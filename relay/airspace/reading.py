@@ -7,7 +7,7 @@ profile's thresholds and the channels that may speak alone allow. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -86,6 +86,36 @@ class Reading:
         }
 
 
+class Later(Mapping[str, Reading]):
+    """Channels that are put into readings and words when somebody first looks at them: a scan needs R of all
+    pairs, and few of them are looked at. `tell(*about)` gives them, and the same ones whenever it is called."""
+
+    __slots__ = ("_about", "_channels", "_tell")
+
+    def __init__(self, tell: Callable[..., Mapping[str, Reading]], *about: object) -> None:
+        self._tell = tell
+        self._about = about
+        self._channels: Mapping[str, Reading] | None = None
+
+    def _told(self) -> Mapping[str, Reading]:
+        if self._channels is None:
+            self._channels = self._tell(*self._about)
+            self._about = ()
+        return self._channels
+
+    def __getitem__(self, name: str) -> Reading:
+        return self._told()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told())
+
+    def __len__(self) -> int:
+        return len(self._told())
+
+    def __repr__(self) -> str:
+        return repr(self._told())
+
+
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """R(a, b) with the channels it came from, by name; symmetric in a and b."""
@@ -108,16 +138,29 @@ class Assessment:
 
 def noisy_or(shares: Mapping[str, float]) -> float:
     """R = 1 - prod(1 - w_i r_i); `shares` are the products w_i r_i in [0, 1] (000, equation 2)."""
-    return 1.0 - math.prod(1.0 - share for share in shares.values())
+    return 1.0 - math.prod([1.0 - share for share in shares.values()])
 
 
 def assess(channels: Mapping[str, Reading], thresholds: Thresholds) -> Assessment:
     """Combine the channels. Without one that may speak alone, a resolution advisory is not reached: then the
     level stops at traffic, whatever R is."""
-    risk = noisy_or({name: one.weighted for name, one in channels.items()})
+    shares = {name: one.weighted for name, one in channels.items()}
+    alone = [name for name, one in channels.items() if one.alone]
+    return assess_shares(shares, alone, channels, thresholds)
+
+
+def assess_shares(
+    shares: Mapping[str, float],
+    alone: Collection[str],
+    channels: Mapping[str, Reading],
+    thresholds: Thresholds,
+) -> Assessment:
+    """The same, of the products w_i r_i and the names of those that may speak alone: so channels that come
+    `Later` stay unread."""
+    risk = noisy_or(shares)
     level = thresholds.level(risk)
     if level is Level.RESOLUTION:
-        alone = noisy_or({name: one.weighted for name, one in channels.items() if one.alone})
-        if alone < thresholds.traffic:
+        speaking = noisy_or({name: share for name, share in shares.items() if name in alone})
+        if speaking < thresholds.traffic:
             level = Level.TRAFFIC
     return Assessment(risk, level, channels)

@@ -340,11 +340,13 @@ class Airspace:
 
 def lying_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable[str]]) -> Near:
     """What lies between two sets alone, a's side first: distances and the tree, no symbols and no merge."""
-    space = Airspace()
-    space.set_graph(adjacency)
-    space.update(replace(a, agent="a"))
-    space.update(replace(b, agent="b"))
-    return space.near("a", "b")
+    couplings = Couplings(Dependencies(adjacency))
+    couplings.take_in({"a": a.files, "b": b.files})
+    return Near(
+        coupling=couplings.strongest(("a", "b"), Kind.ANY),
+        directed=couplings.strongest(("a", "b"), Kind.DIRECTED),
+        tree=Places.of(a).tree(Places.of(b)),
+    )
 
 
 def _ordered(one: str, other: str) -> Pair:

@@ -6,6 +6,7 @@ n of them, not n^2. Sums that a pair needs are here; nothing is searched twice.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -64,6 +65,24 @@ class Sketch:
     def commits(self) -> int:
         """Commits on all its paths, each among the mainline's last 100."""
         return sum(one.churn or 0 for one in self.files.values())
+
+    # The logarithms that the hazards of its pairs depend on, log(1 + n).
+
+    @cached_property
+    def log_files(self) -> float:
+        return math.log1p(len(self.files))
+
+    @cached_property
+    def log_hunks(self) -> float:
+        return math.log1p(self.hunks)
+
+    @cached_property
+    def log_modified(self) -> float:
+        return math.log1p(self.modified)
+
+    @cached_property
+    def log_commits(self) -> float:
+        return math.log1p(self.commits)
 
     @cached_property
     def exposure(self) -> dict[str, float]:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relay.airspace.calibrated import Together, churn_scale, near_row, overlap_row, size_row
+from relay.airspace.calibrated import churn_scale, near_row, overlap_row, size_row
 from relay.airspace.pairs import Sides
 from relay.airspace.sketch import Sketch, folder
+from relay.airspace.together import Together
 
 Floats = NDArray[np.float64]
 

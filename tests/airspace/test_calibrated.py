@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 
 from relay.airspace import calibrated as profile
 from relay.airspace import calibration as fitted
-from relay.airspace.calibrated import Together, calibrated
+from relay.airspace.calibrated import THRESHOLDS, calibrated
 from relay.airspace.hunks import apart, meeting
 from relay.airspace.near import CallLink, Coupling, Hazard, Merge, Near, SharedTest
-from relay.airspace.reading import Level
+from relay.airspace.reading import Level, assess
 from relay.airspace.sketch import folder, sketch
+from relay.airspace.together import Together
 from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
 
 A, M, D, R = Change.ADDED, Change.MODIFIED, Change.DELETED, Change.RENAMED
@@ -256,10 +258,11 @@ def test_the_evidence_of_an_overlap_can_be_checked(a: FileTouch, b: FileTouch, t
     assert found.evidence[0].text == text
 
 
-def test_without_evidence_the_risk_is_the_same() -> None:
+def test_the_channels_put_into_words_later_are_those_of_the_risk() -> None:
     a, b = work("A", lines((40, 58))), work("B", lines((50, 60)))
-    assert calibrated(a, b, Near(), evidence=False).risk == calibrated(a, b, Near()).risk
-    assert calibrated(a, b, Near(), evidence=False).channels["overlap"].evidence == ()
+    found = calibrated(a, b, Near())
+    assert assess(dict(found.channels), THRESHOLDS) == found
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 # -- properties

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.airspace.distances import FAR, Dependencies, strongest
+from relay.airspace.coupling import Kind
+from relay.airspace.distances import FAR, Dependencies
+from relay.airspace.nearest import Nearest, Weighed, strongest
 
 
 def made(seed: int, nodes: int, edges: int) -> dict[str, list[str]]:
@@ -84,29 +86,29 @@ cells = st.sampled_from([1, 1, 2, 3, 5, 9, 254, FAR])
 weights = st.sampled_from([1.0, 0.9, 0.5, 0.15, 1e-6])
 
 
-@given(
-    st.data(),
-    st.integers(1, 5),
-    st.lists(st.tuples(st.integers(1, 5), st.booleans()), min_size=1, max_size=4),
-)
+@given(st.data(), st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=4))
 @settings(max_examples=200, deadline=None)
-def test_the_strongest(data: st.DataObject, rows: int, sides: list[tuple[int, bool]]) -> None:
-    mine = [data.draw(weights) for _ in range(rows)]
-    blocks = [[[data.draw(cells) for _ in range(count)] for _ in range(rows)] for count, _ in sides]
-    others = [[data.draw(weights) for _ in range(count)] for count, _ in sides]
-    told = strongest(
-        np.array(mine),
-        [np.array(block, dtype=np.uint8) for block in blocks],
-        [np.array(one) for one in others],
-        [first for _, first in sides],
-    )
-    for block, theirs, (count, first), one in zip(blocks, others, sides, told, strict=True):
-        cells_ = [
-            (row, column) for row in range(rows) for column in range(count) if block[row][column] != FAR
-        ]
-        shares = {at: 0.5 ** (block[at[0]][at[1]] - 1) * mine[at[0]] * theirs[at[1]] for at in cells_}
-        if not shares:
-            assert one is None
-            continue
-        row, column = min(shares, key=lambda at: (-shares[at], *(at if first else at[::-1])))
-        assert one == (shares[row, column], row, column, block[row][column])
+def test_the_strongest(data: st.DataObject, shapes: list[tuple[int, int]]) -> None:
+    pairs = []
+    for rows, columns in shapes:
+        drawn = [[[data.draw(cells) for _ in range(columns)] for _ in range(rows)] for _ in Kind]
+        block = np.array(drawn, dtype=np.uint8)
+        mine, theirs = (np.array([data.draw(weights) for _ in range(n)]) for n in (rows, columns))
+        pairs.append(Weighed(block, Nearest.of(block), mine, theirs, mine.max() * theirs.max()))
+    for one, told in zip(pairs, strongest(pairs), strict=True):
+        for block, best in zip(one.block.tolist(), told, strict=True):
+            shares = {
+                (row, column): 0.5 ** (hops - 1) * one.rows[row] * one.columns[column]
+                for row, listed in enumerate(block)
+                for column, hops in enumerate(listed)
+                if hops != FAR
+            }
+            if not shares:
+                assert best is None
+                continue
+            row, column = min(shares, key=lambda at: (-shares[at], *at))
+            assert best == (shares[row, column], row, column, block[row][column])
+
+
+def test_nothing_is_strongest_of_nothing() -> None:
+    assert list(strongest([])) == []

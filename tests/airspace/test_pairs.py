@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from relay import airspace_risk
 from relay.airspace.pairs import BadPairs, read
 from relay.airspace.working_set import Change, Span
 from relay.cli import main
@@ -119,3 +120,15 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["airspace", "risk", "--pairs", str(tmp_path / "none")]) == 1
     assert main(["airspace", "risk", "--pairs", str(written(tmp_path, "{"))]) == 2
     assert "line 1" in capsys.readouterr().err
+
+
+def test_several_processes_keep_the_order_and_say_all_that_comes_before_what_is_bad(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airspace_risk, "_PIECE", 3)
+    names = [f"p{at}" for at in range(20)]
+    path = written(tmp_path, *(record(id=name) for name in names), "{", record(id="after"))
+    assert main(["airspace", "risk", "--pairs", str(path)]) == 2
+    told = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in told.out.splitlines()] == names
+    assert "line 21" in told.err
