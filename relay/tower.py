@@ -100,7 +100,7 @@ class Tower:
     def start(self, start: Start) -> None:
         """Start all that runs for ever."""
         start("worktrees", self._keep_worktrees)
-        start("airspace", self.scanner.run)
+        start("airspace", self._scan)
         start("airspace-changes", self._listen)
         start("airspace-graph", self._keep_graph)
         start("airspace-interrupts", self.interrupter.run)
@@ -157,6 +157,11 @@ class Tower:
         await self.hangar.open()
         await tell_trouble(self._store, self.hangar.trouble)
         await self.lookout.run()
+
+    async def _scan(self) -> None:
+        """After a start, what stands is not clear because nobody has looked yet."""
+        await self.hangar.looked.wait()
+        await self.scanner.run()
 
     async def _listen(self) -> None:
         """A working set that changed asks for a look."""

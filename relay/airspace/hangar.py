@@ -73,6 +73,8 @@ class Hangar:
         self.alone = asyncio.Lock()
         #: Set when there is something to look at, and when other folders are to be watched.
         self.wake, self.moved = asyncio.Event(), asyncio.Event()
+        #: Set once every worktree was looked at, or when there is none: before, nobody's hands are known to be empty.
+        self.looked = asyncio.Event()
         #: Agents whose turn runs, with the tree that it began with.
         self.at_work: dict[str, str] = {}
         self._make = make
@@ -91,6 +93,8 @@ class Hangar:
                 await self._find_main()
             if self.main is not None:
                 await self._settle()
+            else:
+                self.looked.set()
 
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""
@@ -200,6 +204,7 @@ class Hangar:
         async with asyncio.TaskGroup() as group:
             for berth in list(self.berths.values()):
                 group.create_task(look(berth), name=f"survey-{berth.name}")
+        self.looked.set()
         if changed:
             for listener in self._listeners:
                 listener.tell(changed)

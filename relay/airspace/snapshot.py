@@ -122,7 +122,11 @@ class Camera:
     def _prepare(self) -> None:
         index = self.checkout.index
         if index.is_file():
+            # With the time of the original: git tells by it which entries are too young to be trusted, and takes a
+            # file of the same size, written in the same second as its entry, for unchanged when it is older.
+            at = index.stat().st_mtime_ns
             shutil.copyfile(index, self._index)
+            os.utime(self._index, ns=(at, at))
         else:
             self._index.unlink(missing_ok=True)
         own = self.checkout.common / "info" / "exclude"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -544,3 +545,20 @@ async def test_what_is_committed_in_a_clone_is_merged(tmp_path: Path) -> None:
     assert done["success"] and (repo / "a.py").read_text() == "theirs\n"
     with pytest.raises(Refusal, match="holds nothing"):
         await one.ground.merge("pat", "ann")
+
+
+async def test_a_change_of_the_same_size_in_the_same_second_is_seen_and_kept(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", {"a.py": "one\n"})
+    git(repo, "config", "core.trustctime", "false")
+    one = await room(repo, "A")
+    at = one.at("A")
+    # git goes by whole seconds: the entry, the file and the index are all of the same one, which is over.
+    second = (at / "a.py").stat().st_mtime_ns - 100 * 1_000_000_000
+    os.utime(at / "a.py", ns=(second, second))
+    git(at, "update-index", "--refresh")
+    os.utime(one.hangar.berths["A"].checkout.index, ns=(second, second))
+    (at / "a.py").write_text("two\n")
+    os.utime(at / "a.py", ns=(second, second))
+    assert list(await one.files("A")) == ["a.py"]
+    done = await one.ground.remove("A", "ann")
+    assert git(repo, "show", f"{done['kept']}:a.py") == "two"

@@ -100,3 +100,37 @@ async def _relay(one: Outside, *words: str) -> str:
     done = await one.relay(*words)
     assert done.code == 0, done.all
     return done.out
+
+
+MEETS = """
+- match: RELAY
+  say: "INTENT: none"
+- match: "write"
+  write: {notes.md: "one\\n{agent}\\n"}
+  say: "Done."
+"""
+
+
+async def test_what_stood_before_a_restart_stands_after_it(open_room: Open) -> None:
+    agents = [agent(name, "m.yaml") for name in ("DEE", "BEN")]
+    one = await open_room(*agents, files={"m.yaml": MEETS}, start=False, airspace={"tick_s": 0.2})
+    in_git(one.folder)
+    await one.start()
+    for name in ("DEE", "BEN"):
+        await one.reply_to((await one.post(f"@{name} write"))["id"], name)
+
+    async def standing() -> list[tuple[str, list[str]]]:
+        found = (await one.get("/api/airspace/advisories"))["advisories"]
+        return [(each["id"], each["steer"]) for each in found if each["level"] == "resolution"]
+
+    await eventually(standing, "a resolution advisory")
+    before = await standing()
+    one.kill()
+    await one.start()
+
+    async def seen() -> bool:
+        return bool((await one.get("/api/airspace"))["links"])
+
+    await eventually(seen, "a look after the start")
+    assert await standing() == before
+    assert not [entry for entry in await one.entries() if "apart again" in entry["body"]]
