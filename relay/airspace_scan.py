@@ -62,11 +62,14 @@ def run(args: argparse.Namespace) -> int:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         return _fail(f"{args.scenario} cannot be read: {reason}", 1)
     try:
-        read = scenario.read(json.loads(text))
-    except ValueError as error:
+        told = json.loads(text)
+        read = scenario.read(told)
+    except (ValueError, RecursionError) as error:
         return _fail(f"{args.scenario} is not JSON: {error}", 2)
     except ScenarioError as error:
         return _fail(f"{args.scenario}: {error}", 2)
+    for key in scenario.unknown(told)[:20]:
+        print(f"relay: {safe_line(key)} is no key of a scenario, and was left out", file=sys.stderr)
     space = Airspace()
     space.set_graph(read.adjacency)
     return _tell(read.agents, space, profile, {}, as_json_text=args.json)
@@ -84,6 +87,9 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
         )
     except (Unfit, GitError, ListingError, OSError) as error:
         return _fail(f"{folder} cannot be scanned: {error}", 1)
+    # As in the live scan: who has nothing in hand has nothing that could collide.
+    busy = {one.agent for one in sets if one.files}
+    merges = {pair: merge for pair, merge in merges.items() if set(pair) <= busy}
     space = Airspace()
     space.set_graph(graph.adjacency())
     space.set_symbols(PairFacts(graph, None))

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -212,10 +213,11 @@ def _start(settings: Settings) -> int:
         record = None  # the daemon replaces it when it claims the room
     if record is not None and instance.is_live(record, settings.locks.ttl):
         at = f" at {record.address}" if record.address else ""
-        print(f"The room runs already{at} (pid {record.pid}). {typed('link')} prints a sign-in link.")
+        print(f"The room runs already{at} (pid {record.pid}). {_link_again(settings)} prints a sign-in link.")
         return 0
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    words = [sys.executable, "-m", "relay.cli", "run", "--detached", "--config", str(settings.path)]
+    # -P: the folder is mostly the codebase, and no module of it may stand in for one of ours.
+    words = [sys.executable, "-P", "-m", "relay.cli", "run", "--detached", "--config", str(settings.path)]
     with settings.log_file.open("ab") as log:
         child = subprocess.Popen(
             words,
@@ -231,13 +233,18 @@ def _start(settings: Settings) -> int:
         if state is not None and state.get("pid") == child.pid and _healthy(state["url"]):
             link = asyncio.run(_new_link(settings, state))
             print(f"The room is open at {state['url']} (pid {child.pid}).\nSign in: {link}")
-            print(f"The link works once, within 10 minutes; {typed('link')} prints another.")
+            print(f"The link works once, within 10 minutes; {_link_again(settings)} prints another.")
             return 0
         if child.poll() is not None:
             return _fail(f"the daemon ended with code {child.returncode}.\n{_last_words(settings)}")
         time.sleep(0.05)
     child.terminate()
     return _fail(f"the room did not answer within {START_S:g} s; {settings.log_file} has the details")
+
+
+def _link_again(settings: Settings) -> str:
+    usual = settings.path == Path("config.json").absolute()
+    return typed("link" if usual else f"link --config {shlex.quote(str(settings.path))}")
 
 
 def _last_words(settings: Settings) -> str:

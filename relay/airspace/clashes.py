@@ -52,5 +52,7 @@ def clause(path: str, a: FileTouch, b: FileTouch, met: Meeting, names: tuple[str
     elif met.clash is Clash.BINARY:
         text = f"both change {path}, which is binary"
     else:
-        text = f"both change {said(met.lines)} of {path}"
+        shared = any(x.start <= y.end and y.start <= x.end for x in a.lines for y in b.lines)
+        how = "both change" if shared else "they change neighbouring"
+        text = f"{how} {said(met.lines)} of {path}"
     return Evidence(text, path=path, lines=met.lines)

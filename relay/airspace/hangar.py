@@ -79,7 +79,7 @@ class Hangar:
         self.at_work: dict[str, str] = {}
         self._make = make
         self._speculation = Speculation()
-        self._surveyor = Surveyor(self.differ, self._speculation, matcher(settings.airspace.ignored))
+        self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
         self._listeners: set[Listener] = set()
@@ -96,9 +96,18 @@ class Hangar:
             else:
                 self.looked.set()
 
+    def _surveyor_of(self, settings: Settings) -> Surveyor:
+        return Surveyor(self.differ, self._speculation, matcher(settings.airspace.ignored))
+
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""
-        self.settings = settings
+        before, self.settings = self.settings, settings
+        if before.airspace.ignored != settings.airspace.ignored:
+            self._surveyor = self._surveyor_of(settings)
+            for berth in self.berths.values():
+                berth.touched(None)
+                berth.work = None
+            self.wake.set()
         await self.open()
 
     async def _find_main(self) -> None:

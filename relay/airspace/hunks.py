@@ -117,7 +117,9 @@ def _nearest(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[int, tuple[tuple
             gap = start - before[1] - 1
             least = min(least, gap)
             if gap <= 0:
-                met.append((min(start, before[0]), max(end, start, before[1])))
+                # The lines that both change; where there is none, those on both sides of the seam.
+                low, high = max(start, before[0]), min(end, before[1])
+                met.append((min(low, high), max(low, high)))
         mine = reach[side]
         if mine is None or end >= mine[1]:
             reach[side] = (start, end)

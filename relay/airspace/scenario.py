@@ -50,6 +50,23 @@ def read(value: Any) -> Scenario:
     return Scenario(tuple(agents.values()), _graph(value.get("graph")))
 
 
+_KEYS = frozenset({"agents", "graph"})
+_AGENT_KEYS = frozenset({"agentId", "files", "startedAt", "intent"})
+_FILE_KEYS = frozenset({"path", "lines", "weight"})
+
+
+def unknown(value: Any) -> list[str]:
+    """The keys of a scenario that mean nothing here, such as a misspelt one; of other programs' own, too."""
+    found = [key for key in value if key not in _KEYS]
+    for at, agent in enumerate(value["agents"]):
+        found += [f"agents[{at}].{key}" for key in agent if key not in _AGENT_KEYS]
+        for part in ("files", "intent"):
+            for number, file in enumerate(agent.get(part) or ()):
+                extra = [key for key in file if key not in _FILE_KEYS] if isinstance(file, dict) else []
+                found += [f"agents[{at}].{part}[{number}].{key}" for key in extra]
+    return found
+
+
 # -- agents
 
 

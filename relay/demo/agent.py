@@ -92,7 +92,7 @@ class Work:
 
     def _declare(self, paths: list[str]) -> None:
         """Say what it is about to touch, as any agent may; a room that does not take it is no reason to stop."""
-        words = [sys.executable, "-m", "relay.cli", "airspace", "intent", *paths]
+        words = [sys.executable, "-P", "-m", "relay.cli", "airspace", "intent", *paths]
         subprocess.run(words, capture_output=True, check=False)
 
     def _refused(self, edit: Edit) -> str:
@@ -106,7 +106,7 @@ class Work:
             "tool_name": "Edit" if edit.old else "Write",
             "tool_input": tool if edit.old else {"file_path": str(target), "content": edit.new},
         }
-        words = [sys.executable, "-m", "relay.cli", "guard", "hook", "--format", "claude"]
+        words = [sys.executable, "-P", "-m", "relay.cli", "guard", "hook", "--format", "claude"]
         ran = subprocess.run(words, input=json.dumps(asked), capture_output=True, text=True, check=False)
         if ran.returncode == 2:
             return ran.stderr.strip()

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,8 @@ Json = dict[str, Any]
 START_S = 60.0
 SCENE_S = 120.0
 LOOK_S = 0.2
+#: Seconds that a room gets to end when it is told to.
+END_S = 8.0
 
 
 class DemoError(Exception):
@@ -46,7 +49,7 @@ def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: 
         ran = subprocess.run(["git", *quiet, *who, *words], cwd=code, capture_output=True, check=False)
         if ran.returncode:
             raise DemoError(f"git {words[0]} failed: {ran.stderr.decode(errors='replace').strip()}")
-    program = [sys.executable, "-m", "relay.demo.agent", "--pace", str(pace_s)]
+    program = [sys.executable, "-P", "-m", "relay.demo.agent", "--pace", str(pace_s)]
     agents = [
         {
             "name": name,
@@ -130,7 +133,7 @@ async def open_stage(path: Path) -> AsyncIterator[Stage]:
     """Start the room of this configuration, and end it. Raises DemoError."""
     settings = load(path)
     settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
-    words = [sys.executable, "-m", "relay.cli", "run", "--detached", "--config", str(path)]
+    words = [sys.executable, "-P", "-m", "relay.cli", "run", "--detached", "--config", str(path)]
     out = (path.parent / "daemon.out").open("wb")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
     child = await asyncio.create_subprocess_exec(
@@ -161,10 +164,24 @@ async def _until_open(settings: Settings, child: asyncio.subprocess.Process) -> 
 
 
 async def _end(settings: Settings, child: asyncio.subprocess.Process) -> None:
-    if child.returncode is None:
-        stopping = asyncio.to_thread(_stop_quietly, settings)
-        await asyncio.shield(asyncio.ensure_future(stopping))
-    await child.wait()
+    """End the room, also one that is only about to open and has no record yet. Not to be cancelled half-way."""
+    ending = asyncio.ensure_future(_ended(settings, child))
+    while not ending.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(ending)
+    ending.result()
+
+
+async def _ended(settings: Settings, child: asyncio.subprocess.Process) -> None:
+    if child.returncode is None and settings.lock_path.exists():
+        await asyncio.to_thread(_stop_quietly, settings)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(child.wait(), END_S)
 
 
 def _stop_quietly(settings: Settings) -> None:

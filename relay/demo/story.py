@@ -110,6 +110,8 @@ async def play(options: Options, console: Console) -> dict[str, Any]:
     """Play both acts; gives the outcome as JSON. Raises DemoError."""
     narrator = Narrator(console)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="relay-demo-"))
+    if folder.exists() and not folder.is_dir():
+        raise DemoError(f"{folder} is no folder; give a new one")
     if options.folder is not None and folder.exists() and any(folder.iterdir()):
         raise DemoError(f"{folder} is not empty; give a new folder")
     acts: list[Act] = []
@@ -126,14 +128,17 @@ async def play(options: Options, console: Console) -> dict[str, Any]:
 
 
 async def _act(folder: Path, options: Options, narrator: Narrator, *, airspace: bool) -> Act:
-    path = await asyncio.to_thread(
-        build,
-        folder,
-        airspace=airspace,
-        stubborn=options.stubborn,
-        pace_s=options.pace_s,
-        port=options.port,
-    )
+    try:
+        path = await asyncio.to_thread(
+            build,
+            folder,
+            airspace=airspace,
+            stubborn=options.stubborn,
+            pace_s=options.pace_s,
+            port=options.port,
+        )
+    except OSError as error:
+        raise DemoError(f"{folder} cannot be made: {error.strerror}") from None
     act = Act(airspace)
     async with open_stage(path) as stage:
         if not options.as_json:
@@ -143,7 +148,8 @@ async def _act(folder: Path, options: Options, narrator: Narrator, *, airspace: 
             await _work(stage, act, narrator, stubborn=options.stubborn)
             await _merge(stage, act, narrator)
             if airspace and options.stay:
-                narrator.scene("The room stays open. Ctrl-C goes on.")
+                then = "ends the demo" if options.only_with else "goes on to the part without the airspace"
+                narrator.scene(f"The room stays open. Ctrl-C {then}.")
                 await _until_interrupted()
     return act
 
@@ -238,19 +244,21 @@ async def _merge(stage: Stage, act: Act, narrator: Narrator) -> None:
 
 
 async def _until_interrupted() -> None:
-    """Wait for Ctrl-C, which asyncio gives as a cancellation."""
-    task = asyncio.current_task()
+    """Wait for Ctrl-C."""
+    pressed, loop, current = asyncio.Event(), asyncio.get_running_loop(), asyncio.current_task()
+    assert current is not None
+    loop.add_signal_handler(signal.SIGINT, pressed.set)
     try:
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        if task is not None:
-            task.uncancel()
+        await pressed.wait()
+    finally:
+        loop.add_signal_handler(signal.SIGINT, current.cancel)
 
 
 async def _stoppable(playing: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     """Play, and end the room also when the demo itself is told to end."""
     task = asyncio.ensure_future(playing)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await task
 
 
@@ -273,7 +281,7 @@ def run(options: Options) -> int:
     console = Console(stderr=options.as_json, highlight=False)
     try:
         told = asyncio.run(_stoppable(play(options, console)))
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, KeyboardInterrupt):
         console.print("\nThe demo was stopped.")
         return 1
     except DemoError as error:

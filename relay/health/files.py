@@ -70,6 +70,8 @@ async def transcript(scene: Scene) -> Check:
     """There, writable, whole; the tail's place is in it; nothing waits in the outbox."""
     path, seen = scene.settings.transcript_path, []
     size = 0
+    if not path.exists() and await _nothing_said(scene):
+        return Check("transcript", Status.OK, f"{path} is made with the first entry")
     if not path.exists():
         status = Status.FAILED if scene.live else Status.WARNING
         fix = "The daemon makes it with the next entry." if scene.live else "It is made at the next start."
@@ -90,6 +92,15 @@ async def transcript(scene: Scene) -> Check:
     else:
         seen += await _tail(scene, path, size)
     return worst("transcript", seen, f"{path}, {size:,} bytes, read to its end")
+
+
+async def _nothing_said(scene: Scene) -> bool:
+    """Has the room never written or read a line?"""
+    if scene.store is None or not scene.live:
+        return False
+    here = await scene.store.read(kept_place)
+    waiting = await scene.store.read(lambda tx: tx.one(Q.outbox_age))
+    return (here is None or here.offset == 0) and (waiting is None or waiting["oldest"] is None)
 
 
 async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:

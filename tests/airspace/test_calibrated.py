@@ -246,7 +246,8 @@ def test_a_standing_conflict_does_not_fade_and_what_is_foretold_does() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "text"),
     [
-        (lines((40, 58)), lines((50, 60)), "both change lines 40-60 of src/a.py"),
+        (lines((40, 58)), lines((50, 60)), "both change lines 50-58 of src/a.py"),
+        (lines((11, 11)), lines((12, 12)), "they change neighbouring lines 11-12 of src/a.py"),
         (replace(lines((1, 9)), change=D), lines((5, 5)), "A deletes src/a.py, which B changes"),
         (lines((5, 5)), replace(lines((1, 9)), change=D), "B deletes src/a.py, which A changes"),
         (FileTouch("n", A), FileTouch("n", A), "both add n"),
