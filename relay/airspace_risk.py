@@ -6,14 +6,12 @@ Invariant: one line out for each line in, in order; the label, where there is on
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from multiprocessing import get_context
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.calibrated import NAME
+from relay.airspace.collector import held_back
 from relay.airspace.pairs import BadPairs, Lines, Sides, lines
 from relay.airspace.profiles import PROFILES
 
@@ -83,7 +82,7 @@ def _told(profile: str, piece: Lines) -> Told:
     """A line of output for each pair, and what is wrong with the first that is not in the format."""
     told: list[str] = []
     try:
-        with _uncollected():
+        with held_back():
             for pair in piece.pairs():
                 risk = _risk(profile, pair.full)
                 early = None if pair.early is None else _risk(profile, pair.early)
@@ -91,19 +90,6 @@ def _told(profile: str, piece: Lines) -> Told:
     except BadPairs as error:
         return told, error
     return told, None
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the search for cycles of garbage: records and working sets have none, and to look through them
-    again and again is a third of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _risk(profile: str, sides: Sides) -> float:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from relay.airspace.collector import held_back
 from relay.airspace.coupling import Couplings, Kind
 from relay.airspace.distances import Dependencies
 from relay.airspace.formulas import DEPENDENCY, TREE
@@ -183,8 +184,11 @@ class Airspace:
 
     def scan(self, profile: Profile, merges: Mapping[Pair, Merge] | None = None) -> Scan:
         """All links now. `merges`: speculative merges by (a, b), a < b by id."""
+        with held_back():
+            return self._scan(profile, merges or {})
+
+    def _scan(self, profile: Profile, merges: Mapping[Pair, Merge]) -> Scan:
         self._take_in()
-        merges = merges or {}
         before, self._last = self._last, (profile, dict(merges))
         if before[0] is not profile:
             self._links.clear()
