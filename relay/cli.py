@@ -167,6 +167,9 @@ def _serve(settings: Settings, *, readable: bool) -> int:
         logs.configure(settings.log_file, readable=readable)
     except OSError as error:
         return _fail(f"{settings.runtime_dir} cannot be written: {error.strerror}")
+    if sys.version_info < (3, 12) and hasattr(os, "pidfd_open"):
+        # The older default starts a thread for each child, and the event loop waits for that.
+        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
     try:
         asyncio.run(_serving(Daemon(settings), readable))
     except (CannotStart, StoreError) as error:
