@@ -179,7 +179,7 @@ class Seats:
         members = {}
         for name, one in self._built.items():
             known = self._probed.get(name) or Availability(one.agent is not None, one.trouble)
-            fix = f" (`{known.fix}`)" if known.fix else ""
+            fix = f" (`{known.fix}`)" if known.fix and known.fix not in known.detail else ""
             unable = "" if known.installed else f"{known.detail or 'it is not installed'}{fix}"
             if not one.settings.enabled:
                 unable = "it is switched off in the configuration"
