@@ -66,10 +66,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A steering agent at the moment it was told: a digest of what it had in the contested files."""
+    """A steering agent at the moment it was told: the files that it was to leave, and a digest of what it had
+    in them."""
 
     digest: str
     left: bool = False
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,10 @@ class Advisory:
         told["answers"] = {
             agent: Answer(**{**one, "intent": tuple(one["intent"])}) for agent, one in kept["answers"].items()
         }
-        told["stands"] = {agent: Stand(**one) for agent, one in kept["stands"].items()}
+        told["stands"] = {
+            agent: Stand(one["digest"], one["left"], tuple(one.get("files", told["files"])))
+            for agent, one in kept["stands"].items()
+        }
         for name, kind in (("steering", Steering), ("outcome", Outcome), ("mark", Mark)):
             told[name] = kind(kept[name]) if kept[name] else None
         return cls(**told)

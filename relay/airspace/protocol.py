@@ -4,7 +4,8 @@ Invariants:
 - what a tick decides (pairs, advisory, its event, its message, the turns it asks for) is one transaction, decided
   inside it from what the database holds: killed at any instant, nothing is said twice and nothing is lost, and
   two processes on one database decide it once;
-- people are asked once for an advisory that nobody answers, and once for one that nobody steers off;
+- people are asked once for an advisory that nobody answers, and once for one that nobody steers off, while its
+  resolution stands;
 - what is kept in memory is a copy for looking only.
 """
 
@@ -252,7 +253,8 @@ class AdvisoryProtocol:
             one = await records.change(tx, replace(one, escalated_at=now), ["escalated"])
             await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
         if _unsteered(one, now):
-            text = wording.stayed(one, steering.stayed(one), settings.steer_s)
+            agents = steering.stayed(one)
+            text = wording.stayed(one, agents, steering.told_files(one, agents), settings.steer_s)
             stays = replace(one, people_asked_at=now, steering=Steering.STAYED)
             one = await records.change(tx, stays, ["steering"])
             await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
@@ -344,9 +346,9 @@ def _unanswered(one: Advisory, now: float) -> bool:
 
 
 def _unsteered(one: Advisory, now: float) -> bool:
-    waits = one.steering in (Steering.WAITING, Steering.STAYED)
+    """Is an agent overdue that should have left, while its resolution stands?"""
     late = one.steer_by is not None and now >= one.steer_by
-    return one.open and waits and late and one.people_asked_at is None
+    return one.open and late and one.people_asked_at is None and bool(steering.stayed(one))
 
 
 def _overdue(one: Advisory, now: float) -> bool:

@@ -81,11 +81,11 @@ def no_answer(advisory: Advisory, silent: Mapping[str, str], answer_s: float) ->
     )
 
 
-def stayed(advisory: Advisory, agents: Sequence[str], steer_s: float) -> str:
-    """To the people: an agent was told to steer and has not."""
+def stayed(advisory: Advisory, agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
+    """To the people: an agent was told to steer off these files and has not."""
     named = " and ".join(flat(agent) for agent in agents)
     return (
-        f"{named} should have left {files(advisory.files)} and {'has' if len(agents) == 1 else 'have'} not within "
+        f"{named} should have left {files(told)} and {'has' if len(agents) == 1 else 'have'} not within "
         f"{_span(steer_s)}{_about(advisory)}: {line(advisory)}. Who goes on is for a person to say"
         f"{_ways([agent for agent in agents if agent in advisory.asked or agent in advisory.not_asked])}."
     )

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from relay.airspace import intent, records
+from relay.airspace.advisories import Sample
 from relay.airspace.advisory import Mark, Outcome, Steering
 from relay.airspace.reading import Evidence, Level
-from relay.airspace.working_set import WorkingSet
+from relay.airspace.tick import Seen
+from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.log.follow import step
 from relay.log.store import Tx
 from relay.log.verify import verify
@@ -393,7 +395,7 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
     await sky.turn("CLAUDE", "INTENT: none")
     await sky.turn("CODEX", "INTENT: none")
     sky.sets["CODEX"] = WorkingSet("CODEX", (touch(FILE, 1, 99),))
-    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    sky.seen[("CLAUDE", "CODEX")] = near(0.8)
     await sky.tick()
     assert (await sky.only()).steering is Steering.WAITING
     sky.clock.move(sky.settings.steer_s)
@@ -406,6 +408,61 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
     sky.sets["CODEX"] = work("CODEX", "src/free.py")
     await sky.tick()
     assert (await sky.only()).steering is Steering.LEFT
+
+
+def meant(path: str, *, by: str, where: str) -> Seen:
+    """A pair at traffic, since one means to change a file where the other works."""
+    text = f"{by} means to change {path}, where {where} works"
+    return Seen(Sample(0.5, Level.TRAFFIC), (path,), (Evidence(text, path),))
+
+
+async def test_files_that_join_by_intent_are_none_that_it_was_told_to_leave(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    await sky.turn("CODEX", "INTENT: none")
+    sky.sets["CODEX"] = work("CODEX", "src/util.py")
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/util.py", by="CLAUDE", where="CODEX")
+    await sky.tick()
+    one = await sky.only()
+    assert (one.level, one.files) == (Level.TRAFFIC, (FILE, "src/util.py"))
+    assert (one.steering, one.stands["CODEX"].files) == (Steering.LEFT, (FILE,))
+    await sky.tick(sky.settings.steer_s)
+    assert not await sky.protocol.remind() and await sky.asked_people() == []
+
+
+@pytest.mark.parametrize("merged", [frozenset[str](), frozenset({"CODEX"})])
+async def test_an_emptied_worktree_that_is_near_by_intent_asks_no_people(
+    sky: Sky, merged: frozenset[str]
+) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    await sky.turn("CODEX", "INTENT: src/util.py")
+    sky.sets["CODEX"] = WorkingSet("CODEX", intent=(FileTouch("src/util.py"),))
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/util.py", by="CODEX", where="CLAUDE")
+    await sky.tick(merged=merged)
+    assert (await sky.only()).stands["CODEX"].left is not bool(merged), "merged work is in, and has not left"
+    await sky.tick(sky.settings.steer_s, merged=merged)
+    assert not await sky.protocol.remind() and await sky.asked_people() == []
+
+
+async def test_a_resolution_that_is_back_gives_the_time_to_leave_again(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    await sky.turn("CODEX", "INTENT: none")
+    sky.sets["CODEX"] = WorkingSet("CODEX", (touch(FILE, 1, 99),))
+    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    await sky.tick()
+    await sky.tick(sky.settings.cooldown_s)
+    assert (await sky.only()).steering is Steering.STAYED
+    assert not await sky.protocol.remind(), "no resolution stands"
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+    await sky.tick()
+    one = await sky.only()
+    assert (one.steering, one.steer_by) == (Steering.WAITING, sky.clock() + sky.settings.steer_s)
+    sky.sets["CODEX"] = work("CODEX", "src/free.py", FILE)
+    await sky.tick(sky.settings.steer_s)
+    assert await sky.protocol.remind()
+    assert (await sky.asked_people())[-1].body.startswith(f"CODEX should have left {FILE} and has not")
 
 
 async def test_the_guard_is_told_whom_and_where(sky: Sky) -> None:
