@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from relay.airspace.advisories import Pair
-from relay.airspace.multiway import Contact, Known, Place, Roles, roles
+from relay.airspace.multiway import Contact, Known, Place, Roles, evidence_of, roles
 from relay.airspace.reading import Evidence, Level
 from relay.log.events import now_iso
 
@@ -137,9 +137,8 @@ class Advisory:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """Of the pair with the highest risk first, each once."""
-        ordered = sorted(self.contacts.items(), key=lambda one: (-one[1].risk, one[0]))
-        return tuple(dict.fromkeys(evidence for _, contact in ordered for evidence in contact.evidence))
+        """Of the pair with the highest level and risk first, each once."""
+        return evidence_of(self.contacts)
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -204,7 +203,8 @@ class Advisory:
         if not told.steer:
             return f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
         why = {one.agent: grounds(one, self.latched) for one in self.latched}
-        return f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
+        parts = f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
+        return f"{parts}, TRANSMIT: {', '.join(told.near)}" if told.near else parts
 
     def record(self) -> dict[str, Any]:
         """The stored form: JSON values."""

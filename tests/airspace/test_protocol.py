@@ -145,6 +145,38 @@ async def test_three_in_one_file_get_one_message(sky: Sky) -> None:
     assert "HOLD: CLAUDE (first by name), STEER: CODEX, GEMINI" in message.body
 
 
+async def test_who_is_near_by_intent_is_not_put_ahead_of_who_steers(sky: Sky) -> None:
+    sky.sets |= {
+        "CLAUDE": work("CLAUDE", "docs/a.md", started_at=1.0),
+        "CODEX": work("CODEX", FILE, started_at=2.0),
+        "GEMINI": work("GEMINI", FILE, started_at=3.0),
+    }
+    sky.seen |= {("CLAUDE", other): meant(FILE, by="CLAUDE", where=other) for other in ("CODEX", "GEMINI")}
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick(announced={"CLAUDE": frozenset({FILE})})
+    one = await sky.only()
+    assert [place.agent for place in one.latched] == ["CODEX", "GEMINI", "CLAUDE"]
+    (message,) = await sky.said()
+    assert message.body.splitlines()[0] == (
+        f"both change lines 40-58 of {FILE}; HOLD: CODEX (started first), STEER: GEMINI, TRANSMIT: CLAUDE"
+    )
+    assert f"GEMINI: make no further change in {FILE}; CODEX goes first." in message.body
+    assert [job.agent for job in await sky.jobs()] == ["CODEX", "GEMINI"]
+
+
+async def test_a_bystander_that_was_there_first_goes_ahead_of_nobody(sky: Sky) -> None:
+    sky.sets |= {"CLAUDE": work("CLAUDE", "docs/a.md"), "CODEX": work("CODEX", FILE, started_at=2.0)}
+    sky.seen[("CLAUDE", "CODEX")] = meant(FILE, by="CLAUDE", where="CODEX")
+    await sky.tick()
+    sky.sets["GEMINI"] = work("GEMINI", FILE, started_at=3.0)
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick()
+    one = await sky.only()
+    assert [place.agent for place in one.latched] == ["CLAUDE", "CODEX", "GEMINI"]
+    assert (one.roles.hold, one.roles.steer, one.roles.near) == (("CODEX",), ("GEMINI",), ("CLAUDE",))
+    assert f"GEMINI: make no further change in {FILE}; CODEX goes first." in (await sky.said())[-1].body
+
+
 async def test_a_third_joins_at_the_end_and_only_it_is_asked(sky: Sky) -> None:
     one = await sky.meet()
     sky.sets["GEMINI"] = work("GEMINI", FILE, committed=99.0)
