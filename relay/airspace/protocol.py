@@ -21,8 +21,9 @@ import structlog
 import uuid_utils
 
 from relay.airspace import outcomes, records, steering, wording
-from relay.airspace.advisories import Rules
+from relay.airspace.advisories import Pair, Rules
 from relay.airspace.advisory import Advisory, Asked, Mark, Steering
+from relay.airspace.multiway import Contact
 from relay.airspace.reading import Level, Thresholds
 from relay.airspace.tick import Observation, Standing, Step, decide, next_at
 from relay.config_airspace import AirspaceSettings
@@ -108,22 +109,24 @@ class AdvisoryProtocol:
                 decide, self.standing, observation, rules, steer_s=settings.steer_s
             )
             if not looked:
-                self._renew_risks(observation)
+                self._renew(observation)
                 return False
             self.standing = await self._store.write(work)
         return True
 
-    def _renew_risks(self, observation: Observation) -> None:
-        """The risks that the doors show follow the scan, though nothing is recorded for them."""
-        fresh = {}
-        for id, one in self.standing.advisories.items():
-            contacts = {
-                pair: replace(contact, risk=observation.seen[pair].sample.risk)
-                if pair in observation.seen
-                else contact
-                for pair, contact in one.contacts.items()
-            }
-            fresh[id] = replace(one, contacts=contacts)
+    def _renew(self, observation: Observation) -> None:
+        """The risks and the evidence that the doors show follow the scan, though nothing is recorded for them."""
+
+        def renewed(pair: Pair, contact: Contact) -> Contact:
+            seen = observation.seen.get(pair)
+            if seen is None:
+                return contact
+            return Contact(contact.level, seen.sample.risk, seen.files, seen.evidence)
+
+        fresh = {
+            id: replace(one, contacts={pair: renewed(pair, was) for pair, was in one.contacts.items()})
+            for id, one in self.standing.advisories.items()
+        }
         self.standing = replace(self.standing, advisories=fresh)
 
     async def _carry_out(
@@ -281,7 +284,9 @@ class AdvisoryProtocol:
         for one in sorted(self.standing.advisories.values(), key=lambda one: (one.opened_at, one.id)):
             off = one.roles.off.get(agent)
             if off is not None and one.resolved_at is not None:
-                found.append(Steer(one.id, one.text or wording.line(one), off, one.resolved_at))
+                # What was said may be of another level by now; while it is not, it names free work as well.
+                reason = one.text if one.reason in one.text.split("; ") else wording.line(one)
+                found.append(Steer(one.id, reason, off, one.resolved_at))
         return found
 
     def behind(self, agent: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from relay.airspace import intent, records
 from relay.airspace.advisories import Sample
 from relay.airspace.advisory import Mark, Outcome, Steering
 from relay.airspace.reading import Evidence, Level
+from relay.airspace.sky import near_text
 from relay.airspace.tick import Seen
 from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.log.follow import step
@@ -645,6 +646,37 @@ async def test_the_line_names_lines_before_what_weighs_more(sky: Sky) -> None:
     await sky.tick()
     said = (await sky.said())[0].body
     assert said.startswith(f"both change lines 40-58 of {FILE}, git cannot merge {FILE}; HOLD:")
+
+
+def shown(sky: Sky) -> str:
+    return near_text({}, list(sky.protocol.standing.advisories.values()), sorted(sky.sets))
+
+
+async def test_who_is_near_is_shown_as_it_is_now_and_not_as_it_was_said(sky: Sky) -> None:
+    await sky.meet()
+    assert f"- **resolution:** both change lines 40-58 of {FILE}; HOLD: CLAUDE" in shown(sky)
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/util.py", by="CODEX", where="CLAUDE")
+    await sky.tick()
+    now = "CODEX means to change src/util.py, where CLAUDE works; TRANSMIT: CLAUDE, CODEX"
+    assert shown(sky).splitlines()[1:] == [f"- **traffic:** {now}"]
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/free.py", by="CODEX", where="CLAUDE")
+    assert not await sky.tick(), "nothing is recorded for it"
+    assert "- **traffic:** CODEX means to change src/free.py, where" in shown(sky)
+    assert "STEER: CODEX" in (await sky.only()).text, "what was said stays what was said"
+
+
+async def test_who_steers_is_told_why_as_the_roles_are_now(sky: Sky) -> None:
+    await sky.meet()
+    sky.sets["GEMINI"] = work("GEMINI", FILE, started_at=3.0)
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick()
+    assert sky.protocol.steers("CODEX")[0].reason.endswith("STEER: CODEX, GEMINI")
+    del sky.seen[("CODEX", "GEMINI")]
+    await sky.tick()
+    assert "GEMINI" in (await sky.only()).text and not sky.protocol.steers("GEMINI")
+    assert sky.protocol.steers("CODEX")[0].reason == (
+        f"both change lines 40-58 of {FILE}; HOLD: CLAUDE (3 files committed), STEER: CODEX"
+    )
 
 
 async def test_a_pair_that_parted_and_meets_elsewhere_is_told(sky: Sky) -> None:
