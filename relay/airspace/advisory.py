@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from relay.airspace.advisories import Pair
-from relay.airspace.multiway import Contact, Known, Place, Roles, roles
+from relay.airspace.multiway import Contact, Known, Place, Roles, evidence_of, roles
 from relay.airspace.reading import Evidence, Level
 from relay.log.events import now_iso
 
@@ -66,10 +66,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A steering agent at the moment it was told: a digest of what it had in the contested files."""
+    """A steering agent at the moment it was told: the files that it was to leave, and a digest of what it had
+    in them."""
 
     digest: str
     left: bool = False
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,8 @@ class Advisory:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """Of the pair with the highest risk first, each once."""
-        ordered = sorted(self.contacts.items(), key=lambda one: (-one[1].risk, one[0]))
-        return tuple(dict.fromkeys(evidence for _, contact in ordered for evidence in contact.evidence))
+        """Of the pair with the highest level and risk first, each once."""
+        return evidence_of(self.contacts)
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -202,7 +203,8 @@ class Advisory:
         if not told.steer:
             return f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
         why = {one.agent: grounds(one, self.latched) for one in self.latched}
-        return f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
+        parts = f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
+        return f"{parts}, TRANSMIT: {', '.join(told.near)}" if told.near else parts
 
     def record(self) -> dict[str, Any]:
         """The stored form: JSON values."""
@@ -239,7 +241,10 @@ class Advisory:
         told["answers"] = {
             agent: Answer(**{**one, "intent": tuple(one["intent"])}) for agent, one in kept["answers"].items()
         }
-        told["stands"] = {agent: Stand(**one) for agent, one in kept["stands"].items()}
+        told["stands"] = {
+            agent: Stand(one["digest"], one["left"], tuple(one.get("files", told["files"])))
+            for agent, one in kept["stands"].items()
+        }
         for name, kind in (("steering", Steering), ("outcome", Outcome), ("mark", Mark)):
             told[name] = kind(kept[name]) if kept[name] else None
         return cls(**told)

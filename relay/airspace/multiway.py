@@ -3,7 +3,8 @@
 Invariants:
 - the groups and their orders do not depend on the order in which pairs and agents are given;
 - a pair that is part of an advisory stays part of it until the pair is clear;
-- an order, once latched, only grows at its end: who had the right of way keeps it, whatever is committed later.
+- an order, once latched, only grows at its end: who had the right of way keeps it, whatever is committed later;
+- who is only near is neither held nor steered nor ahead of somebody who steers.
 
 Pure (000, section 3: "coordinated and deterministic").
 """
@@ -47,6 +48,17 @@ class Contact:
     evidence: tuple[Evidence, ...] = ()
 
 
+def by_weight(contacts: Mapping[Pair, Contact]) -> list[Contact]:
+    """The highest level first, in it the highest risk."""
+    ordered = sorted(contacts.items(), key=lambda one: (-one[1].level, -one[1].risk, one[0]))
+    return [one for _, one in ordered]
+
+
+def evidence_of(contacts: Mapping[Pair, Contact]) -> tuple[Evidence, ...]:
+    """All of it, that of the weightiest pair first, each once."""
+    return tuple(dict.fromkeys(evidence for one in by_weight(contacts) for evidence in one.evidence))
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """The pairs of one advisory. `id` None: a new one. `latched`: its order so far, empty for a new one."""
@@ -58,6 +70,12 @@ class Group:
     @property
     def agents(self) -> frozenset[str]:
         return frozenset(agent for pair in self.contacts for agent in pair)
+
+    @property
+    def resolved(self) -> frozenset[str]:
+        """Those that are part of a pair at a resolution."""
+        at_one = (pair for pair, one in self.contacts.items() if one.level is Level.RESOLUTION)
+        return frozenset(agent for pair in at_one for agent in pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +195,19 @@ def latch(latched: Sequence[Place], agents: Iterable[str], places: Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who does what, each in the latched order. `off`: by steering agent, the files that it leaves."""
+    """Who does what, each in the latched order. `off`: by steering agent, the files that it leaves; `ahead`: by
+    steering agent, whom it steers for. Who is only near is in `agents` alone."""
 
     agents: tuple[str, ...] = ()
     hold: tuple[str, ...] = ()
     steer: tuple[str, ...] = ()
     off: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ahead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """Those that neither hold nor steer."""
+        return tuple(agent for agent in self.agents if agent not in self.hold and agent not in self.steer)
 
 
 def roles(latched: Sequence[Place], contacts: Mapping[Pair, Contact]) -> Roles:
@@ -190,16 +215,23 @@ def roles(latched: Sequence[Place], contacts: Mapping[Pair, Contact]) -> Roles:
     rank = {one.agent: at for at, one in enumerate(latched)}
     present = {agent for pair in contacts for agent in pair}
     off: dict[str, dict[str, None]] = {}
+    before: dict[str, set[str]] = {}
     resolved: set[str] = set()
     for pair, contact in sorted(contacts.items()):
         if contact.level is Level.RESOLUTION:
             resolved |= set(pair)
-            later = max(pair, key=lambda agent: rank[agent])
+            earlier, later = sorted(pair, key=lambda agent: rank[agent])
             off.setdefault(later, {}).update(dict.fromkeys(contact.files))
+            before.setdefault(later, set()).add(earlier)
     in_order = [one.agent for one in latched if one.agent in present]
     return Roles(
         agents=tuple(in_order),
         hold=tuple(agent for agent in in_order if agent in resolved and agent not in off),
         steer=tuple(agent for agent in in_order if agent in off),
         off={agent: tuple(off[agent]) for agent in in_order if agent in off},
+        ahead={
+            agent: tuple(other for other in in_order if other in before[agent])
+            for agent in in_order
+            if agent in off
+        },
     )

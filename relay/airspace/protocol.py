@@ -4,7 +4,8 @@ Invariants:
 - what a tick decides (pairs, advisory, its event, its message, the turns it asks for) is one transaction, decided
   inside it from what the database holds: killed at any instant, nothing is said twice and nothing is lost, and
   two processes on one database decide it once;
-- people are asked once for an advisory that nobody answers, and once for one that nobody steers off;
+- people are asked once for an advisory that nobody answers, and once for one that nobody steers off, while its
+  resolution stands;
 - what is kept in memory is a copy for looking only.
 """
 
@@ -20,8 +21,9 @@ import structlog
 import uuid_utils
 
 from relay.airspace import outcomes, records, steering, wording
-from relay.airspace.advisories import Rules
+from relay.airspace.advisories import Pair, Rules
 from relay.airspace.advisory import Advisory, Asked, Mark, Steering
+from relay.airspace.multiway import Contact
 from relay.airspace.reading import Level, Thresholds
 from relay.airspace.tick import Observation, Standing, Step, decide, next_at
 from relay.config_airspace import AirspaceSettings
@@ -107,22 +109,24 @@ class AdvisoryProtocol:
                 decide, self.standing, observation, rules, steer_s=settings.steer_s
             )
             if not looked:
-                self._renew_risks(observation)
+                self._renew(observation)
                 return False
             self.standing = await self._store.write(work)
         return True
 
-    def _renew_risks(self, observation: Observation) -> None:
-        """The risks that the doors show follow the scan, though nothing is recorded for them."""
-        fresh = {}
-        for id, one in self.standing.advisories.items():
-            contacts = {
-                pair: replace(contact, risk=observation.seen[pair].sample.risk)
-                if pair in observation.seen
-                else contact
-                for pair, contact in one.contacts.items()
-            }
-            fresh[id] = replace(one, contacts=contacts)
+    def _renew(self, observation: Observation) -> None:
+        """The risks and the evidence that the doors show follow the scan, though nothing is recorded for them."""
+
+        def renewed(pair: Pair, contact: Contact) -> Contact:
+            seen = observation.seen.get(pair)
+            if seen is None:
+                return contact
+            return Contact(contact.level, seen.sample.risk, seen.files, seen.evidence)
+
+        fresh = {
+            id: replace(one, contacts={pair: renewed(pair, was) for pair, was in one.contacts.items()})
+            for id, one in self.standing.advisories.items()
+        }
         self.standing = replace(self.standing, advisories=fresh)
 
     async def _carry_out(
@@ -252,7 +256,8 @@ class AdvisoryProtocol:
             one = await records.change(tx, replace(one, escalated_at=now), ["escalated"])
             await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
         if _unsteered(one, now):
-            text = wording.stayed(one, steering.stayed(one), settings.steer_s)
+            agents = steering.stayed(one)
+            text = wording.stayed(one, agents, steering.told_files(one, agents), settings.steer_s)
             stays = replace(one, people_asked_at=now, steering=Steering.STAYED)
             one = await records.change(tx, stays, ["steering"])
             await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
@@ -279,7 +284,9 @@ class AdvisoryProtocol:
         for one in sorted(self.standing.advisories.values(), key=lambda one: (one.opened_at, one.id)):
             off = one.roles.off.get(agent)
             if off is not None and one.resolved_at is not None:
-                found.append(Steer(one.id, one.text or wording.line(one), off, one.resolved_at))
+                # What was said may be of another level by now; while it is not, it names free work as well.
+                reason = one.text if one.reason in one.text.split("; ") else wording.line(one)
+                found.append(Steer(one.id, reason, off, one.resolved_at))
         return found
 
     def behind(self, agent: str) -> frozenset[str]:
@@ -344,9 +351,9 @@ def _unanswered(one: Advisory, now: float) -> bool:
 
 
 def _unsteered(one: Advisory, now: float) -> bool:
-    waits = one.steering in (Steering.WAITING, Steering.STAYED)
+    """Is an agent overdue that should have left, while its resolution stands?"""
     late = one.steer_by is not None and now >= one.steer_by
-    return one.open and waits and late and one.people_asked_at is None
+    return one.open and late and one.people_asked_at is None and bool(steering.stayed(one))
 
 
 def _overdue(one: Advisory, now: float) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from relay.airspace import wording
 from relay.airspace.advisories import Pair
 from relay.airspace.advisory import Advisory, iso
 from relay.airspace.near import Merge
@@ -173,10 +174,11 @@ class Sampled:
 def near_text(
     links: Mapping[Pair, tuple[Assessment, Level]], advisories: Sequence[Advisory], agents: Sequence[str]
 ) -> str:
-    """Who is near whom, as markdown for the room: what stands first, then the nearest pairs."""
+    """Who is near whom, as markdown for the room: what stands first, as it is now and not as it was said, then
+    the nearest pairs."""
     if not agents:
         return "Nobody has anything in hand."
-    lines = [f"- {_level(one.level)} {one.text or one.reason}" for one in advisories]
+    lines = [f"- {_level(one.level)} {wording.line(one)}" for one in advisories]
     ordered = sorted(links.items(), key=lambda one: (-one[1][0].risk, one[0]))
     shown = [one for one in ordered if one[1][1] is Level.CLEAR][:8]
     lines += [

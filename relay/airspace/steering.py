@@ -1,8 +1,13 @@
-"""Did the steering agent leave the contested files?
+"""Did the steering agent leave the files that it was told to?
 
-Invariant: "left" is seen, never assumed: nothing of what the agent has in hand is in the contested files any
-more, or it has changed nothing there since it was told and the pair is below a resolution. An agent whose branch
-was merged has not left: its work is in. Pure.
+Invariants:
+- "left" is seen, never assumed: nothing of what the agent has in hand is in those files any more, or it has changed
+  nothing there since it was told and it is below a resolution. An agent whose branch was merged has not left: its
+  work is in;
+- those files are the ones of its resolution when it was told: what the advisory comes to be about later, by an
+  intent say, nobody told it to leave.
+
+Pure.
 """
 
 from __future__ import annotations
@@ -25,12 +30,19 @@ def digest(files: Sequence[FileTouch], contested: Collection[str]) -> str:
 
 
 def begin(advisory: Advisory, sets: Mapping[str, WorkingSet], now: float, steer_s: float) -> Advisory:
-    """The advisory once its steering agents were told so: a new one has `steer_s` seconds to leave."""
+    """The advisory once its steering agents were told so: who is told anew, or of more files, has `steer_s` seconds
+    to leave. Told anew: also when the resolution had eased and is back."""
     stands = dict(advisory.stands)
-    for agent in advisory.roles.steer:
-        if agent not in stands or stands[agent].left:
-            stands[agent] = Stand(digest(_files(sets, agent), advisory.files))
-    if stands == advisory.stands:
+    back = advisory.resolved_at == now
+    told = False
+    for agent, off in advisory.roles.off.items():
+        before = stands.get(agent)
+        had = () if before is None or before.left else before.files
+        if before is None or before.left or back or not set(off) <= set(had):
+            files = tuple(dict.fromkeys([*had, *off]))
+            stands[agent] = Stand(digest(_files(sets, agent), files), files=files)
+            told = True
+    if not told:
         return advisory
     return replace(advisory, stands=stands, steer_by=now + steer_s, steering=Steering.WAITING)
 
@@ -44,8 +56,10 @@ def check(
     for agent, stand in stands.items():
         if agent in merged:
             continue
-        have = digest(_files(sets, agent), advisory.files)
-        left = not have or (have == stand.digest and agent not in steer)
+        have = digest(_files(sets, agent), stand.files)
+        # A resolution that names no file has none that could be seen left.
+        gone = bool(stand.files) and not have
+        left = gone or (have == stand.digest and agent not in steer)
         stands[agent] = replace(stand, left=left)
     return replace(advisory, stands=stands, steering=_steering(stands, advisory.steer_by, now))
 
@@ -64,9 +78,12 @@ def _steering(stands: Mapping[str, Stand], steer_by: float | None, now: float) -
 
 
 def stayed(advisory: Advisory) -> tuple[str, ...]:
-    """The agents that were told to steer and have not left, in the latched order."""
-    return tuple(
-        one.agent
-        for one in advisory.latched
-        if one.agent in advisory.stands and not advisory.stands[one.agent].left
-    )
+    """The agents that were told to steer, still are to, and have not left, in the latched order. Where no
+    resolution stands any more there is nobody who should have left."""
+    stands = advisory.stands
+    return tuple(agent for agent in advisory.roles.steer if agent in stands and not stands[agent].left)
+
+
+def told_files(advisory: Advisory, agents: Sequence[str]) -> tuple[str, ...]:
+    """The files that these agents were told to leave, each once."""
+    return tuple(dict.fromkeys(path for agent in agents for path in advisory.stands[agent].files))

@@ -147,10 +147,12 @@ def _step(
 ) -> Step | None:
     now = observation.at
     base = before or Advisory(id="", opened_at=now)
+    # Who is only near stands behind those that it is said to, so that it turns none of them round later.
+    latched = latch(latch(base.latched, group.resolved, places), group.agents, places)
     after = replace(
         base,
         contacts=dict(group.contacts),
-        latched=latch(base.latched, group.agents, places),
+        latched=latched,
         pairs=tuple(dict.fromkeys([*base.pairs, *group.contacts])),
         files=tuple(dict.fromkeys([*base.files, *(f for c in group.contacts.values() for f in c.files)])),
     )

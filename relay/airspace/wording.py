@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from relay.airspace.advisory import Advisory
+from relay.airspace.multiway import by_weight, evidence_of
 from relay.airspace.reading import Level
 
 #: Files that one line names before it only counts, and characters of an answer that are shown.
@@ -28,25 +29,27 @@ def line(advisory: Advisory, free_work: int | None = None) -> str:
 
 
 def _why(advisory: Advisory) -> str:
-    agents = [flat(agent) for agent in advisory.roles.agents]
-    evidence = advisory.evidence
+    # Who is near at a lower level only is no part of what this level is about.
+    top = {pair: one for pair, one in advisory.contacts.items() if one.level is advisory.level}
+    agents = [flat(agent) for agent in advisory.roles.agents if any(agent in pair for pair in top)]
+    contested = tuple(dict.fromkeys(path for one in by_weight(top) for path in one.files))
+    evidence = evidence_of(top)
     # Lines are what a person checks first; what weighs most (git's own word, say) follows.
     lead = next((one for one in evidence if one.lines), evidence[0] if evidence else None)
-    first = flat(lead.text) if lead else f"they come close in {files(advisory.files)}"
+    first = flat(lead.text) if lead else f"they come close in {files(contested)}"
     if lead is not None and lead is not evidence[0]:
         first += f", {flat(evidence[0].text)}"
     if len(agents) < 3:
         return first
     named = f"{', '.join(agents[:-1])} and {agents[-1]}"
-    return f"{named} meet in {files(advisory.files)} ({first})"
+    return f"{named} meet in {files(contested)} ({first})"
 
 
 def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_work: int | None = None) -> str:
     """The whole message in the room: the line, then what each is to do; `ask`: who is to answer."""
     told, asks = advisory.roles, []
-    rank = {agent: at for at, agent in enumerate(told.agents)}
     for agent in told.steer:
-        ahead = [other for other in told.agents if rank[other] < rank[agent]]
+        ahead = [flat(other) for other in told.ahead[agent]]
         asks.append(
             f"{flat(agent)}: make no further change in {files(told.off[agent])}; {' and '.join(ahead)} "
             f"{'goes' if len(ahead) == 1 else 'go'} first. Take other work, or wait until this is merged."
@@ -81,11 +84,11 @@ def no_answer(advisory: Advisory, silent: Mapping[str, str], answer_s: float) ->
     )
 
 
-def stayed(advisory: Advisory, agents: Sequence[str], steer_s: float) -> str:
-    """To the people: an agent was told to steer and has not."""
+def stayed(advisory: Advisory, agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
+    """To the people: an agent was told to steer off these files and has not."""
     named = " and ".join(flat(agent) for agent in agents)
     return (
-        f"{named} should have left {files(advisory.files)} and {'has' if len(agents) == 1 else 'have'} not within "
+        f"{named} should have left {files(told)} and {'has' if len(agents) == 1 else 'have'} not within "
         f"{_span(steer_s)}{_about(advisory)}: {line(advisory)}. Who goes on is for a person to say"
         f"{_ways([agent for agent in agents if agent in advisory.asked or agent in advisory.not_asked])}."
     )

@@ -91,6 +91,15 @@ def test_one_holds_and_the_others_steer_in_order() -> None:
 def test_who_is_only_near_neither_holds_nor_steers() -> None:
     found = roles([Place("A"), Place("B"), Place("C")], contacts(AB="f", ac="f"))
     assert (found.agents, found.hold, found.steer) == (("A", "B", "C"), ("A",), ("B",))
+    assert (found.near, found.ahead) == (("C",), {"B": ("A",)})
+
+
+def test_who_is_only_near_is_ahead_of_nobody() -> None:
+    found = roles([Place("A"), Place("B"), Place("C")], contacts(ab="f", ac="f", BC="f"))
+    assert (found.hold, found.steer, found.near) == (("B",), ("C",), ("A",))
+    assert (found.off, found.ahead) == ({"C": ("f",)}, {"C": ("B",)})
+    (one,) = group(contacts(ab="f", ac="f", BC="f"), {})
+    assert one.agents == {"A", "B", "C"} and one.resolved == {"B", "C"}
 
 
 _NAMES = "ABCDEF"
@@ -140,7 +149,10 @@ def test_every_pair_is_in_one_group_and_exactly_one_of_it_steers(
                 first, last = sorted(pair, key=names.index)
                 assert last in told.steer and set(contact.files) <= set(told.off[last])
                 assert first in told.hold or first in told.steer
+                assert first in told.ahead[last]
         assert not set(told.hold) & set(told.steer)
+        assert set(told.hold) | set(told.steer) == one.resolved
+        assert all(set(ahead) <= one.resolved for ahead in told.ahead.values())
 
 
 @given(_CONTACTS, _CONTACTS, _PLACES)

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from relay.airspace import intent, records
+from relay.airspace.advisories import Sample
 from relay.airspace.advisory import Mark, Outcome, Steering
 from relay.airspace.reading import Evidence, Level
-from relay.airspace.working_set import WorkingSet
+from relay.airspace.sky import near_text
+from relay.airspace.tick import Seen
+from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.log.follow import step
 from relay.log.store import Tx
 from relay.log.verify import verify
@@ -141,6 +144,38 @@ async def test_three_in_one_file_get_one_message(sky: Sky) -> None:
     assert message.to == ("CLAUDE", "CODEX", "GEMINI") and len(await sky.jobs()) == 3
     assert message.body.startswith(f"CLAUDE, CODEX and GEMINI meet in {FILE} (both change lines 40-58")
     assert "HOLD: CLAUDE (first by name), STEER: CODEX, GEMINI" in message.body
+
+
+async def test_who_is_near_by_intent_is_not_put_ahead_of_who_steers(sky: Sky) -> None:
+    sky.sets |= {
+        "CLAUDE": work("CLAUDE", "docs/a.md", started_at=1.0),
+        "CODEX": work("CODEX", FILE, started_at=2.0),
+        "GEMINI": work("GEMINI", FILE, started_at=3.0),
+    }
+    sky.seen |= {("CLAUDE", other): meant(FILE, by="CLAUDE", where=other) for other in ("CODEX", "GEMINI")}
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick(announced={"CLAUDE": frozenset({FILE})})
+    one = await sky.only()
+    assert [place.agent for place in one.latched] == ["CODEX", "GEMINI", "CLAUDE"]
+    (message,) = await sky.said()
+    assert message.body.splitlines()[0] == (
+        f"both change lines 40-58 of {FILE}; HOLD: CODEX (started first), STEER: GEMINI, TRANSMIT: CLAUDE"
+    )
+    assert f"GEMINI: make no further change in {FILE}; CODEX goes first." in message.body
+    assert [job.agent for job in await sky.jobs()] == ["CODEX", "GEMINI"]
+
+
+async def test_a_bystander_that_was_there_first_goes_ahead_of_nobody(sky: Sky) -> None:
+    sky.sets |= {"CLAUDE": work("CLAUDE", "docs/a.md"), "CODEX": work("CODEX", FILE, started_at=2.0)}
+    sky.seen[("CLAUDE", "CODEX")] = meant(FILE, by="CLAUDE", where="CODEX")
+    await sky.tick()
+    sky.sets["GEMINI"] = work("GEMINI", FILE, started_at=3.0)
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick()
+    one = await sky.only()
+    assert [place.agent for place in one.latched] == ["CLAUDE", "CODEX", "GEMINI"]
+    assert (one.roles.hold, one.roles.steer, one.roles.near) == (("CODEX",), ("GEMINI",), ("CLAUDE",))
+    assert f"GEMINI: make no further change in {FILE}; CODEX goes first." in (await sky.said())[-1].body
 
 
 async def test_a_third_joins_at_the_end_and_only_it_is_asked(sky: Sky) -> None:
@@ -393,7 +428,7 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
     await sky.turn("CLAUDE", "INTENT: none")
     await sky.turn("CODEX", "INTENT: none")
     sky.sets["CODEX"] = WorkingSet("CODEX", (touch(FILE, 1, 99),))
-    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    sky.seen[("CLAUDE", "CODEX")] = near(0.8)
     await sky.tick()
     assert (await sky.only()).steering is Steering.WAITING
     sky.clock.move(sky.settings.steer_s)
@@ -406,6 +441,61 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
     sky.sets["CODEX"] = work("CODEX", "src/free.py")
     await sky.tick()
     assert (await sky.only()).steering is Steering.LEFT
+
+
+def meant(path: str, *, by: str, where: str) -> Seen:
+    """A pair at traffic, since one means to change a file where the other works."""
+    text = f"{by} means to change {path}, where {where} works"
+    return Seen(Sample(0.5, Level.TRAFFIC), (path,), (Evidence(text, path),))
+
+
+async def test_files_that_join_by_intent_are_none_that_it_was_told_to_leave(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    await sky.turn("CODEX", "INTENT: none")
+    sky.sets["CODEX"] = work("CODEX", "src/util.py")
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/util.py", by="CLAUDE", where="CODEX")
+    await sky.tick()
+    one = await sky.only()
+    assert (one.level, one.files) == (Level.TRAFFIC, (FILE, "src/util.py"))
+    assert (one.steering, one.stands["CODEX"].files) == (Steering.LEFT, (FILE,))
+    await sky.tick(sky.settings.steer_s)
+    assert not await sky.protocol.remind() and await sky.asked_people() == []
+
+
+@pytest.mark.parametrize("merged", [frozenset[str](), frozenset({"CODEX"})])
+async def test_an_emptied_worktree_that_is_near_by_intent_asks_no_people(
+    sky: Sky, merged: frozenset[str]
+) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    await sky.turn("CODEX", "INTENT: src/util.py")
+    sky.sets["CODEX"] = WorkingSet("CODEX", intent=(FileTouch("src/util.py"),))
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/util.py", by="CODEX", where="CLAUDE")
+    await sky.tick(merged=merged)
+    assert (await sky.only()).stands["CODEX"].left is not bool(merged), "merged work is in, and has not left"
+    await sky.tick(sky.settings.steer_s, merged=merged)
+    assert not await sky.protocol.remind() and await sky.asked_people() == []
+
+
+async def test_a_resolution_that_is_back_gives_the_time_to_leave_again(sky: Sky) -> None:
+    await sky.meet()
+    await sky.turn("CLAUDE", "INTENT: none")
+    await sky.turn("CODEX", "INTENT: none")
+    sky.sets["CODEX"] = WorkingSet("CODEX", (touch(FILE, 1, 99),))
+    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
+    await sky.tick()
+    await sky.tick(sky.settings.cooldown_s)
+    assert (await sky.only()).steering is Steering.STAYED
+    assert not await sky.protocol.remind(), "no resolution stands"
+    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
+    await sky.tick()
+    one = await sky.only()
+    assert (one.steering, one.steer_by) == (Steering.WAITING, sky.clock() + sky.settings.steer_s)
+    sky.sets["CODEX"] = work("CODEX", "src/free.py", FILE)
+    await sky.tick(sky.settings.steer_s)
+    assert await sky.protocol.remind()
+    assert (await sky.asked_people())[-1].body.startswith(f"CODEX should have left {FILE} and has not")
 
 
 async def test_the_guard_is_told_whom_and_where(sky: Sky) -> None:
@@ -556,6 +646,37 @@ async def test_the_line_names_lines_before_what_weighs_more(sky: Sky) -> None:
     await sky.tick()
     said = (await sky.said())[0].body
     assert said.startswith(f"both change lines 40-58 of {FILE}, git cannot merge {FILE}; HOLD:")
+
+
+def shown(sky: Sky) -> str:
+    return near_text({}, list(sky.protocol.standing.advisories.values()), sorted(sky.sets))
+
+
+async def test_who_is_near_is_shown_as_it_is_now_and_not_as_it_was_said(sky: Sky) -> None:
+    await sky.meet()
+    assert f"- **resolution:** both change lines 40-58 of {FILE}; HOLD: CLAUDE" in shown(sky)
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/util.py", by="CODEX", where="CLAUDE")
+    await sky.tick()
+    now = "CODEX means to change src/util.py, where CLAUDE works; TRANSMIT: CLAUDE, CODEX"
+    assert shown(sky).splitlines()[1:] == [f"- **traffic:** {now}"]
+    sky.seen[("CLAUDE", "CODEX")] = meant("src/free.py", by="CODEX", where="CLAUDE")
+    assert not await sky.tick(), "nothing is recorded for it"
+    assert "- **traffic:** CODEX means to change src/free.py, where" in shown(sky)
+    assert "STEER: CODEX" in (await sky.only()).text, "what was said stays what was said"
+
+
+async def test_who_steers_is_told_why_as_the_roles_are_now(sky: Sky) -> None:
+    await sky.meet()
+    sky.sets["GEMINI"] = work("GEMINI", FILE, started_at=3.0)
+    sky.seen[("CODEX", "GEMINI")] = near(0.9)
+    await sky.tick()
+    assert sky.protocol.steers("CODEX")[0].reason.endswith("STEER: CODEX, GEMINI")
+    del sky.seen[("CODEX", "GEMINI")]
+    await sky.tick()
+    assert "GEMINI" in (await sky.only()).text and not sky.protocol.steers("GEMINI")
+    assert sky.protocol.steers("CODEX")[0].reason == (
+        f"both change lines 40-58 of {FILE}; HOLD: CLAUDE (3 files committed), STEER: CODEX"
+    )
 
 
 async def test_a_pair_that_parted_and_meets_elsewhere_is_told(sky: Sky) -> None:
