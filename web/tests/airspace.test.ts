@@ -140,10 +140,18 @@ describe("the model", () => {
   const cloud = makeCloud({ "a.py": [0, 0, 0], "b.py": [1, 0, 0] });
   const now = state([link("A", "B", 0.3, "clear")], { A: [0, 0, 0], B: [1, 0, 0] });
 
-  it("shows a standing advisory on a pair that was measured clear", () => {
-    const m = liveModel(now, [], cloud, new Map([["x", advisory({ level: "advisory" })]]), null);
-    expect(m.lines[0]).toMatchObject({ level: "advisory", lit: true });
-    expect(m.markers.map((x) => x.level)).toEqual(["advisory", "advisory"]);
+  it.each(["clear", "advisory", "resolution"] as const)("shows the level %s of the link, not what its advisory was at worst", (level) => {
+    const told = state([link("A", "B", 0.45, level)], now.positions);
+    const m = liveModel(told, [], cloud, new Map([["x", advisory({ level: "resolution" })]]), null);
+    expect(m.lines[0]).toMatchObject({ level, lit: true });
+    expect(m.markers.map((x) => x.level)).toEqual([level, level]);
+  });
+
+  it("gives an agent the worst level of its own links only", () => {
+    const told = state([link("A", "B", 0.45, "advisory"), link("B", "C", 0.9, "resolution")], { ...now.positions, C: [2, 0, 0] });
+    const m = liveModel(told, [], cloud, new Map([["x", advisory({ agents: ["A", "B", "C"] })]]), null);
+    expect(m.lines.map((l) => l.level)).toEqual(["advisory", "resolution"]);
+    expect(m.markers.map((x) => [x.id, x.level])).toEqual([["A", "advisory"], ["B", "resolution"], ["C", "resolution"]]);
   });
 
   it("does not light a closed one", () => {
