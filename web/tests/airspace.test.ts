@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { fit, flat, groups, makeCloud, remade, scaled } from "../src/airspace/cloud";
+import { inFrame, margins, standInSpace, standOnPlan } from "../src/airspace/frame";
 import { liveModel, pastModel } from "../src/airspace/model";
 import { MOVE_MS, moving, placeOf, towards } from "../src/airspace/motion";
 import { appended, indexAt, inOrder, near, stillAt, strip, waysUpTo } from "../src/airspace/replay";
@@ -62,6 +63,58 @@ describe("the cloud", () => {
       const cloud = makeCloud(c);
       expect(flat(fit(cloud.xyz), 3, 3, 3).every(Number.isFinite)).toBe(true);
     }
+  });
+});
+
+describe("the frame", () => {
+  const [width, height] = [360, 300];
+  const m = margins(width, height, 80);
+  const inside = (x: number, y: number): boolean =>
+    x >= m.left - 1e-6 && x <= width - m.right + 1e-6 && y >= m.top - 1e-6 && y <= height - m.bottom + 1e-6;
+  const scenes: Point[][] = [
+    [[-3, 0, 0], [2, 1, 0.5], [0.2, -4, -1]],
+    [[0, 0, 9], [0.1, 0, -9], [5, 5, 5]],
+    [[1, 1, 1], [1, 1, 1]],
+    [[40, 40, 40]],
+  ];
+
+  it("leaves room for a name, and for the picture where the name is long", () => {
+    expect(m.right - m.left).toBe(80);
+    const long = margins(width, height, 4000);
+    expect(long.left + long.right).toBeLessThan(width * 0.6);
+  });
+
+  it.each(scenes.map((s) => [s]))("of space has all of %j within the margins, and is no farther than that", (points) => {
+    const tan: [number, number] = [0.36, 0.3];
+    const near = Math.max(...points.map((p) => p[2])) + 0.01;
+    const at = standInSpace(points, tan, width, height, m, near);
+    for (const p of points) {
+      const depth = at.z - p[2];
+      expect(inside((1 + (p[0] - at.x) / depth / tan[0]) * width / 2, (1 - (p[1] - at.y) / depth / tan[1]) * height / 2)).toBe(true);
+    }
+    // A hundredth nearer nobody could stand so that all are inside: no more is left empty than must be.
+    const z = at.z * 0.99;
+    const bound = (k: 0 | 1, high: number, low: number): boolean =>
+      Math.max(...points.map((p) => p[k] - high * (z - p[2]))) <= Math.min(...points.map((p) => p[k] + low * (z - p[2])));
+    const [w, h] = [1 - (2 * m.left) / width, 1 - (2 * m.top) / height];
+    const fits = z > Math.max(...points.map((p) => p[2])) && bound(0, tan[0] * (1 - (2 * m.right) / width), tan[0] * w) && bound(1, tan[1] * h, tan[1] * h);
+    expect(fits).toBe(false);
+  });
+
+  it.each(scenes.map((s) => [s]))("of the plan has all of %j within the margins", (points) => {
+    const at = standOnPlan(points.map((p) => [p[0], p[1]] as const), 0.5, width, height, m);
+    for (const p of points) expect(inside(width / 2 + (p[0] - at.x) * at.unit, height / 2 - (p[1] - at.y) * at.unit)).toBe(true);
+  });
+
+  it("has the cloud, but not where it makes those who are there tiny", () => {
+    const must: Point[] = [[0, 0, 0], [1, 0, 0]];
+    const [small, big]: [Point[], Point[]] = [[[2, 0, 0]], [[90, 0, 0]]];
+    expect(inFrame(must, [small]).points).toEqual([...must, ...small]);
+    expect(inFrame(must, [small, big]).points).toEqual([...must, ...small]);
+    expect(inFrame(must, [big]).points).toEqual(must);
+    // Nobody, or all in one place: the whole.
+    expect(inFrame([], [big]).points).toEqual(big);
+    expect(inFrame([[1, 0, 0]], [big]).points).toEqual([[1, 0, 0], ...big]);
   });
 });
 
@@ -140,10 +193,18 @@ describe("the model", () => {
   const cloud = makeCloud({ "a.py": [0, 0, 0], "b.py": [1, 0, 0] });
   const now = state([link("A", "B", 0.3, "clear")], { A: [0, 0, 0], B: [1, 0, 0] });
 
-  it("shows a standing advisory on a pair that was measured clear", () => {
-    const m = liveModel(now, [], cloud, new Map([["x", advisory({ level: "advisory" })]]), null);
-    expect(m.lines[0]).toMatchObject({ level: "advisory", lit: true });
-    expect(m.markers.map((x) => x.level)).toEqual(["advisory", "advisory"]);
+  it.each(["clear", "advisory", "resolution"] as const)("shows the level %s of the link, not what its advisory was at worst", (level) => {
+    const told = state([link("A", "B", 0.45, level)], now.positions);
+    const m = liveModel(told, [], cloud, new Map([["x", advisory({ level: "resolution" })]]), null);
+    expect(m.lines[0]).toMatchObject({ level, lit: true });
+    expect(m.markers.map((x) => x.level)).toEqual([level, level]);
+  });
+
+  it("gives an agent the worst level of its own links only", () => {
+    const told = state([link("A", "B", 0.45, "advisory"), link("B", "C", 0.9, "resolution")], { ...now.positions, C: [2, 0, 0] });
+    const m = liveModel(told, [], cloud, new Map([["x", advisory({ agents: ["A", "B", "C"] })]]), null);
+    expect(m.lines.map((l) => l.level)).toEqual(["advisory", "resolution"]);
+    expect(m.markers.map((x) => [x.id, x.level])).toEqual([["A", "advisory"], ["B", "resolution"], ["C", "resolution"]]);
   });
 
   it("does not light a closed one", () => {

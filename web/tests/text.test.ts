@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { complete, usage, type Words } from "../src/text/completion";
-import { ago, amount, bytes, instant, receipt, span } from "../src/text/format";
+import { ago, amount, bytes, counted, instant, receipt, span } from "../src/text/format";
 import type { Job, Task } from "../src/types";
 
 const task = (number: number, status: Task["status"]): Task => ({
@@ -54,8 +54,10 @@ describe("words for figures", () => {
     expect(instant("2026-01-02T00:00:00Z")).toBe(1_767_312_000_000);
     expect(instant(1_767_312_000)).toBe(1_767_312_000_000);
     expect(instant(null)).toBeNull();
-    expect(ago(100, 103_000)).toBe("just now");
   });
+  it.each([[3, "just now"], [42, "42 s ago"], [59.9, "59 s ago"], [60, "1 min ago"], [421, "7 min ago"], [3599, "59 min ago"], [3960, "1 h 06 ago"], [172_800, "2 d ago"]])("%d s past is %s", (s, text) =>
+    expect(ago(100, (100 + s) * 1000)).toBe(text));
+  it.each([[0, "0 files"], [1, "1 file"], [2000, "2,000 files"]])("%d is %s", (count, text) => expect(counted(count, "file")).toBe(text));
 });
 
 describe("receipts", () => {

@@ -147,6 +147,76 @@ async def test_a_tick_moves_agents_and_not_the_map(room: MockRoom, open_page: Op
     assert await page.evaluate(FRAMES) == frames, "a picture in which nothing moves draws nothing"
 
 
+def far_apart(room: MockRoom) -> None:
+    """Three agents and seven files; two agents stand where no file is."""
+    air = room.air
+    places = [
+        [-1, 0, 0.2],
+        [-0.9, 0.1, 0],
+        [1, 0.3, 0],
+        [0.8, -0.4, 0.5],
+        [0.1, 0.6, -0.7],
+        [0, 0, 0],
+        [0.3, -0.2, 0.1],
+    ]
+    air.cloud = {f"src/{n}.py": [float(v) for v in at] for n, at in enumerate(places)}
+    air.fly("CLAUDE", {"src/0.py": []}, at=[-2.6, -1.2, 1.4])
+    air.fly("CODEX", {"src/2.py": []}, at=[2.2, 1.6, 0.9])
+    air.fly("GEMINI", {"src/4.py": []}, at=[0.2, 0.5, -0.6])
+    air.links = [new_link("CLAUDE", "CODEX", 0.45, "advisory", tree=reading(0.5, 1.0))]
+
+
+async def all_in_picture(page: Page) -> None:
+    """Every agent's name, which stands beside its marker, is seen whole."""
+    await page.evaluate(AT_REST)
+    box = await page.get_by_test_id("air-picture").bounding_box()
+    assert box is not None
+    for agent in ("CLAUDE", "CODEX", "GEMINI"):
+        name = page.get_by_test_id(f"air-agent-{agent}")
+        await expect(name).not_to_have_class(re.compile("nowhere"))
+        at = await name.bounding_box()
+        assert at is not None
+        assert box["x"] <= at["x"] and at["x"] + at["width"] <= box["x"] + box["width"], (agent, at, box)
+        assert box["y"] <= at["y"] and at["y"] + at["height"] <= box["y"] + box["height"], (agent, at, box)
+
+
+@pytest.mark.parametrize("mode", ["plan", "space"])
+@pytest.mark.parametrize("size", [(1200, 800), (360, 740)])
+async def test_all_agents_are_in_the_picture(
+    room: MockRoom, open_drawing: OpenPage, mode: str, size: tuple[int, int]
+) -> None:
+    far_apart(room)
+    page = await open_drawing(size=size)
+    await fly(page, mode)
+    await all_in_picture(page)
+    was = await label(page, "CLAUDE")
+    # Who moves within the picture does not move the camera.
+    room.air.positions["GEMINI"] = [0.4, 0.5, -0.5]
+    gemini = await label(page, "GEMINI")
+    room.air.tick()
+    while await label(page, "GEMINI") == gemini:
+        await page.wait_for_timeout(20)
+    await page.evaluate(AT_REST)
+    assert await label(page, "CLAUDE") == was
+    # Who leaves it does, until the person has moved the camera.
+    room.air.positions["GEMINI"] = [9.0, -7.0, 1.0]
+    room.air.tick()
+    while await label(page, "CLAUDE") == was:
+        await page.wait_for_timeout(20)
+    await all_in_picture(page)
+    await page.get_by_role("button", name="Nearer").click()
+    await page.evaluate(AT_REST)
+    was, gemini = await label(page, "CODEX"), await label(page, "GEMINI")
+    room.air.positions["GEMINI"] = [14.0, 9.0, -3.0]
+    room.air.tick()
+    while await label(page, "GEMINI") == gemini:
+        await page.wait_for_timeout(20)
+    await page.evaluate(AT_REST)
+    assert await label(page, "CODEX") == was
+    await page.get_by_test_id("air-reset").click()
+    await all_in_picture(page)
+
+
 async def test_the_keyboard_turns_zooms_and_picks(room: MockRoom, open_page: OpenPage) -> None:
     scenes.shop(room.air)
     page = await open_page()

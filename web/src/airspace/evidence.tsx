@@ -13,6 +13,7 @@ import type { Advisory, Evidence, Level, Lines, Link, Reading } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "../ui/bits";
 import { Diffstat } from "../ui/diffstat";
 import { LevelChip, Who } from "../ui/proximity";
+import { levelOf } from "./model";
 
 /** What the channels of docs/airspace.md are called; one of a later version goes by its own name. */
 const CHANNELS: Readonly<Record<string, string>> = {
@@ -95,7 +96,7 @@ function AgentEvidence({ name }: { name: string }) {
   const tree = worktreeFor(name);
   return (
     <section class="evi" data-testid="pick-agent" aria-label={`Agent ${name}`}>
-      <Head level={warnings[0]?.level ?? "clear"}><Who name={name} /></Head>
+      <Head level={levelOf(name, links)}><Who name={name} /></Head>
       {!agent && <p class="muted">{name} has no working set now.</p>}
       {agent && (
         <p class="evi-facts">

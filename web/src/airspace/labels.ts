@@ -70,6 +70,11 @@ export class Labels {
     }
   }
 
+  /** CSS pixels of the longest name with its badge. */
+  get widest(): number {
+    return Math.max(0, ...[...this.held.values()].map((label) => (label.width ||= label.button.offsetWidth)));
+  }
+
   place(spots: ReadonlyMap<string, Spot>, width: number, height: number): void {
     const taken: { x: number; y: number; w: number; h: number }[] = [];
     // The markers themselves are not written over.

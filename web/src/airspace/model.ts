@@ -45,9 +45,8 @@ const worse = (x: Level, y: Level): Level => (RANK[y] > RANK[x] ? y : x);
 function linesOf(links: readonly { a: string; b: string; risk: number; level: Level }[], open: readonly Advisory[]): Line[] {
   return links.map(({ a, b, risk, level }) => {
     const standing = open.filter((one) => one.agents.includes(a) && one.agents.includes(b));
-    // Hysteresis: an advisory may stand on a pair that the last measure calls clear.
-    const shown = standing.reduce((worst, one) => worse(worst, one.level), level);
-    return { key: linkKey(a, b), a, b, risk, level: shown, lit: standing.length > 0 };
+    // The level is that of the link now: an advisory stands on with the worst that it was, also of another pair of its agents.
+    return { key: linkKey(a, b), a, b, risk, level, lit: standing.length > 0 };
   });
 }
 
@@ -78,7 +77,8 @@ function chosenBy(picked: Picked, state: AirspaceState | null, lines: readonly L
 const known = (cloud: Cloud, paths: readonly string[]): number[] =>
   [...new Set(paths)].map((path) => cloud.index.get(path)).filter((i): i is number => i !== undefined);
 
-function levelOf(id: string, lines: readonly Line[]): Level {
+/** The worst level of the links of one agent now. */
+export function levelOf(id: string, lines: readonly Pick<Line, "a" | "b" | "level">[]): Level {
   return lines.filter((l) => l.a === id || l.b === id).reduce<Level>((worst, l) => worse(worst, l.level), "clear");
 }
 

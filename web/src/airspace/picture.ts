@@ -8,6 +8,7 @@
 import type { Picked } from "../state/view";
 import type { Point } from "../types";
 import { fit, type Cloud, type Fit } from "./cloud";
+import { inFrame, margins } from "./frame";
 import { drawInk, lineWidth, type Scene } from "./ink";
 import { Labels } from "./labels";
 import type { Model } from "./model";
@@ -37,6 +38,8 @@ export function smooth(): boolean {
 
 /** Milliseconds that a link glows after it got worse. */
 const GLOW_MS = 4800;
+/** A marker whose middle is nearer to the edge than this, in CSS pixels, is cut. */
+const EDGE = 14;
 const REACH = { agent: 15, link: 7, file: 7 };
 const KEYS: Readonly<Record<string, Act>> = {
   ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", "+": "in", "=": "in", "-": "out", _: "out",
@@ -60,6 +63,11 @@ export class Picture {
   private readonly watch: ResizeObserver;
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
   private frame = 0;
+  /** The camera was placed for the agents that are there; the stage knows its size. */
+  private framed = false;
+  private sized = false;
+  /** Nobody was there then: who comes is a reason to look again. */
+  private empty = true;
   private stale = true;
   private hovering = 0;
   private width = 1;
@@ -114,14 +122,18 @@ export class Picture {
       this.stage = null;
       return this.wishes.onNoSpace("This browser gives no WebGL.");
     }
+    this.framed = this.sized = false;
     if (this.cloud) this.setCloud(this.cloud);
     this.resize();
   }
 
   setCloud(cloud: Cloud): void {
     this.cloud = cloud;
+    const grounded = firstFit !== null;
     if (cloud.paths.length) firstFit ??= fit(cloud.xyz);
     this.stage?.setCloud(cloud, firstFit ?? fit(cloud.xyz), this.palette);
+    if (!grounded && firstFit) this.framed = false;
+    this.frameAtFirst();
     this.moved();
   }
 
@@ -137,7 +149,31 @@ export class Picture {
     this.motion = towards(this.motion, places, now, glide && !this.calm.matches ? MOVE_MS : 0);
     this.model = model;
     this.labels.set(model);
+    this.frameAtFirst();
     this.stir();
+  }
+
+  /** Until the person moves the camera: all agents in the picture. It stands while they are. */
+  private frameAtFirst(): void {
+    if (!this.stage || !this.model || !this.cloud || this.stage.touched || !this.sized) return;
+    const news = !this.framed || (this.empty && this.model.markers.length > 0);
+    if (news || this.model.markers.some((marker) => this.outside(marker.at))) this.frameAll();
+  }
+
+  private outside(at: Point): boolean {
+    const spot = this.stage!.project(at[0], at[1], at[2], newSpot());
+    return !spot.seen || spot.x < EDGE || spot.y < EDGE || spot.x > this.width - EDGE || spot.y > this.height - EDGE;
+  }
+
+  private frameAll(): void {
+    const { stage, model, cloud } = this;
+    if (!stage || !model || !cloud) return;
+    const file = (i: number): Point => [cloud.xyz[i * 3]!, cloud.xyz[i * 3 + 1]!, cloud.xyz[i * 3 + 2]!];
+    const must = model.markers.flatMap((marker) => [marker.at, ...marker.files.map(file)]);
+    const { points, least } = inFrame(must, [model.markers.flatMap((marker) => marker.way), cloud.paths.map((_, i) => file(i))]);
+    stage.show(points, least, margins(this.width, this.height, this.labels.widest));
+    this.framed = true;
+    this.empty = model.markers.length === 0;
   }
 
   /** The theme has changed. */
@@ -146,11 +182,11 @@ export class Picture {
     if (this.cloud) this.setCloud(this.cloud);
   }
 
-  /** The whole cloud in view, as at first. */
+  /** As at first: all agents in view, and what they work on. */
   reset(): void {
     firstFit = this.cloud?.paths.length ? fit(this.cloud.xyz) : null;
     if (this.cloud) this.setCloud(this.cloud);
-    this.stage?.reset();
+    this.frameAll();
   }
 
   act(act: Act): void {
@@ -186,6 +222,9 @@ export class Picture {
     this.ink.width = Math.round(clientWidth * ratio);
     this.ink.height = Math.round(clientHeight * ratio);
     this.stage?.resize(clientWidth, clientHeight);
+    this.sized = this.stage !== null;
+    this.framed = false;
+    this.frameAtFirst();
     // At once: a canvas that was resized is empty.
     this.stale = true;
     this.draw(performance.now());

@@ -4,7 +4,9 @@
  * The points are written into one ImageData, so that a cloud of 50,000 files costs a few milliseconds a picture.
  */
 
+import type { Point } from "../types";
 import { flat, type Cloud, type Fit } from "./cloud";
+import { standOnPlan, type Margins } from "./frame";
 import type { Palette } from "./palette";
 import type { Act, Spot, Stage } from "./stage";
 
@@ -29,6 +31,9 @@ export class Plan implements Stage {
   private x = 0;
   private y = 0;
   private zoom = 1;
+  /** The zoom at which all is seen, which may be beyond the usual bounds. */
+  private home = 1;
+  touched = false;
   private readonly off = new AbortController();
   private readonly fingers = new Map<number, { x: number; y: number }>();
 
@@ -116,9 +121,14 @@ export class Plan implements Stage {
     this.pan(act === "left" ? STEP : act === "right" ? -STEP : 0, act === "up" ? STEP : act === "down" ? -STEP : 0);
   }
 
-  reset(): void {
-    this.x = this.y = 0;
-    this.zoom = 1;
+  show(points: readonly Point[], least: number, margins: Margins): void {
+    const fit = this.fit;
+    if (!fit || !points.length) return;
+    const at = standOnPlan(points.map((p) => flat(fit, p[0], p[1], p[2])), Math.max(least * fit.scale, 1e-6), this.width, this.height, margins);
+    this.zoom = this.home = at.unit / (this.unit / this.zoom);
+    this.x = at.x;
+    this.y = at.y;
+    this.touched = false;
     this.changed();
   }
 
@@ -129,6 +139,7 @@ export class Plan implements Stage {
   }
 
   private pan(dx: number, dy: number): void {
+    this.touched ||= dx !== 0 || dy !== 0;
     this.x -= dx / this.unit;
     this.y += dy / this.unit;
     this.changed();
@@ -137,7 +148,8 @@ export class Plan implements Stage {
   /** The point below the pointer stays where it is. */
   private zoomAt(x: number, y: number, factor: number): void {
     const before = this.unit;
-    this.zoom = Math.min(ZOOM.most, Math.max(ZOOM.least, this.zoom * factor));
+    this.touched = true;
+    this.zoom = Math.min(Math.max(ZOOM.most, this.home), Math.max(Math.min(ZOOM.least, this.home), this.zoom * factor));
     const part = 1 / before - 1 / this.unit;
     this.x += (x - this.width / 2) * part;
     this.y -= (y - this.height / 2) * part;

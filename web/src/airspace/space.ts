@@ -9,7 +9,9 @@ import {
   BufferAttribute, BufferGeometry, Color, PerspectiveCamera, Points, Scene, ShaderMaterial, Vector3, WebGLRenderer,
 } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
+import type { Point } from "../types";
 import { scaled, type Cloud, type Fit } from "./cloud";
+import { standInSpace, type Margins } from "./frame";
 import type { Palette } from "./palette";
 import type { Act, Spot, Stage } from "./stage";
 
@@ -44,7 +46,10 @@ const COARSE = 6000;
 const SLOW_MS = 90;
 const REST_MS = 220;
 const FIELD = 40;
-/** Where the camera stands at first, in units of the fit. */
+/** The camera's distances from what it shows, in units of the fit. */
+const NEAREST = 0.5;
+const FARTHEST = 12;
+/** The side from which the camera looks at first, and how far from a cloud without agents. */
 const STAND = new Vector3(1.35, 0.95, 2.35);
 const TURN = Math.PI / 24;
 
@@ -66,6 +71,9 @@ export class Space implements Stage {
   private width = 1;
   private height = 1;
   private readonly at = new Vector3();
+  /** From the camera to the middle of what it shows. */
+  private reach = STAND.length();
+  touched = false;
   private slow = false;
   private drawnAt = 0;
   private resting: ReturnType<typeof setTimeout> | undefined;
@@ -83,9 +91,12 @@ export class Space implements Stage {
     this.controls = new OrbitControls(this.camera, surface);
     this.controls.enableDamping = false;
     this.controls.minDistance = 0.15;
-    this.controls.maxDistance = 12;
+    this.controls.maxDistance = FARTHEST;
     this.controls.zoomToCursor = true;
-    this.controls.addEventListener("change", changed);
+    this.controls.addEventListener("change", () => {
+      this.touched = true;
+      changed();
+    });
     this.canvasLost = (event) => {
       event.preventDefault();
       lost();
@@ -118,7 +129,7 @@ export class Space implements Stage {
       fragmentShader: FRAGMENT,
       uniforms: {
         size: { value: ratio * (n > 20_000 ? 2.4 : n > 3000 ? 3.4 : 5.5) },
-        reach: { value: STAND.length() },
+        reach: { value: this.reach },
         ground: { value: new Color(palette.ground[0] / 255, palette.ground[1] / 255, palette.ground[2] / 255) },
       },
       transparent: true,
@@ -190,10 +201,34 @@ export class Space implements Stage {
     this.settle();
   }
 
-  reset(): void {
-    this.controls.target.set(0, 0, 0);
-    this.camera.position.copy(STAND);
+  show(points: readonly Point[], least: number, margins: Margins): void {
+    const fit = this.fit;
+    if (!fit || !points.length) return;
+    // Seen from the usual side: its axes are right, up, and towards the viewer.
+    const towards = STAND.clone().normalize();
+    const right = new Vector3().crossVectors(this.camera.up, towards).normalize();
+    const up = new Vector3().crossVectors(towards, right);
+    const seen = points.map((p): Point => {
+      const at = new Vector3(...scaled(fit, p));
+      return [at.dot(right), at.dot(up), at.dot(towards)];
+    });
+    const tan = Math.tan((this.camera.fov * Math.PI) / 360);
+    const middle = (seen.reduce((m, p) => Math.min(m, p[2]), Infinity) + seen.reduce((m, p) => Math.max(m, p[2]), -Infinity)) / 2;
+    const nearest = middle + Math.max(NEAREST, (least * fit.scale) / 2 / tan);
+    const at = standInSpace(seen, [tan * this.camera.aspect, tan], this.width, this.height, margins, nearest);
+    const away = at.z - middle;
+    this.reach = away;
+    if (this.points) this.points.material.uniforms.reach!.value = away;
+    this.controls.maxDistance = Math.max(FARTHEST, 2 * away);
+    this.camera.far = 5 * this.controls.maxDistance;
+    this.camera.updateProjectionMatrix();
+    const place = (z: number): Vector3 => new Vector3().addScaledVector(right, at.x).addScaledVector(up, at.y).addScaledVector(towards, z);
+    this.controls.target.copy(place(middle));
+    this.camera.position.copy(place(at.z));
     this.settle();
+    // `project` may be asked before the next frame.
+    this.camera.updateMatrixWorld();
+    this.touched = false;
   }
 
   private settle(): void {

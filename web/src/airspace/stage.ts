@@ -1,6 +1,8 @@
 /** What draws the file cloud and knows where a point of the airspace is on the screen: in space, or as a plan. */
 
+import type { Point } from "../types";
 import type { Cloud, Fit } from "./cloud";
+import type { Margins } from "./frame";
 import type { Palette } from "./palette";
 
 /** CSS pixels; `near` is 1 at the middle of the cloud, more before it, less behind it. */
@@ -20,7 +22,10 @@ export interface Stage {
   project(x: number, y: number, z: number, out: Spot): Spot;
   /** `shift` = pan where arrows turn. */
   act(act: Act, shift: boolean): void;
-  reset(): void;
+  /** Stand so that these points of the airspace are in the picture, and not nearer than `least` of its units. */
+  show(points: readonly Point[], least: number, margins: Margins): void;
+  /** The person has moved the camera since `show`. */
+  readonly touched: boolean;
   dispose(): void;
 }
 

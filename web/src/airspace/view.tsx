@@ -6,6 +6,7 @@ import { airspace, airspaceProblem, advisories, coordinates, loadAdvisories, sho
 import { memory, theme } from "../state/prefs";
 import { phone, picked } from "../state/view";
 import "../style/airspace.css";
+import { counted } from "../text/format";
 import { IconButton, Words } from "../ui/bits";
 import { AdvisoryList } from "./advisories";
 import { remade, type Cloud } from "./cloud";
@@ -47,7 +48,7 @@ function summary(): string {
   const state = airspace.value;
   if (!state) return "";
   const { agents, advisory, resolution } = state.counts;
-  return `Map of the code: ${agents} agents among ${Object.keys(coordinates.value).length} files, ${advisory} pairs at traffic, ${resolution} at resolution. Arrow keys turn it, plus and minus zoom, 0 resets. Tab goes to the agents. The same is below as tables.`;
+  return `Map of the code: ${counted(agents, "agent")} among ${counted(Object.keys(coordinates.value).length, "file")}, ${counted(advisory, "pair")} at traffic, ${resolution} at resolution. Arrow keys turn it, plus and minus zoom, 0 resets. Tab goes to the agents. The same is below as tables.`;
 }
 
 function Legend() {
@@ -118,10 +119,10 @@ function Counts() {
   const { counts, graph } = state;
   return (
     <p class="air-counts" data-testid="air-counts">
-      {counts.agents} {counts.agents === 1 ? "agent" : "agents"} · {counts.pairs} {counts.pairs === 1 ? "pair" : "pairs"}
+      {counted(counts.agents, "agent")} · {counted(counts.pairs, "pair")}
       {counts.advisory > 0 && <b class="said-advisory-count"> · {counts.advisory} traffic</b>}
       {counts.resolution > 0 && <b class="said-resolution-count"> · {counts.resolution} resolution</b>}
-      {" · "}{counts.files.toLocaleString("en")} files touched of {graph.files.toLocaleString("en")}
+      {" · "}{counted(counts.files, "file")} touched of {graph.files.toLocaleString("en")}
     </p>
   );
 }
@@ -132,7 +133,7 @@ function Hints() {
   const lines: string[] = [];
   if (state) {
     if (!state.enabled) lines.push("The airspace is switched off: nothing is measured. Set `airspace.enabled` to true in `config.json`, and start the room again.");
-    if (state.graph.building) lines.push(`The graph of the code is being built (${state.graph.files} files so far). Risks from imports and symbols are missing until then.`);
+    if (state.graph.building) lines.push(`The graph of the code is being built (${counted(state.graph.files, "file")} so far). Risks from imports and symbols are missing until then.`);
     if (state.enabled && state.counts.agents === 0) lines.push("Nobody is in the air. An agent appears once it has a worktree, or says by `/intent @AGENT path` what it will touch.");
     if (state.enabled && state.counts.agents === 1) lines.push("One agent is alone here. Nearness is between two.");
     if (state.graph.failed.length) lines.push(`${state.graph.failed.length} ${state.graph.failed.length === 1 ? "file does" : "files do"} not parse now and keep${state.graph.failed.length === 1 ? "s its" : " their"} last good edges: ${state.graph.failed.slice(0, 3).join(", ")}${state.graph.failed.length > 3 ? ", …" : ""}`);

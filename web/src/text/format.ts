@@ -51,10 +51,18 @@ export function span(ms: number): string {
   return `${Math.floor(s / 86_400)} d`;
 }
 
+/** "just now", "42 s ago", "7 min ago", "1 h 06 ago": minutes alone, since "7:01 ago" reads as a time of the day. */
 export function ago(time: Time, now: number): string {
   const at = instant(time);
   if (at === null) return "";
-  return now - at < 5000 ? "just now" : `${span(now - at)} ago`;
+  const ms = now - at;
+  if (ms < 5000) return "just now";
+  return ms >= 60_000 && ms < 3_600_000 ? `${Math.floor(ms / 60_000)} min ago` : `${span(ms)} ago`;
+}
+
+/** (1, "file") -> "1 file", (2_000, "file") -> "2,000 files". */
+export function counted(count: number, one: string): string {
+  return `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
 }
 
 export function bytes(count: number): string {

@@ -7,6 +7,7 @@ import { showAirspace, worktreeOf } from "../state/view";
 import { loadWorktrees, troubles, worktrees, worktreesProblem } from "../state/worktrees";
 import type { Worktree, WorktreeDiff } from "../types";
 import "../style/worktrees.css";
+import { counted } from "../text/format";
 import { Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Diffstat } from "./diffstat";
 import { Who } from "./proximity";
@@ -28,8 +29,8 @@ function Merges({ tree }: { tree: Worktree }) {
 function Commits({ tree }: { tree: Worktree }) {
   return (
     <span class="commits">
-      <span data-tip={`${tree.ahead} commits that the main branch has not`}>↑ {tree.ahead}<span class="offscreen"> ahead</span></span>
-      <span data-tip={`${tree.behind} commits of the main branch that it has not`}>↓ {tree.behind}<span class="offscreen"> behind</span></span>
+      <span data-tip={`${counted(tree.ahead, "commit")} that the main branch has not`}>↑ {tree.ahead}<span class="offscreen"> ahead</span></span>
+      <span data-tip={`${counted(tree.behind, "commit")} of the main branch that it has not`}>↓ {tree.behind}<span class="offscreen"> behind</span></span>
       {tree.dirty && <span class="tag" data-tip="It holds changes that are not committed yet.">uncommitted</span>}
     </span>
   );
@@ -39,7 +40,7 @@ function Commits({ tree }: { tree: Worktree }) {
 export function plan(tree: Worktree): string[] {
   const commits = `${tree.ahead} ${tree.ahead === 1 ? "commit" : "commits"}`;
   return [
-    `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${tree.files} ${tree.files === 1 ? "file" : "files"}, ${tree.insertions} lines added, ${tree.deletions} removed.`,
+    `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${counted(tree.files, "file")}, ${counted(tree.insertions, "line")} added, ${tree.deletions} removed.`,
     tree.dirty && tree.own ? "What is not committed yet is committed onto this branch first." : "",
     tree.dirty && !tree.own ? "This checkout has uncommitted work. The room does not commit in a checkout that it did not make, and will refuse until you have." : "",
     tree.behind ? `The main branch has gone on by ${tree.behind} ${tree.behind === 1 ? "commit" : "commits"} since; git joins both.` : "",
