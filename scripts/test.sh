@@ -91,9 +91,26 @@ if [ $# -eq 0 ]; then
   check "the page: tests" npm_in_web test --if-present
 fi
 
-say "pytest"
-if [ -n "$left_out" ]; then set -- -m "not browser" "$@"; fi
-"$PY" -m pytest "$@" || failed="$failed${failed:+, }pytest"
+without=()
+if [ -n "$left_out" ]; then without=(-m "not browser"); fi
+if [ $# -eq 0 ]; then
+  # Two at a time: these wait for processes and pages most of the time, and the others for the processor.
+  waiting=(tests/browser tests/bench tests/faults)
+  say "pytest ${waiting[*]}, beside the others"
+  beside="$(mktemp)"
+  "$PY" -m pytest -p no:cacheprovider ${without[@]+"${without[@]}"} "${waiting[@]}" >"$beside" 2>&1 &
+  beside_pid=$!
+  say "pytest, the others"
+  "$PY" -m pytest ${without[@]+"${without[@]}"} "${waiting[@]/#/--ignore=}" tests ||
+    failed="$failed${failed:+, }pytest"
+  if wait "$beside_pid"; then :; else failed="$failed${failed:+, }pytest ${waiting[*]}"; fi
+  say "pytest ${waiting[*]}:"
+  cat "$beside"
+  rm -f "$beside"
+else
+  say "pytest"
+  "$PY" -m pytest ${without[@]+"${without[@]}"} "$@" || failed="$failed${failed:+, }pytest"
+fi
 
 if [ -n "$left_out" ]; then
   say "left out: the browser tests (-m browser): $left_out."
