@@ -212,7 +212,7 @@ async def test_numbers_lead_where_they_say(ann: Person, house: Outside) -> None:
 
 async def test_what_came_meanwhile_stands_below_a_line(ann: Person, come: Come) -> None:
     await ann.say("@CODEX before the break")
-    await ann.sees("heard", "CODEX")
+    await ann.sees("heard @CODEX before the break", "CODEX")
     await ann.page.evaluate("dispatchEvent(new Event('blur'))")
     ben = await come("ben")
     await ben.say("@CODEX while ann was away")
