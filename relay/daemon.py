@@ -27,9 +27,9 @@ from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.faces.airspace_api import AirspaceDoors
-from relay.faces.auth import Auth, ensure_token
+from relay.faces.auth import Auth, ensure_token, owner
 from relay.faces.guard_api import GuardDoor
-from relay.faces.http import HUB, create_app, owner
+from relay.faces.http import HUB, create_app
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.files import write_atomically

@@ -29,11 +29,6 @@ RISES = 2
 Pair = tuple[str, str]
 
 
-def pair_of(one: str, other: str) -> Pair:
-    """The pair with its names in order."""
-    return (one, other) if one <= other else (other, one)
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """`cooldown_s`, `look_ahead_s`: seconds."""

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from relay.airspace.near import Coupling, Near
 from relay.airspace.reading import Assessment, Evidence, Reading, Thresholds, assess
-from relay.airspace.working_set import FileTouch, Span, WorkingSet
+from relay.airspace.working_set import FileTouch, Span, WorkingSet, joined
 
 #: Channel weights of equation 2 (000, the issue's "The metric").
 OVERLAP = 1.0
@@ -187,7 +187,7 @@ def _add(made: dict[str, Edit], path: str, edit: Edit) -> None:
     before = made.get(path)
     if before is not None:
         whole = before.lines is None or edit.lines is None
-        lines = None if whole else _merge([*(before.lines or ()), *(edit.lines or ())])
+        lines = None if whole else joined([*(before.lines or ()), *(edit.lines or ())])
         edit = Edit(lines, max(before.weight, edit.weight))
     made[path] = edit
 
@@ -195,17 +195,7 @@ def _add(made: dict[str, Edit], path: str, edit: Edit) -> None:
 @lru_cache(maxsize=16_384)
 def merged(spans: tuple[Span, ...]) -> Ranges:
     """The lines that the spans cover, as disjoint ranges in order; insertions cover none."""
-    return _merge([(one.start, one.end) for one in spans if one.end >= one.start])
-
-
-def _merge(ranges: list[tuple[int, int]]) -> Ranges:
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if found and start <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return tuple(found)
+    return joined([(one.start, one.end) for one in spans if one.end >= one.start])
 
 
 def _size(ranges: Ranges) -> int:

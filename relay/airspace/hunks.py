@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from relay.airspace.working_set import Change, FileTouch, Span
+from relay.airspace.working_set import Change, FileTouch, Span, joined
 
 #: A gap in lines that stands for "far": what is farther away is no safer (the fitted curve is flat before that).
 FAR = 1000
@@ -123,18 +123,8 @@ def _nearest(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[int, tuple[tuple
         mine = reach[side]
         if mine is None or end >= mine[1]:
             reach[side] = (start, end)
-    return max(0, least), _joined(met)
+    return max(0, least), joined(met)
 
 
 def _ranges(spans: Iterable[Span]) -> tuple[tuple[int, int], ...]:
-    return _joined([(one.start, max(one.start, one.end)) for one in spans])
-
-
-def _joined(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if found and start <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return tuple(found)
+    return joined([(one.start, max(one.start, one.end)) for one in spans])

@@ -88,3 +88,14 @@ def recency(age_s: float, half_life_s: float = HALF_LIFE_S) -> float:
 def all_paths(files: Iterable[FileTouch]) -> frozenset[str]:
     """Every path that these touch, both sides of renames."""
     return frozenset(path for one in files for path in one.paths)
+
+
+def joined(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Ranges of lines (first, last) as disjoint ones in order; what overlaps or follows on becomes one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return tuple(found)

@@ -6,14 +6,13 @@ Invariant: a handler reads the request, asks once and shows the answer; no rule 
 from __future__ import annotations
 
 import asyncio
-import getpass
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from aiohttp import web
 
-from relay.faces.auth import speaker
+from relay.faces.auth import owner, speaker
 from relay.faces.errors import ApiError, answer
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
@@ -139,15 +138,7 @@ class AirspaceDoors:
 
     def _by(self, request: web.Request, body: Body) -> str:
         claims: dict[str, Any] = {field: body.maybe_text(field) for field in _WHO}
-        return speaker(request[CREDENTIAL], claims, self._reserved(), _owner())
-
-
-def _owner() -> str:
-    """Who speaks when a request does not say: who runs the room, since the key is theirs."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "someone"
+        return speaker(request[CREDENTIAL], claims, self._reserved(), owner())
 
 
 def _time(query: Query, field: str) -> float | None:

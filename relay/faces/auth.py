@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import getpass
 import hmac
 import os
 import secrets
@@ -162,3 +163,11 @@ def person(name: str, reserved: Collection[str]) -> str:
             403, "reserved", f"Nobody posts as {clean}: an agent or the room bears it.", "Take another name."
         )
     return clean
+
+
+def owner() -> str:
+    """Who speaks when a request does not say: who runs the room, since the key is theirs."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "someone"

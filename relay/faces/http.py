@@ -7,7 +7,6 @@ here. What is not in `_open` wants a credential.
 from __future__ import annotations
 
 import asyncio
-import getpass
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ from aiohttp.typedefs import Handler
 
 from relay.config import Settings
 from relay.faces import sessions
-from relay.faces.auth import Auth, speaker
+from relay.faces.auth import Auth, owner, speaker
 from relay.faces.errors import ApiError, answer
 from relay.faces.fanout import Hub
 from relay.faces.gate import CREDENTIAL, Gate, Hosts, cookie_name, secure, set_cookie, too_many
@@ -93,14 +92,6 @@ async def _run_hub(app: web.Application) -> AsyncIterator[None]:
 
 async def _stop_sockets(app: web.Application) -> None:
     app[_SOCKETS].stop()
-
-
-def owner() -> str:
-    """Who speaks when a request does not say: who runs the room, since the key is theirs."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "someone"
 
 
 class _Doors:

@@ -5,13 +5,12 @@ Invariant: an answer is a command of that person in the room, so everybody sees 
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from aiohttp import web
 
-from relay.faces.auth import speaker
+from relay.faces.auth import owner, speaker
 from relay.faces.errors import ApiError, answer
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
@@ -71,7 +70,7 @@ class PermissionDoors:
         limits = self._limits
         body = await read_body(request, ("option", *_WHO), limit=limits.body_bytes, within_s=limits.body_s)
         wanted, claims = body.text("option"), {field: body.maybe_text(field) for field in _WHO}
-        by = speaker(request[CREDENTIAL], claims, self._reserved(), _owner())
+        by = speaker(request[CREDENTIAL], claims, self._reserved(), owner())
         named = request.match_info["request"]
         one = next((each for each in self._pending() if each.id == named), None)
         if one is None:
@@ -88,11 +87,3 @@ class PermissionDoors:
                 told: dict[str, Any] = await self._order(f"/{word} {one.id} {place}", by)
                 return answer({"success": bool(told.get("success")), "reason": told.get("reason", "")})
         raise bad(f"option is {wanted[:40]!r}.", f"One of: {', '.join(each.id for each in one.options)}.")
-
-
-def _owner() -> str:
-    """Who speaks when a request does not say: who runs the room, since the key is theirs."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "someone"
