@@ -22,6 +22,7 @@ from typing import Any, Literal
 from relay import config_file
 from relay.config_airspace import AirspaceSettings, Checkout
 from relay.config_check import Problem, Reading, read_section, setting, table
+from relay.config_coordination import CoordinationSettings, PostgresSettings
 from relay.files import alone_in, write_atomically
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
@@ -210,7 +211,9 @@ class Settings:
     stop: StopSettings = setting("", StopSettings)
     room: RoomSettings = setting("", RoomSettings)
     storage: Storage = setting("where events are kept; `postgres` comes with a later version", "sqlite")
+    postgres: PostgresSettings = setting("", PostgresSettings)
     airspace: AirspaceSettings = setting("", AirspaceSettings)
+    coordination: CoordinationSettings = setting("", CoordinationSettings)
 
     @property
     def folder(self) -> Path:

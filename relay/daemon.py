@@ -22,7 +22,7 @@ import structlog
 from aiohttp import web
 
 import relay
-from relay import airspace, coordination, faces, instance
+from relay import faces, instance
 from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
@@ -56,6 +56,7 @@ from relay.seats import Seats
 from relay.supervisor import Supervisor
 from relay.tower import Around, Tower
 from relay.watchdog import Watchdog
+from relay.wings import WINGS
 from relay.worktrees_door import WorktreesDoor
 
 log = structlog.get_logger(__name__)
@@ -66,13 +67,6 @@ PROBE_EVERY_S = 15.0
 FIRST_PROBE_S = 3.0
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
-WINGS = (
-    events.FOLDER,
-    Path(coordination.__file__).parent,
-    ledger.FOLDER,
-    Path(airspace.__file__).parent,
-    Path(faces.__file__).parent,
-)
 
 
 class CannotStart(Exception):

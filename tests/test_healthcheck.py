@@ -23,7 +23,7 @@ from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.health.data import verify_newest
 from relay.health.files import FAIL_FREE, WARN_FREE, disk_of
-from relay.health.scene import WINGS, Check, Status
+from relay.health.scene import Check, Status
 from relay.healthcheck import examine
 from relay.instance import InstanceRecord
 from relay.log import events
@@ -37,6 +37,7 @@ from relay.room.ledger import NewMessage, Rules
 from relay.room.place import Place
 from relay.room.swap import kept_place
 from relay.room.transcript import Transcript
+from relay.wings import WINGS
 from tests.fakes.ollama import FakeOllama
 
 ANN = Lane("room", "human:ann")

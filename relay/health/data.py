@@ -12,7 +12,7 @@ from typing import Any
 
 from relay.coordination.projection import TasksFile, strays
 from relay.health.files import MEND
-from relay.health.scene import WINGS, Check, Q, Scene, Status, worst
+from relay.health.scene import Check, Q, Scene, Status, worst
 from relay.log import events
 from relay.log.events import dumps
 from relay.log.store import Row, Store, Tx, load_migrations
@@ -20,6 +20,7 @@ from relay.log.verify import Fault, VerifyState, verify_batch
 from relay.model import STEWARD
 from relay.room import ledger
 from relay.room.breaker import BreakerState
+from relay.wings import WINGS
 
 #: Events that are verified; of a longer log, the newest so many.
 VERIFIED = 20_000

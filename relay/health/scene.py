@@ -13,18 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from relay import instance
-from relay.airspace import records
 from relay.config import ConfigError, Settings, find, load, parse
-from relay.coordination import board
 from relay.instance import DamagedRecord, InstanceRecord, Standing
-from relay.log import events
 from relay.log.open import open_store
 from relay.log.store import Queries, Store, StoreError, StoreMissing
-from relay.room import ledger
 
 Q = Queries(Path(__file__).parent)
-#: The wings whose tables the database holds.
-WINGS = (events.FOLDER, ledger.FOLDER, board.FOLDER, records.FOLDER)
 
 
 class Status(StrEnum):

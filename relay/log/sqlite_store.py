@@ -39,6 +39,7 @@ from relay.log.store import (
     load_migrations,
     query_text,
 )
+from relay.model import Caller
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -71,10 +72,17 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 class _SqliteTx:
     """`Tx` over an open connection. Its methods never suspend: they run on the connection's own thread."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_clock", "_connection", "_now")
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._connection = connection
+        self._clock = clock
+        self._now: float | None = None
+
+    async def now(self) -> float:
+        if self._now is None:
+            self._now = self._clock()
+        return self._now
 
     async def execute(self, query: Query, **params: Any) -> int:
         return self._connection.execute(query_text(query, DIALECT), params).rowcount
@@ -125,8 +133,10 @@ class SqliteStore:
         writer: aiosqlite.Connection,
         readers: tuple[aiosqlite.Connection, aiosqlite.Connection],
         busy_timeout_s: float,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
+        self._clock = clock
         self._writer = writer
         self._reader, self._long_reader = readers
         self._busy_timeout_s = busy_timeout_s
@@ -134,7 +144,10 @@ class SqliteStore:
         self._side: list[asyncio.Task[None]] = []
         self._rows_written = 0
 
-    async def write(self, work: Work[T], *, durable: bool = False) -> T:
+    async def write(
+        self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
+    ) -> T:
+        # One writer, who has every right: `single` and `actor` say nothing here.
         # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
         # one after the other.
         give_up = time.monotonic() + self._busy_timeout_s
@@ -146,8 +159,8 @@ class SqliteStore:
             self._notify()
         return result
 
-    async def read(self, work: Work[T], *, long: bool = False) -> T:
-        result: T = await _hop(self._long_reader if long else self._reader, _run_read, work)
+    async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
+        result: T = await _hop(self._long_reader if long else self._reader, _run_read, work, self._clock)
         return result
 
     @property
@@ -171,7 +184,7 @@ class SqliteStore:
             _begin(connection, self._busy_timeout_s, give_up)
             before = connection.total_changes
             try:
-                result = _drive(work, _SqliteTx(connection))
+                result = _drive(work, _SqliteTx(connection, self._clock))
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -301,10 +314,10 @@ def _begin(connection: sqlite3.Connection, busy_timeout_s: float, give_up: float
         time.sleep(random.uniform(*_WAIT_S))
 
 
-def _run_read(connection: sqlite3.Connection, work: Work[T]) -> T:
+def _run_read(connection: sqlite3.Connection, work: Work[T], clock: Callable[[], float]) -> T:
     connection.execute("BEGIN")
     try:
-        return _drive(work, _SqliteTx(connection))
+        return _drive(work, _SqliteTx(connection, clock))
     finally:
         connection.execute("ROLLBACK")
 
@@ -362,7 +375,13 @@ async def _connect(path: Path, *, query_only: bool) -> aiosqlite.Connection:
     return connection
 
 
-async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float = 30.0) -> SqliteStore:
+async def open_store(
+    path: Path,
+    wings: Iterable[Path],
+    *,
+    busy_timeout_s: float = 30.0,
+    clock: Callable[[], float] = time.time,
+) -> SqliteStore:
     """Open (and create, and migrate) the database at `path` for the given wing folders.
 
     Safe when several processes do it at once. Raises StoreError when the file is no database of ours, when it
@@ -389,7 +408,7 @@ async def open_store(path: Path, wings: Iterable[Path], *, busy_timeout_s: float
         raise StoreError(
             f"{path} cannot be used: {error}. Run `bash healthcheck.sh`; to start over, move the file away"
         ) from error
-    store = SqliteStore(path, writer, (reader, long_reader), busy_timeout_s)
+    store = SqliteStore(path, writer, (reader, long_reader), busy_timeout_s, clock)
     await store.start()
     return store
 

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from relay.model import Caller
+
 T = TypeVar("T")
 Row = Mapping[str, Any]
 
@@ -70,6 +72,10 @@ class Tx(Protocol):
         """Every row."""
         ...
 
+    async def now(self) -> float:
+        """Unix seconds by the store's clock, the same throughout the transaction: what expires, expires by it."""
+        ...
+
 
 Work = Callable[[Tx], Coroutine[Any, Any, T]]
 
@@ -115,14 +121,20 @@ class Store(Protocol):
         """What the engine raises when it cannot just now (locked, full, away): the same may work later."""
         ...
 
-    async def write(self, work: Work[T], *, durable: bool = False) -> T:
+    async def write(
+        self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
+    ) -> T:
         """Run `work` in one write transaction: all of it or nothing. `durable` = on disk when it returns.
+
+        Writers go one after the other, so `work` may decide by what it reads. `single`: `work` is one statement
+        that is atomic by itself (a function of the database), so an engine with many writers may run it beside
+        others of its kind. `actor`: for whom it is done; an engine that knows rights gives it that one's only.
 
         Raises StoreBusy when the database stays locked by others, and whatever `work` raises.
         """
         ...
 
-    async def read(self, work: Work[T], *, long: bool = False) -> T:
+    async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
         """Run `work` on one consistent snapshot; it cannot write. `long` reads wait for each other only."""
         ...
 

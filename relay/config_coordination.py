@@ -1,0 +1,39 @@
+"""The configuration of coordination and of PostgreSQL (`coordination`, `postgres`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay.config_check import setting
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinationSettings:
+    """How long what agents hold stays theirs without a word from them (docs/coordination.md)."""
+
+    session_lease_s: float = setting(
+        "seconds after its last call that a named session lives", 1800.0, low=1, high=86400
+    )
+    process_lease_s: float = setting(
+        "seconds after its last sign of life that a session of a process lives", 90.0, low=1, high=86400
+    )
+    claim_lease_s: float = setting("seconds that a claimed task stays claimed without a call", 1800.0, low=1)
+    max_attempts: int = setting("attempts before a task is dead, where it does not say", 3, low=1, high=100)
+    backoff_s: float = setting("seconds before a task's second attempt; doubles with each one", 5.0, low=0)
+    backoff_max_s: float = setting("the longest wait between attempts, in seconds", 600.0, low=0)
+    sweep_s: float = setting(
+        "seconds between two looks of the daemon for sessions that died", 5.0, low=0.1, high=3600
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSettings:
+    """Where the database is, with `storage` postgres. The address itself is a secret: it stands in the environment
+    (RELAY_POSTGRES_DSN) or in a file, never here."""
+
+    dsn_file: Path | None = setting(
+        "the file with the address, when RELAY_POSTGRES_DSN is not set; for its owner only", None
+    )
+    pool: int = setting("connections at most", 8, low=2, high=100)
+    connect_s: float = setting("seconds to wait for a connection", 10.0, low=0.1, high=300)
