@@ -37,7 +37,7 @@ SELECT event_id FROM task_changes WHERE undoable = 1 AND undone_by IS NULL ORDER
 UPDATE task_changes SET undone_by = :undone_by WHERE event_id = :event_id AND undone_by IS NULL
 
 -- name: last_change
-SELECT COALESCE(MAX(pos), 0) AS pos FROM task_changes WHERE pos <= relay_horizon()
+SELECT COALESCE(MAX(pos), 0) AS pos FROM task_changes
 
 -- name: all_changes
 SELECT pos, event_id, undoable, undone_by FROM task_changes ORDER BY pos

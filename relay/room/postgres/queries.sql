@@ -1,6 +1,3 @@
--- Lists come as JSON texts. Reads behind a cursor end at the log's horizon: an event behind it may have one
--- before it that nobody sees yet.
-
 -- name: put_message
 INSERT INTO messages (number, id, pos, event_id, ts, at, speaker, kind, body, in_reply_to, addressed, job, meta,
   client_id, plain_digest)
@@ -24,10 +21,10 @@ SELECT id, speaker, body FROM messages
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
 
 -- name: messages_after
-SELECT * FROM messages WHERE pos > :after AND pos <= relay_horizon() ORDER BY pos LIMIT :limit
+SELECT * FROM messages WHERE pos > :after ORDER BY pos LIMIT :limit
 
 -- name: messages_before
-SELECT * FROM messages WHERE pos < :before AND pos <= relay_horizon() ORDER BY pos DESC LIMIT :limit
+SELECT * FROM messages WHERE pos < :before ORDER BY pos DESC LIMIT :limit
 
 -- name: messages_by_ids
 SELECT * FROM messages

@@ -1,38 +1,50 @@
 -- Projections of the log that the room reads every day. `number` is the room's short number for people.
 CREATE TABLE messages (
   number BIGINT PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
+  id TEXT COLLATE "C" NOT NULL UNIQUE,
   pos BIGINT NOT NULL,
-  event_id TEXT NOT NULL,
-  ts TEXT NOT NULL,
+  event_id TEXT COLLATE "C" NOT NULL,
+  ts TEXT COLLATE "C" NOT NULL,
   at DOUBLE PRECISION NOT NULL,
-  speaker TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  body TEXT NOT NULL,
-  in_reply_to TEXT,
-  addressed TEXT NOT NULL DEFAULT '[]',
+  speaker TEXT COLLATE "C" NOT NULL,
+  kind TEXT COLLATE "C" NOT NULL,
+  body TEXT COLLATE "C" NOT NULL,
+  in_reply_to TEXT COLLATE "C",
+  addressed TEXT COLLATE "C" NOT NULL DEFAULT '[]',
   job BIGINT,
-  meta TEXT NOT NULL DEFAULT '{}',
-  client_id TEXT UNIQUE,
-  plain_digest TEXT
+  meta TEXT COLLATE "C" NOT NULL DEFAULT '{}',
+  client_id TEXT COLLATE "C" UNIQUE,
+  plain_digest TEXT COLLATE "C"
 );
 CREATE UNIQUE INDEX messages_by_pos ON messages (pos);
 CREATE INDEX messages_by_at ON messages (at);
 CREATE INDEX messages_by_plain ON messages (plain_digest) WHERE plain_digest IS NOT NULL;
 
--- Words as SQLite's unicode61 tells them apart, in every database whatever its locale: small letters without
--- their marks, with a space for whatever is neither letter nor digit. lower() of a database in the locale C knows
--- ASCII only; translate() brings the rest of Latin, Greek, Cyrillic and Armenian.
+-- Words as SQLite's unicode61 tells them apart, the same in a database of any locale: small letters without their
+-- marks, with a space for whatever is neither letter nor digit. lower() knows ASCII only under "C"; translate()
+-- brings the other letters that have a small form (Unicode 14, the basic plane), and the final sigma.
 CREATE FUNCTION relay_fold(text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN regexp_replace(
   lower(regexp_replace(
-    translate(normalize($1, NFD),
+    translate(normalize($1, NFD) COLLATE "C",
       'ÆÐØÞĐĦĲĿŁŊŒŦƁƂƄƆƇƉƊƋƎƏƐƑƓƔƖƗƘƜƝƟƢƤƦƧƩƬƮƱƲƳƵƷƸƼǄǅǇǈǊǋǤǱǲǶǷȜȠȢȤȺȻȽȾɁɃɄɅɆɈɊɌɎͰͲͶͿΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡ'
     || 'ΣΤΥΦΧΨΩϏϘϚϜϞϠϢϤϦϨϪϬϮϴϷϹϺϽϾϿЂЄЅІЈЉЊЋЏАБВГДЕЖЗИКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯѠѢѤѦѨѪѬѮѰѲѴѸѺѼѾҀҊҌҎҐҒҔҖҘҚҜҞҠ'
-    || 'ҢҤҦҨҪҬҮҰҲҴҶҸҺҼҾӀӃӅӇӉӋӍӔӘӠӨӶӺӼӾԀԂԄԆԈԊԌԎԐԒԔԖԘԚԜԞԠԢԤԦԨԪԬԮԱԲԳԴԵԶԷԸԹԺԻԼԽԾԿՀՁՂՃՄՅՆՇՈՉՊՋՌՍՎՏՐՑՒՓՔՕՖς',
+    || 'ҢҤҦҨҪҬҮҰҲҴҶҸҺҼҾӀӃӅӇӉӋӍӔӘӠӨӶӺӼӾԀԂԄԆԈԊԌԎԐԒԔԖԘԚԜԞԠԢԤԦԨԪԬԮԱԲԳԴԵԶԷԸԹԺԻԼԽԾԿՀՁՂՃՄՅՆՇՈՉՊՋՌՍՎՏՐՑՒՓՔՕՖႠႡႢ'
+    || 'ႣႤႥႦႧႨႩႪႫႬႭႮႯႰႱႲႳႴႵႶႷႸႹႺႻႼႽႾႿჀჁჂჃჄჅჇჍᎠᎡᎢᎣᎤᎥᎦᎧᎨᎩᎪᎫᎬᎭᎮᎯᎰᎱᎲᎳᎴᎵᎶᎷᎸᎹᎺᎻᎼᎽᎾᎿᏀᏁᏂᏃᏄᏅᏆᏇᏈᏉᏊᏋᏌᏍᏎᏏᏐᏑᏒᏓᏔᏕᏖᏗᏘᏙ'
+    || 'ᏚᏛᏜᏝᏞᏟᏠᏡᏢᏣᏤᏥᏦᏧᏨᏩᏪᏫᏬᏭᏮᏯᏰᏱᏲᏳᏴᏵᲐᲑᲒᲓᲔᲕᲖᲗᲘᲙᲚᲛᲜᲝᲞᲟᲠᲡᲢᲣᲤᲥᲦᲧᲨᲩᲪᲫᲬᲭᲮᲯᲰᲱᲲᲳᲴᲵᲶᲷᲸᲹᲺᲽᲾᲿẞỺỼỾℲⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅬⅭⅮⅯ'
+    || 'ↃⒶⒷⒸⒹⒺⒻⒼⒽⒾⒿⓀⓁⓂⓃⓄⓅⓆⓇⓈⓉⓊⓋⓌⓍⓎⓏⰀⰁⰂⰃⰄⰅⰆⰇⰈⰉⰊⰋⰌⰍⰎⰏⰐⰑⰒⰓⰔⰕⰖⰗⰘⰙⰚⰛⰜⰝⰞⰟⰠⰡⰢⰣⰤⰥⰦⰧⰨⰩⰪⰫⰬⰭⰮⰯⱠⱢⱣⱤⱧⱩⱫⱭⱮⱯⱰⱲⱵⱾⱿⲀⲂⲄⲆⲈ'
+    || 'ⲊⲌⲎⲐⲒⲔⲖⲘⲚⲜⲞⲠⲢⲤⲦⲨⲪⲬⲮⲰⲲⲴⲶⲸⲺⲼⲾⳀⳂⳄⳆⳈⳊⳌⳎⳐⳒⳔⳖⳘⳚⳜⳞⳠⳢⳫⳭⳲꙀꙂꙄꙆꙈꙊꙌꙎꙐꙒꙔꙖꙘꙚꙜꙞꙠꙢꙤꙦꙨꙪꙬꚀꚂꚄꚆꚈꚊꚌꚎꚐꚒꚔꚖꚘꚚꜢꜤꜦꜨꜪꜬꜮꜲꜴꜶ'
+    || 'ꜸꜺꜼꜾꝀꝂꝄꝆꝈꝊꝌꝎꝐꝒꝔꝖꝘꝚꝜꝞꝠꝢꝤꝦꝨꝪꝬꝮꝹꝻꝽꝾꞀꞂꞄꞆꞋꞍꞐꞒꞖꞘꞚꞜꞞꞠꞢꞤꞦꞨꞪꞫꞬꞭꞮꞰꞱꞲꞳꞴꞶꞸꞺꞼꞾꟀꟂꟄꟅꟆꟇꟉꟐꟖꟘꟵＡＢＣＤＥＦＧＨＩＪＫＬＭＮＯＰＱＲＳ'
+    || 'ＴＵＶＷＸＹＺς',
       'æðøþđħĳŀłŋœŧɓƃƅɔƈɖɗƌǝəɛƒɠɣɩɨƙɯɲɵƣƥʀƨʃƭʈʊʋƴƶʒƹƽǆǆǉǉǌǌǥǳǳƕƿȝƞȣȥⱥȼƚⱦɂƀʉʌɇɉɋɍɏͱͳͷϳαβγδεζηθικλμνξοπρ'
     || 'στυφχψωϗϙϛϝϟϡϣϥϧϩϫϭϯθϸϲϻͻͼͽђєѕіјљњћџабвгдежзиклмнопрстуфхцчшщъыьэюяѡѣѥѧѩѫѭѯѱѳѵѹѻѽѿҁҋҍҏґғҕҗҙқҝҟҡ'
-    || 'ңҥҧҩҫҭүұҳҵҷҹһҽҿӏӄӆӈӊӌӎӕәӡөӷӻӽӿԁԃԅԇԉԋԍԏԑԓԕԗԙԛԝԟԡԣԥԧԩԫԭԯաբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆσ'),
+    || 'ңҥҧҩҫҭүұҳҵҷҹһҽҿӏӄӆӈӊӌӎӕәӡөӷӻӽӿԁԃԅԇԉԋԍԏԑԓԕԗԙԛԝԟԡԣԥԧԩԫԭԯաբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆⴀⴁⴂ'
+    || 'ⴃⴄⴅⴆⴇⴈⴉⴊⴋⴌⴍⴎⴏⴐⴑⴒⴓⴔⴕⴖⴗⴘⴙⴚⴛⴜⴝⴞⴟⴠⴡⴢⴣⴤⴥⴧⴭꭰꭱꭲꭳꭴꭵꭶꭷꭸꭹꭺꭻꭼꭽꭾꭿꮀꮁꮂꮃꮄꮅꮆꮇꮈꮉꮊꮋꮌꮍꮎꮏꮐꮑꮒꮓꮔꮕꮖꮗꮘꮙꮚꮛꮜꮝꮞꮟꮠꮡꮢꮣꮤꮥꮦꮧꮨꮩ'
+    || 'ꮪꮫꮬꮭꮮꮯꮰꮱꮲꮳꮴꮵꮶꮷꮸꮹꮺꮻꮼꮽꮾꮿᏸᏹᏺᏻᏼᏽაბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰჱჲჳჴჵჶჷჸჹჺჽჾჿßỻỽỿⅎⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻⅼⅽⅾⅿ'
+    || 'ↄⓐⓑⓒⓓⓔⓕⓖⓗⓘⓙⓚⓛⓜⓝⓞⓟⓠⓡⓢⓣⓤⓥⓦⓧⓨⓩⰰⰱⰲⰳⰴⰵⰶⰷⰸⰹⰺⰻⰼⰽⰾⰿⱀⱁⱂⱃⱄⱅⱆⱇⱈⱉⱊⱋⱌⱍⱎⱏⱐⱑⱒⱓⱔⱕⱖⱗⱘⱙⱚⱛⱜⱝⱞⱟⱡɫᵽɽⱨⱪⱬɑɱɐɒⱳⱶȿɀⲁⲃⲅⲇⲉ'
+    || 'ⲋⲍⲏⲑⲓⲕⲗⲙⲛⲝⲟⲡⲣⲥⲧⲩⲫⲭⲯⲱⲳⲵⲷⲹⲻⲽⲿⳁⳃⳅⳇⳉⳋⳍⳏⳑⳓⳕⳗⳙⳛⳝⳟⳡⳣⳬⳮⳳꙁꙃꙅꙇꙉꙋꙍꙏꙑꙓꙕꙗꙙꙛꙝꙟꙡꙣꙥꙧꙩꙫꙭꚁꚃꚅꚇꚉꚋꚍꚏꚑꚓꚕꚗꚙꚛꜣꜥꜧꜩꜫꜭꜯꜳꜵꜷ'
+    || 'ꜹꜻꜽꜿꝁꝃꝅꝇꝉꝋꝍꝏꝑꝓꝕꝗꝙꝛꝝꝟꝡꝣꝥꝧꝩꝫꝭꝯꝺꝼᵹꝿꞁꞃꞅꞇꞌɥꞑꞓꞗꞙꞛꞝꞟꞡꞣꞥꞧꞩɦɜɡɬɪʞʇʝꭓꞵꞷꞹꞻꞽꞿꟁꟃꞔʂᶎꟈꟊꟑꟗꟙꟶａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓ'
+    || 'ｔｕｖｗｘｙｚσ'),
     '[\u0300-\u036f]+', '', 'g')),
   '[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7'
     || '\u2000-\u206f\u20a0-\u20cf\u2190-\u245f\u249c-\u24e9\u2500-\u2775\u2794-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020'
@@ -60,7 +72,7 @@ CREATE INDEX messages_by_words ON messages USING gin (relay_words(body));
 
 -- Entries that are in the room but not yet seen in the transcript file, with the exact line to append.
 CREATE TABLE outbox (
-  message_id TEXT PRIMARY KEY,
+  message_id TEXT COLLATE "C" PRIMARY KEY,
   number BIGINT NOT NULL,
   line BYTEA NOT NULL
 );
@@ -72,22 +84,22 @@ CREATE TABLE tail (
   id BIGINT PRIMARY KEY CHECK (id = 1),
   "offset" BIGINT NOT NULL,
   head_len BIGINT NOT NULL,
-  head_sha TEXT NOT NULL,
+  head_sha TEXT COLLATE "C" NOT NULL,
   last_len BIGINT NOT NULL,
-  last_sha TEXT NOT NULL,
+  last_sha TEXT COLLATE "C" NOT NULL,
   history_until BIGINT NOT NULL DEFAULT 0
 );
 
 -- One routing cycle for each message of a person that opens one.
 -- state: routing | routed | absorbed | clarified | folded | steward | overruled
 CREATE TABLE cycles (
-  message_id TEXT PRIMARY KEY,
+  message_id TEXT COLLATE "C" PRIMARY KEY,
   number BIGINT NOT NULL,
-  state TEXT NOT NULL,
+  state TEXT COLLATE "C" NOT NULL,
   opened_at DOUBLE PRECISION NOT NULL,
   due_at DOUBLE PRECISION NOT NULL,
-  decision TEXT,
-  folded_into TEXT
+  decision TEXT COLLATE "C",
+  folded_into TEXT COLLATE "C"
 );
 CREATE INDEX cycles_routing ON cycles (number) WHERE state = 'routing';
 
@@ -95,17 +107,17 @@ CREATE INDEX cycles_routing ON cycles (number) WHERE state = 'routing';
 -- (`failed` = will be tried again at `not_before`).
 CREATE TABLE dispatch_queue (
   id BIGINT PRIMARY KEY,
-  message_id TEXT NOT NULL,
-  agent TEXT NOT NULL,
-  state TEXT NOT NULL,
+  message_id TEXT COLLATE "C" NOT NULL,
+  agent TEXT COLLATE "C" NOT NULL,
+  state TEXT COLLATE "C" NOT NULL,
   attempts BIGINT NOT NULL DEFAULT 0,
   not_before DOUBLE PRECISION NOT NULL DEFAULT 0,
   lease_until DOUBLE PRECISION,
-  holder TEXT,
-  error TEXT,
-  error_class TEXT,
-  cause_event TEXT NOT NULL,
-  answer_id TEXT,
+  holder TEXT COLLATE "C",
+  error TEXT COLLATE "C",
+  error_class TEXT COLLATE "C",
+  cause_event TEXT COLLATE "C" NOT NULL,
+  answer_id TEXT COLLATE "C",
   folded_into BIGINT,
   interrupted INTEGER NOT NULL DEFAULT 0,
   created_at DOUBLE PRECISION NOT NULL,
@@ -116,8 +128,8 @@ CREATE TABLE dispatch_queue (
 CREATE INDEX dispatch_open ON dispatch_queue (agent, id) WHERE state IN ('pending', 'failed', 'active');
 
 CREATE TABLE breakers (
-  agent TEXT PRIMARY KEY,
-  state TEXT NOT NULL,
+  agent TEXT COLLATE "C" PRIMARY KEY,
+  state TEXT COLLATE "C" NOT NULL,
   failures BIGINT NOT NULL,
   opened_at DOUBLE PRECISION,
   parked_until DOUBLE PRECISION
@@ -125,21 +137,21 @@ CREATE TABLE breakers (
 
 -- What the room knows of an agent between turns: its conversation, and what it was shown.
 CREATE TABLE agents (
-  name TEXT PRIMARY KEY,
+  name TEXT COLLATE "C" PRIMARY KEY,
   paused INTEGER NOT NULL DEFAULT 0,
-  session TEXT,
-  resume TEXT,
+  session TEXT COLLATE "C",
+  resume TEXT COLLATE "C",
   shown_number BIGINT NOT NULL DEFAULT 0
 );
 
 -- One row a turn that ended, for budgets and the agents' log.
 CREATE TABLE turns (
   id BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
-  agent TEXT NOT NULL,
+  agent TEXT COLLATE "C" NOT NULL,
   job BIGINT NOT NULL,
   started_at DOUBLE PRECISION NOT NULL,
   ended_at DOUBLE PRECISION NOT NULL,
-  failure TEXT,
+  failure TEXT COLLATE "C",
   input_tokens BIGINT NOT NULL DEFAULT 0,
   output_tokens BIGINT NOT NULL DEFAULT 0,
   cost_usd DOUBLE PRECISION NOT NULL DEFAULT 0
