@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 # No example has a deadline: on a loaded machine it would fail for being slow, and no test asserts speed.
 settings.register_profile("relay", deadline=None)
 settings.load_profile("relay")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_server_stays() -> Iterator[None]:
+    """The tests' PostgreSQL server (tests/postgres.py), if one was wanted, ends with the run."""
+    yield
+    if postgres := sys.modules.get("tests.postgres"):
+        postgres.end()
