@@ -1,4 +1,4 @@
-"""Every named query of every wing on PostgreSQL: it exists, the server takes it, and it reads no more than it gives."""
+"""Every named query of every wing on PostgreSQL: it exists, the server takes it, it reads no more than it gives."""
 
 from __future__ import annotations
 
