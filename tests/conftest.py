@@ -13,6 +13,15 @@ settings.register_profile("relay", deadline=None)
 settings.load_profile("relay")
 
 
+@pytest.fixture(params=("sqlite", "postgres"))
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each engine in turn (tests/engines.py): the stores of the test are opened on it."""
+    from tests import engines  # the drivers, which most runs of one test can do without
+
+    with engines.on_engine(request.param):
+        yield request.param
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_server_stays() -> Iterator[None]:
     """The tests' PostgreSQL server (tests/postgres.py), if one was wanted, ends with the run."""
