@@ -92,7 +92,9 @@ def cannot_connect(error: BaseException, place: str) -> PostgresFault:
         return PostgresFault(
             f"{place}: there is no such database; make it (CREATE DATABASE), or correct the address", code
         )
-    if isinstance(error, (asyncpg.InterfaceError, asyncpg.InternalClientError)):
+    if isinstance(error, asyncpg.InterfaceError) and "pool is clos" in str(error):
+        return PostgresFault("the store is closed")
+    if isinstance(error, (asyncpg.InterfaceError, asyncpg.InternalClientError, ValueError)):
         return PostgresFault(f"the address of {place} cannot be used; check its parameters", code)
     if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*_LOST, *_LATER)):
         return PostgresFault(f"{place} refused the connection (SQLSTATE {code})", code)

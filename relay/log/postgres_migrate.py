@@ -78,8 +78,8 @@ async def _apply(connection: Any, step: Migration, place: str) -> None:
         await connection.execute(step.sql)
     except asyncpg.PostgresError as error:
         raise StoreError(
-            f"migration {step.wing} {step.version} ({step.name}) failed on {place}: {error}. Nothing of it was kept; "
-            "correct the cause (rights, a table of the same name) and start again"
+            f"migration {step.wing} {step.version} ({step.name}) failed on {place}: {error.args[0]}. Nothing of it "
+            "was kept; correct the cause (rights, a table of the same name) and start again"
         ) from error
     await connection.execute(
         "INSERT INTO schema_migrations (wing, version, name, sha256) VALUES ($1, $2, $3, $4)",

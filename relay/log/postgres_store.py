@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -195,6 +196,7 @@ class PostgresStore:
 
     async def _write(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
         # The wait counts from here: behind a lock that is held on, a queue of writers gives up together.
+        began = time.monotonic()
         try:
             async with asyncio.timeout(self._busy_timeout_s):
                 await self._turn.acquire()
@@ -205,8 +207,9 @@ class PostgresStore:
         try:
             async with self._lent(self._writer) as connection:
                 tx = self._tx(connection)
-                alone = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
-                result = await self._transaction(connection, tx, f"BEGIN; {alone}", work, durable, actor)
+                left_ms = max(1, round((self._busy_timeout_s - (time.monotonic() - began)) * 1000))
+                begin = f"BEGIN; SET LOCAL lock_timeout = {left_ms}; {_ALONE}"
+                result = await self._transaction(connection, tx, begin, work, durable, actor)
         finally:
             self._turn.release()
         # Who looks for work in a transaction and finds none must not wake everybody, itself included.
@@ -221,12 +224,13 @@ class PostgresStore:
             if durable or actor is not None or self._clock is not None:
                 return await self._transaction(connection, tx, "BEGIN", work, durable, actor)
             try:
-                return await drive(work, tx)
-            except Exception:
-                if tx.trouble is not None and tx.trouble.again is Again.LOST:
-                    raise self._unknown() from tx.trouble
-                if tx.trouble is not None:
-                    raise tx.trouble from None
+                with _told(tx):
+                    return await drive(work, tx)
+            except BaseException as error:
+                # A statement that was prepared and not run has begun a transaction that the driver knows not of.
+                await _rollback(connection, known=False)
+                if isinstance(error, PostgresAway) and error.again is Again.LOST:
+                    raise self._unknown() from error
                 raise
 
     async def _transaction(
@@ -236,12 +240,10 @@ class PostgresStore:
             await self._begin(
                 connection, begin + ("; SET LOCAL synchronous_commit = on" if durable else ""), actor
             )
-            result = await drive(work, tx)
+            with _told(tx):
+                result = await drive(work, tx)
         except BaseException:
             await _rollback(connection)
-            # Whatever the work made of it: what really happened is that the engine could not.
-            if tx.trouble is not None:
-                raise tx.trouble from None
             raise
         await self._commit(connection)
         return result
@@ -288,11 +290,8 @@ class PostgresStore:
             tx = self._tx(connection)
             try:
                 await self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", actor)
-                return await drive(work, tx, aside=pool is self._long)
-            except Exception:
-                if tx.trouble is not None:
-                    raise tx.trouble from None
-                raise
+                with _told(tx):
+                    return await drive(work, tx, aside=pool is self._long)
             finally:
                 await _rollback(connection)
 
@@ -363,6 +362,7 @@ class PostgresStore:
                 pool.terminate()
 
 
+_ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
 _INVALID_INDEXES = """
 SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND NOT i.indisvalid ORDER BY 1
@@ -379,10 +379,23 @@ async def _nothing_to_reset(connection: Any) -> None:
         raise asyncpg.InterfaceError("the connection is still in a transaction")
 
 
-async def _rollback(connection: Any) -> None:
+@contextlib.contextmanager
+def _told(tx: PostgresTx) -> Iterator[None]:
+    """Whatever the work made of it: when the engine could not, that is what is raised."""
+    try:
+        yield
+    except Exception:
+        if tx.trouble is not None:
+            raise tx.trouble from None
+        raise
+    if tx.trouble is not None:
+        raise tx.trouble
+
+
+async def _rollback(connection: Any, *, known: bool = True) -> None:
     """End the transaction; where that fails, the pool ends the connection."""
     with contextlib.suppress(*ENGINE):
-        if connection.is_in_transaction():
+        if not known or connection.is_in_transaction():
             await connection.execute("ROLLBACK")
 
 

@@ -77,6 +77,10 @@ class PostgresTx:
         return rows
 
     async def _named(self, how: str, query: Query, params: dict[str, Any]) -> Any:
+        if self._left is not None:
+            if not self._left:
+                raise StoreError("a single write is one statement; this one made a second")
+            self._left -= 1
         made = statement(query)
         values = made.values(query, params)
         told = self._bends.get(made.text)
@@ -92,10 +96,6 @@ class PostgresTx:
         return result
 
     async def _run(self, how: str, text: str, values: Sequence[Any]) -> Any:
-        if self._left is not None and how != "prepare":
-            if not self._left:
-                raise StoreError("a single write is one statement; this one made a second")
-            self._left -= 1
         try:
             return await getattr(self._connection, how)(text, *values)
         except ENGINE as error:

@@ -98,10 +98,12 @@ CREATE TABLE counters (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL)
 CREATE TABLE settings (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL);
 
 -- relay.log.events.dumps of a list of texts: to_json escapes a text as Python's encoder does.
-CREATE FUNCTION relay_json_list(items text[]) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT '[' || coalesce(string_agg(to_json(item)::text, ',' ORDER BY place), '') || ']'
-  FROM unnest(items) WITH ORDINALITY AS i (item, place)
-$$;
+CREATE FUNCTION relay_json_list(items text[]) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF coalesce(cardinality(items), 0) = 0 THEN RETURN '[]'; END IF;
+  RETURN (SELECT '[' || string_agg(to_json(item)::text, ',' ORDER BY place) || ']'
+          FROM unnest(items) WITH ORDINALITY AS i (item, place));
+END $$;
 
 -- The clock of the next event of a lane (relay.log.events._clock_of): the maximum over the lane's own and those
 -- of all that was shown, without short lanes' own entries (they leave exits) and without folded lanes whose
@@ -113,19 +115,29 @@ DECLARE
   missing text;
   made text;
 BEGIN
-  SELECT array_agg(DISTINCT s) INTO wanted FROM unnest(shown) AS s WHERE s IS DISTINCT FROM own.head;
-  IF wanted IS NOT NULL THEN
-    SELECT string_agg(w, ', ' ORDER BY w COLLATE "C") INTO missing FROM unnest(wanted) AS w
-    WHERE NOT EXISTS (SELECT FROM events e WHERE e.id = w);
-    IF missing IS NOT NULL THEN
-      RAISE EXCEPTION 'unknown events named as causes: %', missing USING ERRCODE = 'RL001';
-    END IF;
-    INSERT INTO lane_exits (lane, seq, into_lane, at)
-    SELECT e.session || '/' || e.lane, e.seq, lane_key, next_seq
-    FROM events e JOIN lanes l ON l.session = e.session AND l.lane = e.lane
-    WHERE e.id = ANY (wanted) AND l.short = 1 AND e.session || '/' || e.lane <> lane_key
-    ON CONFLICT DO NOTHING;
+  IF cardinality(shown) > 0 THEN
+    SELECT array_agg(DISTINCT s) INTO wanted FROM unnest(shown) AS s WHERE s IS DISTINCT FROM own.head;
   END IF;
+  IF wanted IS NULL AND own.seq IS NULL THEN
+    RETURN '{' || to_json(lane_key) || ':' || next_seq || '}';
+  END IF;
+  IF wanted IS NULL THEN
+    RETURN (
+      SELECT '{' || string_agg(to_json(key)::text || ':' || value, ',' ORDER BY key COLLATE "C") || '}' FROM (
+        SELECT c.key, c.value FROM json_each_text(own.clock::json) c WHERE c.key <> lane_key
+        UNION ALL SELECT lane_key, next_seq::text
+      ) AS entries);
+  END IF;
+  SELECT string_agg(w, ', ' ORDER BY w COLLATE "C") INTO missing FROM unnest(wanted) AS w
+  WHERE NOT EXISTS (SELECT FROM events e WHERE e.id = w);
+  IF missing IS NOT NULL THEN
+    RAISE EXCEPTION 'unknown events named as causes: %', missing USING ERRCODE = 'RL001';
+  END IF;
+  INSERT INTO lane_exits (lane, seq, into_lane, at)
+  SELECT e.session || '/' || e.lane, e.seq, lane_key, next_seq
+  FROM events e JOIN lanes l ON l.session = e.session AND l.lane = e.lane
+  WHERE e.id = ANY (wanted) AND l.short = 1 AND e.session || '/' || e.lane <> lane_key
+  ON CONFLICT DO NOTHING;
   WITH entries AS (
     SELECT c.key, c.value::bigint AS count FROM json_each_text(coalesce(own.clock, '{}')::json) c
     UNION ALL
@@ -138,7 +150,7 @@ BEGIN
     UNION ALL SELECT lane_key, next_seq
   ), kept AS (
     SELECT m.key, m.count FROM merged m
-    WHERE wanted IS NULL OR m.key = lane_key OR NOT EXISTS (
+    WHERE m.key = lane_key OR NOT EXISTS (
       SELECT FROM lanes l JOIN lane_exits x ON x.lane = m.key AND x.seq = l.seq
       JOIN merged seen ON seen.key = x.into_lane AND seen.count >= x.at
       WHERE l.session = split_part(m.key, '/', 1) AND l.lane = substr(m.key, strpos(m.key, '/') + 1)
@@ -186,9 +198,12 @@ BEGIN
   made.seq := coalesce(at_lane.seq, 0) + 1;
   made.type := new_type;
   made.prev := at_lane.head;
-  SELECT relay_json_list(array_agg(parent ORDER BY place)) INTO made.parents FROM (
-    SELECT parent, min(place) AS place FROM unnest(new_parents) WITH ORDINALITY AS p (parent, place) GROUP BY parent
-  ) once;
+  IF cardinality(new_parents) > 1 THEN
+    SELECT array_agg(parent ORDER BY place) INTO new_parents FROM (
+      SELECT parent, min(place) AS place FROM unnest(new_parents) WITH ORDINALITY AS p (parent, place)
+      GROUP BY parent) AS once;
+  END IF;
+  made.parents := relay_json_list(new_parents);
   made.causal_deps := relay_json_list(new_causal_deps);
   made.clock := relay_clock_of(at_lane, new_session || '/' || new_lane, made.seq, new_parents || new_causal_deps);
   made.role := new_role;
@@ -214,8 +229,9 @@ BEGIN
 END $$;
 
 -- relay.log.events.event_id: the SHA-256 of the canonical body, its keys in order, what is absent left out.
-CREATE FUNCTION relay_event_id(one events) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT encode(sha256(convert_to(
+CREATE FUNCTION relay_event_id(one events) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN encode(sha256(convert_to(
     '{"at":' || to_json(one.at)
     || coalesce(',"branch":' || to_json(one.branch), '')
     || CASE WHEN one.causal_deps <> '[]' THEN ',"causal_deps":' || one.causal_deps ELSE '' END
@@ -232,5 +248,5 @@ CREATE FUNCTION relay_event_id(one events) RETURNS text LANGUAGE sql STABLE AS $
     || coalesce(',"snapshot":' || to_json(one.snapshot), '')
     || coalesce(',"source_key":' || to_json(one.source_key), '')
     || ',"type":' || to_json(one.type)
-    || ',"v":' || one.v || '}', 'UTF8')), 'hex')
-$$;
+    || ',"v":' || one.v || '}', 'UTF8')), 'hex');
+END $$;
