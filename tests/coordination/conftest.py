@@ -7,11 +7,12 @@ import pytest
 
 from relay.coordination import board
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
+from tests import engines
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = await open_store(tmp_path / "events.db", [events.FOLDER, board.FOLDER])
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await engines.open_store(tmp_path, [events.FOLDER, board.FOLDER])
     yield opened
     await opened.close()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.room import pages
+from tests.engines import BOTH
 from tests.room.parts import all_messages, post
+
+pytestmark = BOTH
 
 
 @pytest.mark.parametrize(
@@ -20,7 +23,7 @@ from tests.room.parts import all_messages, post
     ],
 )
 async def test_the_page_around_an_entry(
-    store: SqliteStore, at: int, limit: int, numbers: list[int], more: bool, more_after: bool
+    store: Store, at: int, limit: int, numbers: list[int], more: bool, more_after: bool
 ) -> None:
     for number in range(1, 8):
         await post(store, f"message {number}", 1_800_000_000.0 + number)
@@ -37,13 +40,13 @@ async def test_the_page_around_an_entry(
         assert [one.number for one in behind.entries] == [n for n in range(1, 8) if n > numbers[-1]]
 
 
-async def test_there_is_no_page_around_an_entry_that_is_not_there(store: SqliteStore) -> None:
+async def test_there_is_no_page_around_an_entry_that_is_not_there(store: Store) -> None:
     await post(store, "the only one", 1_800_000_000.0)
     for place in ("#2", "no-such-id"):
         assert await store.read(lambda tx, place=place: pages.around(tx, place, limit=10)) is None
 
 
-async def test_search_gives_the_newest_first_and_no_more_than_asked(store: SqliteStore) -> None:
+async def test_search_gives_the_newest_first_and_no_more_than_asked(store: Store) -> None:
     for number in range(1, 8):
         await post(store, f"a needle in haystack {number}", 1_800_000_000.0 + number)
     await post(store, "only hay", 1_800_000_010.0)
@@ -81,6 +84,6 @@ async def test_search_gives_the_newest_first_and_no_more_than_asked(store: Sqlit
         ("\u200b\ufffe\U0010ffff", 0),
     ],
 )
-async def test_whatever_is_searched_for_is_no_error(store: SqliteStore, text: str, hits: int) -> None:
+async def test_whatever_is_searched_for_is_no_error(store: Store, text: str, hits: int) -> None:
     await post(store, "needle in the hay", 1_800_000_000.0)
     assert len(await store.read(lambda tx: pages.search(tx, text, limit=10))) == hits
