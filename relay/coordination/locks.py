@@ -41,6 +41,9 @@ from relay.log.store import Store, Tx
 from relay.model import ADMIN, Caller, Fault, Rejected
 
 T = TypeVar("T")
+#: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,
+#: and three times the longest lease.
+KEEP_S = 24 * 3600.0
 
 
 class Locks:
@@ -253,6 +256,16 @@ class Locks:
     async def held(self, tx: Tx) -> list[Lock]:
         """Every lock that holds now, the next to run out first."""
         return await table.living(tx)
+
+    async def prune(self) -> None:
+        """Forget what ran out a day ago and more, and waits that nobody sees any more. For the daemon's sweep."""
+
+        async def forget(tx: Tx) -> None:
+            before = await tx.now() - KEEP_S
+            await tx.execute(Q.forget_locks, before=before)
+            await tx.execute(Q.forget_waits, before=before)
+
+        await self._store.write(forget)
 
     async def release_of_task(
         self, tx: Tx, task_id: str, *, by: str, reason: str | None = None
