@@ -52,13 +52,20 @@ WALKS = {
     ("coordination", "waits"): "who stands in line now",
     ("coordination", "forget_waits"): "as many",
     ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
+    ("coordination", "next_ready"): "an index of what is pending, to the first that is not passed over",
+    ("coordination", "claim_next"): "the same",
+    ("coordination", "ready"): "an index of what is pending, as far as its limit",
+    ("coordination", "work_counts"): "indexes of what is pending, claimed and blocked",
+    ("coordination", "needs_within"): "what its inner query reached by an index",
+    ("coordination", "all_needs"): "a rebuild wants all",
     ("faces", "forget_links"): "good for minutes, so few",
     ("faces", "forget_sessions"): "a row a browser",
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (
     {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
-    | {"outbox_age", "shown_tasks", "last_undoable", "all_sessions"}
+    | {"outbox_age", "shown_tasks", "last_undoable", "next_ready", "claim_next"}
+    | {"ready", "all_sessions"}
 )  # fmt: skip
 
 
