@@ -87,3 +87,31 @@ async def test_search_gives_the_newest_first_and_no_more_than_asked(store: Store
 async def test_whatever_is_searched_for_is_no_error(store: Store, text: str, hits: int) -> None:
     await post(store, "needle in the hay", 1_800_000_000.0)
     assert len(await store.read(lambda tx: pages.search(tx, text, limit=10))) == hits
+
+
+async def test_every_engine_finds_the_same_words(store: Store) -> None:
+    """What SQLite's unicode61 takes for a word, its small form and its marks, is the measure for the others."""
+    said = [
+        "Ünïcode: ein CAFÉ, ein cafe\u0301, und Ångström!",
+        "see src/foo.py, foo py, foobar.pyc and FOO-PY",
+        "Москва, ΣΊΣΥΦΟΣ und Ærøskøbing",
+        "http://a.b/c?d=e#f e-mail@host.org x_y v1.2.3 1e5 12ab 007 5.30",
+        "🚀launch — “quoted” … 日本語テキスト",
+        "needle " * 3 + "hay",
+    ]
+    for number, body in enumerate(said):
+        await post(store, body, 1_800_000_000.0 + number)
+    wanted = {
+        "cafe": [1], "CAFÉ": [1], "angstrom": [1], "unicode": [1], "afe": [],
+        "foo.py": [2], "foo.p": [2], "foo": [2], "py": [2], "pyc": [2], "src/foo.py,": [2], "py foo": [2], "oo": [],
+        "москва": [3], "σίσυφος": [3], "ærøsk": [3],
+        "a.b": [4], "host.org": [4], "e-mail": [4], "y": [4], "x_y": [4], "1.2": [], "v1.2": [4],
+        "1e5": [4], "12ab": [4], "007": [4], "7": [], "30": [4], "d=e": [4], "e5": [],
+        "launch": [5], "🚀": [], "🚀launch": [5], "quoted": [5], "日本": [5], "本": [],
+        "needle hay": [6], "needle,needle": [6], "hay.needle": [], "it's": [], "\\": [], "n'eedle": [],
+    }  # fmt: skip
+    found = {}
+    for text in wanted:
+        hits = await store.read(lambda tx, text=text: pages.search(tx, text, limit=10))  # type: ignore[misc]
+        found[text] = sorted(message.number for message, _ in hits)
+    assert found == wanted

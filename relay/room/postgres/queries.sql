@@ -107,8 +107,11 @@ SELECT * FROM dispatch_queue WHERE id = :id
 SELECT * FROM dispatch_queue ORDER BY id DESC LIMIT :limit
 
 -- name: jobs_of_messages
-SELECT * FROM dispatch_queue
-WHERE message_id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) ORDER BY id DESC LIMIT :limit
+-- OFFSET 0: else it walks back through every job there is, in the hope of meeting these soon.
+SELECT * FROM (
+  SELECT * FROM dispatch_queue
+  WHERE message_id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) OFFSET 0
+) AS found ORDER BY id DESC LIMIT :limit
 
 -- name: jobs_in_state
 SELECT * FROM dispatch_queue WHERE state = :state ORDER BY id DESC LIMIT :limit
