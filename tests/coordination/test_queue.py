@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from relay.coordination.work import RANK_STEP_S
+from relay.model import Fault
+from tests.coordination.desk import A2, ANN, START, A, B, Desk, refused
+
+
+async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> None:
+    data = {"files": ["ä.py"], "n": [1, None, 2.5]}
+    made = await desk.work.submit(ANN, "review", "Look at it\n\nclosely", input_data=data, priority=2)
+    assert made == {"success": True, "task_id": str(UUID(made["task_id"])), "number": 1, "status": "pending"}
+    given = await desk.work.get(A, ["test", "review"])
+    assert given == {
+        "success": True, "task_id": made["task_id"], "task_type": "review", "number": 1, "attempt": 1, "priority": 2,
+        "task_description": "Look at it\n\nclosely", "input_data": data, "files": [], "fencing_token": 1,
+        "lease_until": "2027-01-15T08:30:00.000Z",
+    }  # fmt: skip
+    shown = await desk.told(made["task_id"])
+    assert (shown["title"], shown["status"], shown["assignee"]) == ("Look at it", "in_progress", "CLAUDE")
+    nothing = await desk.work.get(B)
+    assert (nothing["success"], nothing["task_id"], nothing["why"]["claimed"]) == (True, None, 1)
+    done = await desk.work.complete(A, made["task_id"], True, result={"ok": 1}, fencing_token=1)
+    assert (done["success"], done["status"], done["unblocked"]) == (True, "completed", [])
+    # Any session of the agent may say the same again, however late.
+    desk.clock[0] += 90_000
+    again = await desk.work.complete(A2, made["task_id"], True, result={"ok": 1})
+    assert (again["status"], again["repeated"]) == ("completed", True)
+    for other in ({"result": {"ok": True}}, {}, {"result": {"ok": 1}, "error_message": "but"}):
+        no = await refused(desk.work.complete(A, made["task_id"], True, **other))
+        assert (no.fault, no.code, no.details["result"]) == (Fault.REFUSED, "already_completed", {"ok": 1})
+    assert (await refused(desk.work.complete(A, made["task_id"], False))).code == "already_completed"
+    assert (
+        await refused(desk.work.complete(B, made["task_id"], True, result={"ok": 1}))
+    ).code == "already_completed"
+    assert (await desk.told(made["task_id"]))["result"] == {"ok": 1}
+    lane = "a1/CLAUDE"
+    assert await desk.log() == [("created", "p1/ann", [1]), ("claimed", lane, [1]), ("completed", lane, [1])]
+
+
+async def test_a_failure_is_final_and_needs_no_message(desk: Desk) -> None:
+    one, two = await desk.submit(), await desk.submit()
+    await desk.work.get(A)
+    await desk.work.get(A)
+    assert (await desk.work.complete(A, one, False))["status"] == "failed"
+    assert (await desk.work.complete(A, two, False, error_message="no disk"))["status"] == "failed"
+    assert (await desk.work.get(A))["task_id"] is None
+    assert [(await desk.told(one))["badge"], (await desk.told(two))["error_message"]] == ["failed", "no disk"]
+
+
+async def test_the_order_is_priority_then_time_and_waiting_counts(desk: Desk) -> None:
+    low = await desk.submit("low", priority=10)
+    first = await desk.submit("first", priority=3)
+    desk.clock[0] += 1
+    second = await desk.submit("second", priority=3)
+    urgent = await desk.submit("urgent", priority=1)
+    order = [urgent, first, second]
+    assert [task["task_id"] for task in await desk.work.pending(A)] == [*order, low]
+    for one in order:
+        assert (await desk.work.get(A))["task_id"] == one
+        await desk.work.complete(A, one, True)
+    # Nothing starves: nine steps later the last one stands level with a new one that is urgent.
+    desk.clock[0] = START + 9 * RANK_STEP_S + 1
+    await desk.submit("new and urgent", priority=1)
+    assert (await desk.work.get(B))["task_id"] == low
+
+
+@pytest.mark.parametrize(
+    ("what", "fault", "code"),
+    [
+        ({"priority": 0}, Fault.MALFORMED, "bad_priority"),
+        ({"priority": 11}, Fault.MALFORMED, "bad_priority"),
+        ({"priority": True}, Fault.MALFORMED, "bad_priority"),
+        ({"priority": 2.5}, Fault.MALFORMED, "bad_priority"),
+        ({"task_type": ""}, Fault.MALFORMED, "bad_task_type"),
+        ({"task_type": "x" * 65}, Fault.MALFORMED, "bad_task_type"),
+        ({"task_type": "a\nb"}, Fault.MALFORMED, "bad_task_type"),
+        ({"said": " \n "}, Fault.MALFORMED, "bad_task_description"),
+        ({"said": "\x1b\x07"}, Fault.MALFORMED, "bad_task_description"),
+        ({"said": "a\0b"}, Fault.MALFORMED, "bad_task_description"),
+        ({"said": "\ud800"}, Fault.MALFORMED, "bad_task_description"),
+        ({"said": "x" * 16_385}, Fault.MALFORMED, "bad_task_description"),
+        ({"input_data": math.nan}, Fault.MALFORMED, "bad_input_data"),
+        ({"input_data": ["\ud800"]}, Fault.MALFORMED, "bad_input_data"),
+        ({"input_data": "x" * 262_144}, Fault.MALFORMED, "bad_input_data"),
+        ({"on_failed": "hope"}, Fault.MALFORMED, "bad_on_failed"),
+        ({"max_attempts": 0}, Fault.MALFORMED, "bad_max_attempts"),
+        ({"depends_on": "1"}, Fault.MALFORMED, "bad_depends_on"),
+        ({"depends_on": ["x"]}, Fault.MALFORMED, "bad_task_id"),
+        ({"depends_on": [str(uuid4())]}, Fault.UNKNOWN, "unknown_dependency"),
+        ({"depends_on": ["#7"]}, Fault.UNKNOWN, "unknown_dependency"),
+        ({"task_id": "7"}, Fault.MALFORMED, "bad_task_id"),
+        ({"task_id": "0198f0a0-0000-7000-8000-000000000001",
+          "depends_on": ["0198F0A0-0000-7000-8000-000000000001"]}, Fault.REFUSED, "self_dependency"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_submitted(desk: Desk, what: dict[str, Any], fault: Fault, code: str) -> None:
+    no = await refused(desk.submit(**what))
+    assert (no.fault, no.code) == (fault, code)
+    assert no.message and no.fix
+    assert await desk.log() == []
+
+
+async def test_a_key_submits_once_and_a_chosen_id_is_one_task(desk: Desk) -> None:
+    id_ = str(uuid4())
+    asked = {"task_id": id_.upper(), "idempotency_key": "k", "input_data": {"a": 1}}
+    first = await desk.work.submit(A, "fix", "Fix it", **asked)
+    again = await desk.work.submit(A2, "fix", "Fix it", **asked)
+    assert (first["task_id"], again) == (id_, {**first, "repeated": True})
+    no = await refused(desk.work.submit(A, "fix", "Fix that", **asked))
+    assert (no.fault, no.code) == (Fault.REFUSED, "idempotency_key_reused")
+    assert (await refused(desk.submit(task_id=id_, by=B))).code == "task_exists"
+    assert len(await desk.log()) == 1
+    # A refusal is a heartbeat too.
+    sessions = await desk.sessions.list(ANN)
+    assert {session["agent_id"] for session in sessions} == {"CLAUDE", "CODEX", "ann"}
