@@ -88,11 +88,11 @@ def address_of(folder: Path) -> str:
     return postgres.server().dsn(database_of(folder))
 
 
-async def join(address: str, wings: Sequence[Path]) -> Store:
+async def join(address: str, wings: Sequence[Path], **more: Any) -> Store:
     """In another process: a store at the address that the test's own gave it."""
     if "://" in address:
-        return await postgres_store.open_store(read_address(address, "the test"), wings)
-    return await sqlite_store.open_store(Path(address), wings)
+        return await postgres_store.open_store(read_address(address, "the test"), wings, **more)
+    return await sqlite_store.open_store(Path(address), wings, **more)
 
 
 def change(folder: Path, statement: str, *values: Any) -> None:

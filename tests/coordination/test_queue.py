@@ -9,6 +9,9 @@ import pytest
 from relay.coordination.work import RANK_STEP_S
 from relay.model import Fault
 from tests.coordination.desk import A2, ANN, START, A, B, Desk, refused
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 
 async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> None:
