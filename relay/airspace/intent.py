@@ -33,11 +33,13 @@ _BRACKETS = frozenset({"()", "[]", "{}"})
 
 
 class Source(StrEnum):
-    """Who declared it: the agent in an answer, a person's command, the agent by its own call."""
+    """Who declared it: the agent in an answer, a person's command, the agent by its own call. `LOCK`: nobody did, but
+    the agent holds a lock on it (`held.py`), which no row here says."""
 
     ANSWER = "answer"
     COMMAND = "command"
     AGENT = "agent"
+    LOCK = "lock"
 
 
 def clean(path: str) -> str | None:
@@ -90,6 +92,10 @@ def _paths(one: str) -> list[str]:
     return paths if len(words) == 1 or quoted else [path for path in paths if "/" in path or "." in path]
 
 
+#: By agent and path, the sources that declared it.
+Declared = Mapping[str, Mapping[str, frozenset[Source]]]
+
+
 async def declare(
     tx: Tx,
     agent: str,
@@ -99,8 +105,10 @@ async def declare(
     by: str,
     now: float,
     cause: Sequence[str] = (),
+    session: str = "",
 ) -> tuple[str, ...]:
-    """Replace what `agent` declared from this source; no paths from a command clear all of it.
+    """Replace what `agent` declared from this source (in this `session`, when it has one, with which the intent ends
+    too); no paths from a command clear all of it.
 
     Gives the paths as they are kept. Raises Refusal when one of them is no path of the repository.
     """
@@ -118,11 +126,11 @@ async def declare(
         )
     everything = source is Source.COMMAND and not kept
     await tx.execute(Q.forget_intents, now=now)
-    await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source))
+    await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source), session=session)
     # Both are the agent's own word: the later one holds.
     own = {Source.ANSWER: Source.AGENT, Source.AGENT: Source.ANSWER}.get(source)
     if own is not None:
-        await tx.execute(Q.clear_intents, agent=agent, source=str(own))
+        await tx.execute(Q.clear_intents, agent=agent, source=str(own), session="")
     kept = list(dict.fromkeys(kept))
     for path in kept:
         await tx.execute(
@@ -132,9 +140,18 @@ async def declare(
             source=str(source),
             declared_at=now,
             expires_at=now + HOLDS_S,
+            session=session,
         )
     await _declared(tx, agent, kept, source, by, cause)
     return tuple(kept)
+
+
+async def end_session(tx: Tx, agent: str, session: str, *, cause: Sequence[str] = ()) -> bool:
+    """What a session declared ends with it; False when it had declared nothing that still holds."""
+    if not session or not await tx.execute(Q.end_intents, agent=agent, session=session):
+        return False
+    await _declared(tx, agent, [], Source.AGENT, agent, cause)
+    return True
 
 
 async def _declared(
@@ -145,7 +162,7 @@ async def _declared(
     return await events.append(tx, NewEvent(DECLARED, lane, parents=cause, outputs=outputs))
 
 
-async def declared(tx: Tx, now: float) -> Mapping[str, Mapping[str, frozenset[Source]]]:
+async def declared(tx: Tx, now: float) -> Declared:
     """What holds now: by agent and path, the sources that declared it."""
     found: dict[str, dict[str, frozenset[Source]]] = {}
     for row in await tx.all(Q.intents, now=now):
