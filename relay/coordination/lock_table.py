@@ -37,8 +37,9 @@ def reach(target: Target) -> dict[str, Any]:
     """The parameters by which the statements find what meets a target (see locks.sql)."""
     if target.kind == "key":
         return {"literal": "key", "above": dumps([target.key]), "low": "", "high": "", "bases": "[]"}
-    folders = above(target.base)
-    low, high = (target.base + "/", target.base + _BEHIND_SLASH) if target.base else ("", _LAST)
+    base = target.key if target.base is None else target.base
+    folders = above(base)
+    low, high = (base + "/", base + _BEHIND_SLASH) if base else ("", _LAST)
     return {
         "literal": "path",
         "above": dumps(folders),

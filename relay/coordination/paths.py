@@ -40,13 +40,13 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Something that can be locked. `path` as it is shown, `key` as it is compared; `base`: for a glob the folder
-    before its first wildcard ('' = the root), for others the same as `key`."""
+    """Something that can be locked. `path` as it is shown, `key` as it is compared; `base`: of a glob the folder
+    before its first wildcard ('' = the root), None of others."""
 
     kind: Kind
     key: str
     path: str
-    base: str
+    base: str | None = None
 
     def meets(self, kind: str, key: str) -> bool:
         """Is there anything that both are about?"""
@@ -58,7 +58,7 @@ def target(text: str, fold: bool = False) -> Target:
     """What an agent means by `text`. `fold`: the file system folds case. Raises Rejected (malformed)."""
     _check_text(text)
     if _KEY.fullmatch(text):
-        return Target("key", text, text, text)
+        return Target("key", text, text)
     return _path(text, unicodedata.normalize("NFC", text), fold)
 
 
@@ -144,7 +144,7 @@ def _path(text: str, pattern: str, fold: bool) -> Target:
     key = compared.literal
     if path is None or key is None:
         return Target("glob", compared.text, shown.text, compared.base)
-    return Target("path", key, _shown(path), key)
+    return Target("path", key, _shown(path))
 
 
 def _shown(path: str) -> str:

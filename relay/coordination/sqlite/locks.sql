@@ -17,10 +17,10 @@ WHERE NOT EXISTS (
       AND key > :low AND key < :high AND kind = 'path' AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND kind = 'glob' AND base IN (SELECT value FROM json_each(:bases)) AND relay_overlaps(kind, key, :kind, :key)
+      AND base IN (SELECT value FROM json_each(:bases)) AND relay_overlaps(kind, key, :kind, :key)
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND kind = 'glob' AND base > :low AND base < :high AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
+      AND base > :low AND base < :high AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
   ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
   WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR :mode = 'exclusive')
     AND NOT (l.agent_id = :agent AND l.session_id = :session)
@@ -52,10 +52,10 @@ SELECT l.* FROM (
     AND key > :low AND key < :high AND kind = 'path' AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND kind = 'glob' AND base IN (SELECT value FROM json_each(:bases)) AND relay_overlaps(kind, key, :kind, :key)
+    AND base IN (SELECT value FROM json_each(:bases)) AND relay_overlaps(kind, key, :kind, :key)
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND kind = 'glob' AND base > :low AND base < :high AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
+    AND base > :low AND base < :high AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
 ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
 WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR :mode = 'exclusive')
   AND NOT (l.agent_id = :agent AND l.session_id = :session)
