@@ -1,8 +1,8 @@
 """Which locks stand against writing these files (`relay.coordination.guard.Judge`), and which hold at all.
 
 Invariants:
-- the answer is by the store's clock, in one look at what holds and what the caller has on record, however many files
-  are asked about;
+- the answer is the store's, in one look at what holds and what the caller has on record, however many
+  files are asked about: a commit may change thousands;
 - a file is its name and nothing else: no character of it is a wildcard, and a name that nobody could lock is judged by
   the folder that it is in.
 
@@ -66,32 +66,25 @@ class LockJudge:
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
     ) -> list[Verdict]:
-        """May these files be written by the caller now, one verdict each? With a token: by that lease."""
+        """May these files be written by the caller now, one verdict each? With a token: by that
+        lease."""
         who = (caller.agent, caller.session)
-        living = await table.living(tx)
-        mine = [lock for lock in living if lock.holder == who]
-        held = {lock.token for lock in mine}
-        lost = [lock for lock in await table.of_session(tx, caller) if lock.token not in held]
-        others, own, over = (
-            LockIndex(one for one in living if one.holder != who),
-            LockIndex(mine),
-            LockIndex(lost),
-        )
-        forged = fencing_token is not None and fencing_token not in held
-        told = next((lock for lock in lost if lock.token == fencing_token), None)
+        every, mine = await table.living(tx), await table.of_session(tx, caller)
+        living = [lock for lock in every if lock.holder == who]
+        forged = fencing_token is not None and fencing_token not in {lock.token for lock in living}
+        told = next((lock for lock in mine if lock.token == fencing_token), None)
+        others = LockIndex(lock for lock in every if lock.holder != who)
         found = []
         for path in paths:
-            target = file_target(path, self._fold)
-            if target is not None and (other := others.first(target)) is not None:
-                found.append(Verdict(path, "locked", other))
-            elif forged:
-                found.append(Verdict(path, "stale", told, fencing_token))
-            elif (
-                target is not None and own.first(target) is None and (gone := over.first(target)) is not None
-            ):
-                found.append(Verdict(path, "stale", gone, gone.token))
-            else:
+            meant = file_target(path, self._fold)
+            if meant is None:
                 found.append(Verdict(path, "ok"))
+                continue
+            other = others.first(meant)
+            if other is None and forged:
+                found.append(Verdict(path, "stale", told, fencing_token))
+            else:
+                found.append(_decide(path, meant, other, mine, living))
         return found
 
     async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
@@ -114,6 +107,18 @@ class LockJudge:
             for lock in await table.living(tx)
             if lock.target.kind != "key"
         ]
+
+
+def _decide(
+    path: str, meant: Target, other: Lock | None, mine: Sequence[Lock], living: Sequence[Lock]
+) -> Verdict:
+    """`other`: another's that meets it; `mine`: every row of the writer; `living`: those of them that hold."""
+    if other is not None:
+        return Verdict(path, "locked", other)
+    if any(meant.meets(lock.target.kind, lock.target.key) for lock in living):
+        return Verdict(path, "ok")
+    met = [lock for lock in mine if meant.meets(lock.target.kind, lock.target.key)]
+    return Verdict(path, "stale", max(met, key=lambda lock: lock.token)) if met else Verdict(path, "ok")
 
 
 def file_target(path: str, fold: bool) -> Target | None:

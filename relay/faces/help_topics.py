@@ -71,7 +71,7 @@ What was not done answers {"success": false, "reason": CODE, "message", "fix", "
 do what `fix` says.
 The domain's no (locked, not_yours, stale_token) is HTTP 200 and a plain tool result; else 400 malformed, 401 no
 good key, 403 another's identity (`foreign_identity`) or a scope that the key lacks (`scope`), 404 unknown, 413 too
-large, 429 and 503 busy: try again. Locked is no failure: wait_seconds, another task, or ask the holder in the room."""
+large, 429 and 503 busy: try again. Locked is no failure: wait, take another task, or ask the holder in the room."""
 
 _HTTP = """\
 Send the key as X-API-Key (or Authorization: Bearer) and JSON bodies. Every tool has an endpoint, with the same
