@@ -55,6 +55,10 @@ WALKS = {
     ("coordination", "work_counts"): "indexes of what is pending, claimed and blocked",
     ("coordination", "needs_within"): "what its inner query reached by an index",
     ("coordination", "all_needs"): "a rebuild wants all",
+    ("memory", "index_memory_anew"): "its row of the full-text index",
+    ("memory", "found_memories"): "the full-text index gives the hits alone",
+    ("memory", "found_memories_tagged"): "the same",
+    ("memory", "covered_words"): "the same, of each word",
     ("faces", "forget_links"): "good for minutes, so few",
     ("faces", "forget_sessions"): "a row a browser",
 }
