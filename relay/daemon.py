@@ -24,9 +24,9 @@ from aiohttp import web
 import relay
 from relay import faces, instance
 from relay.agent_keys import AgentKeys
-from relay.airspace.checkout import folds_case
 from relay.config import Settings
 from relay.coordination.board import Board
+from relay.coordination.folding import folds_case
 from relay.coordination.guard import LockGuard, checked
 from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
@@ -249,7 +249,7 @@ class Daemon:
 
     async def _run_room(self, store: Store, watchdog: Watchdog) -> None:
         self._keys = Keys(store, lambda: self._seats.roster.names)
-        self._build(store, await folds_case(self.settings.repo))
+        self._build(store, await asyncio.to_thread(folds_case, self.settings.repo))
         settings = self.settings
         await self._recover()
         await self._agent_keys.clear()
