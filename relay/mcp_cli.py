@@ -20,6 +20,10 @@ COULD_NOT, WRONG_USE = 1, 2
 
 def main(words: list[str]) -> int:
     """The command; gives its exit code."""
+    if words[:1] == ["install"]:
+        from relay.mcp_install import main as install
+
+        return install(words[1:])
     from relay.faces import mcp_stdio
 
     options = _parser().parse_args(words)  # before the claim: --help belongs on standard output
@@ -36,7 +40,8 @@ def main(words: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="relay mcp",
-        description="The room's tools for an agent, over standard input and output (Model Context Protocol).",
+        description="The room's tools for an agent, over standard input and output (Model Context Protocol). "
+        "`relay mcp install` writes it into the configuration of Claude Code, Codex and Gemini CLI.",
     )
     parser.add_argument(
         "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
