@@ -63,6 +63,10 @@ def _dispatch(words: list[str]) -> int:
         from relay.airspace_cli import main as airspace
 
         return airspace(words[1:])
+    if words[:1] == ["keys"]:
+        from relay.keys_cli import main as keys
+
+        return keys(words[1:])
     args = _parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = args.command
     return command(args)
@@ -96,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "airspace", help="How close agents are in code-space (`relay airspace --help`).", add_help=False
     )
+    commands.add_parser("keys", help="Make, list and revoke API keys (`relay keys --help`).", add_help=False)
     link = add("link", _link, "Print a sign-in link for the page: it works once, within 10 minutes.")
     link.add_argument("--json", action="store_true", help='print {"url", "expires_in_s"}')
     show = add("log", _log, "Show the daemon's log and follow it.")

@@ -16,17 +16,19 @@ CREATE TABLE agent_sessions (
   PRIMARY KEY (agent_id, id)
 ) WITHOUT ROWID;
 CREATE INDEX sessions_open ON agent_sessions (lease_until) WHERE ended_at IS NULL;
+CREATE INDEX sessions_by_start ON agent_sessions (started_at);
 
--- `path` as it is shown; `key` as it is compared (case folded where the file system does). kind glob: `base` is
--- the folder before the first wildcard ('' = the root). A lock holds while expires_at and its session's lease lie
--- ahead; a row that no longer holds stays until somebody takes its place, so that its old holder is found stale.
+-- `path` as it is shown; `key` as it is compared (case folded where the file system does). `base`, of a glob
+-- alone, is the folder before its first wildcard ('' = the root). A lock holds while expires_at and its session's lease lie
+-- ahead; a row that no longer holds stays for a day, or until its holder takes it anew, so that this one is found
+-- stale. `forced_by`, `forced_why`: a person took it away.
 CREATE TABLE file_locks (
   key TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('path', 'glob', 'key')),
   agent_id TEXT NOT NULL,
   session_id TEXT NOT NULL,
   path TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('path', 'glob', 'key')),
-  base TEXT NOT NULL,
+  base TEXT CHECK ((base IS NULL) = (kind <> 'glob')),
   mode TEXT NOT NULL CHECK (mode IN ('exclusive', 'shared')),
   fencing_token INTEGER NOT NULL,
   reason TEXT,
@@ -34,14 +36,18 @@ CREATE TABLE file_locks (
   renewed_at REAL NOT NULL,
   expires_at REAL NOT NULL,
   task_id TEXT,
-  PRIMARY KEY (key, agent_id, session_id)
+  forced_by TEXT,
+  forced_why TEXT,
+  PRIMARY KEY (key, kind, agent_id, session_id)
 ) WITHOUT ROWID;
 CREATE INDEX locks_of_session ON file_locks (agent_id, session_id);
 CREATE INDEX locks_by_expiry ON file_locks (expires_at);
-CREATE INDEX locks_with_globs ON file_locks (key) WHERE kind = 'glob';
+-- Not WHERE kind = 'glob': beside such an index SQLite plans a statement with `kind = :kind` anew at every call.
+CREATE INDEX locks_with_globs ON file_locks (base) WHERE base IS NOT NULL;
 CREATE INDEX locks_of_task ON file_locks (task_id) WHERE task_id IS NOT NULL;
 
--- Who waits for what, in order of id; a wait whose `until` or `seen_at` lies behind is none any more.
+-- Who waits for what, in order of id; a wait whose `until` or `seen_at` lies behind is none any more. `wanted`: a list
+-- of {kind, key, path, base}.
 CREATE TABLE lock_waits (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   agent_id TEXT NOT NULL,
@@ -85,6 +91,7 @@ CREATE INDEX answered_by_time ON answered_requests (at);
 
 -- `on_failed`: what a task does when one that it depends on fails: block, cascade (it fails too), ignore.
 -- `note`: why it stands where it stands, for people. `files`: what a claim locks with it.
+-- `past_claims`: [agent, session, fence] of each claim that was lost, so that who lost one is told so.
 ALTER TABLE work_queue ADD COLUMN claimed_session TEXT;
 ALTER TABLE work_queue ADD COLUMN claimed_type TEXT;
 ALTER TABLE work_queue ADD COLUMN not_before REAL NOT NULL DEFAULT 0;
@@ -93,8 +100,10 @@ ALTER TABLE work_queue ADD COLUMN lease_s REAL;
 ALTER TABLE work_queue ADD COLUMN on_failed TEXT NOT NULL DEFAULT 'block';
 ALTER TABLE work_queue ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE work_queue ADD COLUMN note TEXT;
+ALTER TABLE work_queue ADD COLUMN past_claims TEXT NOT NULL DEFAULT '[]';
 CREATE INDEX work_by_type ON work_queue (task_type, rank, number) WHERE status = 'pending' AND archived_at IS NULL;
 CREATE INDEX work_leased ON work_queue (lease_until) WHERE status = 'claimed' AND lease_until IS NOT NULL;
+CREATE INDEX work_blocked ON work_queue (number) WHERE status = 'blocked' AND archived_at IS NULL;
 CREATE INDEX work_of_session ON work_queue (claimed_by, claimed_session) WHERE status = 'claimed';
 
 -- depends_on of each task, one row a task that it needs: who waits for a task is found by it.
