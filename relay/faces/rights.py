@@ -12,9 +12,9 @@ from relay.faces.operations import OPERATIONS
 from relay.model import ADMIN
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
-#: What any good key may.
+#: What any good key may; each call over MCP is an operation, which checks its own scope.
 _FREE = frozenset(
-    {("POST", "/api/sign-out")}
+    {("POST", "/api/sign-out"), ("POST", "/mcp")}
     | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
 )
 #: What writes, and the scope that it wants.
