@@ -62,11 +62,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The room, open. `holder` looks a key up, None = not a good one; `close` ends it all."""
+    """The room, open. `holder` looks a key up, None = not a good one; `close` ends it all; `outages` are what the
+    database raises when it is busy or away."""
 
     services: Services
     holder: Callable[[str], Awaitable[Holder | None]]
     close: Callable[[], Awaitable[None]]
+    outages: tuple[type[Exception], ...] = ()
 
 
 #: Opens the room of these settings. Raises StoreError.
@@ -89,7 +91,7 @@ async def open_place(settings: Settings) -> Place:
             key = await keys.find(text)
             return None if key is None else Holder(key.identity, key.agent_type, key.scopes)
 
-        return Place(services_of(store, settings), holder, store.close)
+        return Place(services_of(store, settings), holder, store.close, (store.transient,))
     except BaseException:
         await store.close()
         raise
@@ -152,7 +154,7 @@ async def _serve(
         gc.enable()
         if identity.key is not None:
             await desk.check_key()
-        server = make_server(operations or registry, desk.asking)
+        server = make_server(operations or registry, desk.asking, desk.is_outage)
         options = server.create_initialization_options()
         serving = asyncio.create_task(
             mcp_stdio.serve(wire, lambda read, write: server.run(read, write, options)), name="mcp"
@@ -195,7 +197,11 @@ class Desk:
             async with asyncio.timeout(CHECK_S):
                 place = await asyncio.shield(self._place)
                 await self._whose(place)
-        except (TimeoutError, StoreError) as error:
+        except (BadKey, WrongUse):
+            raise
+        except Exception as error:
+            if not isinstance(error, TimeoutError) and not self.is_outage(error):
+                raise
             log.warning("the key is not checked yet: the database is busy or away", error=str(error))
 
     async def asking(self, context: Any) -> tuple[Services, Caller]:
@@ -219,6 +225,13 @@ class Desk:
             self._beating = asyncio.create_task(self._beat(place.services), name="heartbeat")
         return place.services, caller
 
+    def is_outage(self, error: Exception) -> bool:
+        """Is it the database that is busy or away?"""
+        if isinstance(error, StoreError | OSError):
+            return True
+        opened = self._place.done() and not self._place.cancelled() and self._place.exception() is None
+        return opened and isinstance(error, self._place.result().outages)
+
     async def close(self) -> None:
         """Give back what the session holds, if it is the process's own, and close the database."""
         if self._beating is not None:
@@ -234,7 +247,7 @@ class Desk:
             if self._caller is not None and self._caller.process:
                 async with asyncio.timeout(END_S):
                     await place.services.sessions.end(self._caller)
-        except (Rejected, StoreError, TimeoutError, OSError) as error:
+        except Exception as error:  # whatever it is, the process ends now
             log.warning("the session was not ended; its lease does that", error=str(error))
         finally:
             with contextlib.suppress(StoreError, OSError):
@@ -283,7 +296,7 @@ class Desk:
             assert self._caller is not None, "the heart beats from the first call on"
             try:
                 await services.sessions.touch(self._caller)
-            except (Rejected, StoreError, OSError) as error:
+            except Exception as error:  # the next beat is in time, whatever this was
                 log.warning("no heartbeat", error=str(error))
 
 

@@ -12,9 +12,11 @@ Protocol: MCP 2025-06-18 and later, "Server Features, Tools" and "Resources".
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import mcp_types as types
@@ -36,6 +38,9 @@ Context = ServerRequestContext[Any, Any]
 #: Who asks, and what there is to ask. Raises Rejected when that cannot be had just now.
 Asking = Callable[[Context], Awaitable[tuple[Services, Caller]]]
 
+#: Seconds between two words to a client whose call takes its time.
+PROGRESS_S = 5.0
+
 INSTRUCTIONS = """\
 relay coordinates the people and agents who work on this codebase.
 - Before you edit files, acquire_lock on them (several, or a pattern); release_lock when done. If blocked, work on \
@@ -46,8 +51,16 @@ something else, wait with wait_seconds, or ask the holder with post_message. ren
 success: false is an answer: its `fix` says what would succeed."""
 
 
-def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[Any]:
-    """A server whose tools are the operations with `tool` set, in their order."""
+def store_failed(error: Exception) -> bool:
+    """Is it the store that failed, for now?"""
+    return isinstance(error, StoreError)
+
+
+def make_server(
+    operations: Mapping[str, Operation], asking: Asking, outage: Callable[[Exception], bool] = store_failed
+) -> Server[Any]:
+    """A server whose tools are the operations with `tool` set, in their order. `outage`: is this exception a database
+    that is busy or away?"""
     listed = {name: one for name, one in operations.items() if one.tool}
     shown = types.ListToolsResult(tools=[tool(one) for one in listed.values()])
 
@@ -55,7 +68,7 @@ def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[A
         return shown
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return await _call(listed, asking, context, params)
+        return await _call(listed, asking, outage, context, params)
 
     async def list_resources(_context: Context, _params: Any) -> types.ListResourcesResult:
         return mcp_resources.LISTED
@@ -66,7 +79,7 @@ def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[A
     async def read_resource(
         context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await mcp_resources.read(str(params.uri), lambda: asking(context))
+        return await mcp_resources.read(str(params.uri), lambda: asking(context), outage)
 
     return Server(
         "relay",
@@ -97,7 +110,11 @@ def tool(operation: Operation) -> types.Tool:
 
 
 async def _call(
-    listed: Mapping[str, Operation], asking: Asking, context: Context, params: types.CallToolRequestParams
+    listed: Mapping[str, Operation],
+    asking: Asking,
+    outage: Callable[[Exception], bool],
+    context: Context,
+    params: types.CallToolRequestParams,
 ) -> types.CallToolResult:
     name = params.name
     try:
@@ -110,20 +127,13 @@ async def _call(
                 f"The tools are: {', '.join(listed)}.",
             )
         services, caller = await asking(context)
-        values = params.arguments or {}
-        try:
-            done = await perform(services, caller, operation, values)
-        except Rejected as rejected:
-            mended = _parsed(values, rejected)
-            if mended is None:
-                raise
-            done = await perform(services, caller, operation, mended)
-        return result(done)
+        async with _progress(context):
+            return result(await _perform(services, caller, operation, params.arguments or {}))
     except Rejected as rejected:
         return result(rejected.as_json(), error=rejected.fault is not Fault.REFUSED)
-    except StoreError as error:
-        return result(busy(error).as_json(), error=True)
-    except Exception:
+    except Exception as error:
+        if outage(error):
+            return result(busy(error).as_json(), error=True)
         log.exception("a tool failed", tool=name)
         failed = Rejected(
             Fault.BUSY,
@@ -134,10 +144,42 @@ async def _call(
         return result(failed.as_json(), error=True)
 
 
-def busy(error: StoreError) -> Rejected:
+async def _perform(services: Services, caller: Caller, operation: Operation, values: dict[str, Any]) -> Any:
+    try:
+        return await perform(services, caller, operation, values)
+    except Rejected as rejected:
+        mended = _parsed(values, rejected)
+        if mended is None:
+            raise
+        return await perform(services, caller, operation, mended)
+
+
+@contextlib.asynccontextmanager
+async def _progress(context: Context) -> AsyncIterator[None]:
+    """While it lasts, tell a client that wants to know that the call goes on: a wait for a lock may take minutes."""
+    if context.meta is None or context.meta.get("progress_token") is None:
+        yield
+        return
+
+    async def tell() -> None:
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            await context.session.report_progress(round(time.monotonic() - began, 1), message="still waiting")
+
+    telling = asyncio.create_task(tell(), name="progress")
+    try:
+        yield
+    finally:
+        telling.cancel()
+
+
+def busy(error: Exception) -> Rejected:
     """A database that is locked or away, as an answer."""
+    log.warning("the database cannot be used", error=repr(error))
+    said = f": {error}" if isinstance(error, StoreError) else ""
     return Rejected(
-        Fault.BUSY, "busy", f"The database cannot be used just now: {error}", "Try again in a moment."
+        Fault.BUSY, "busy", f"The database cannot be used just now{said}.", "Try again in a moment."
     )
 
 

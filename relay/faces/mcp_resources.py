@@ -17,7 +17,6 @@ from mcp import MCPError
 
 from relay.faces.operation import need
 from relay.faces.services import Services
-from relay.log.store import StoreError
 from relay.model import Caller, Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -84,9 +83,9 @@ TEMPLATES = types.ListResourceTemplatesResult(
 
 
 async def read(
-    uri: str, asking: Callable[[], Awaitable[tuple[Services, Caller]]]
+    uri: str, asking: Callable[[], Awaitable[tuple[Services, Caller]]], outage: Callable[[Exception], bool]
 ) -> types.ReadResourceResult:
-    """The contents. Raises MCPError with the structured refusal as its data."""
+    """The contents. Raises MCPError with the structured refusal as its data. `outage`: as for `make_server`."""
     try:
         resource, rest = find(uri)
         services, caller = await asking()
@@ -98,10 +97,11 @@ async def read(
         if rejected.fault is Fault.BUSY:
             code = types.INTERNAL_ERROR
         raise MCPError(code, str(rejected), {"uri": uri, **rejected.as_json()}) from None
-    except StoreError as error:
-        message = f"The database cannot be used just now: {error}"
-        raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "busy"}) from None
-    except Exception:
+    except Exception as error:
+        if outage(error):
+            log.warning("the database cannot be used", error=repr(error))
+            message = "The database cannot be used just now. Try again in a moment."
+            raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "busy"}) from None
         log.exception("a resource failed", uri=uri)
         message = f"relay failed at {uri}; see its log."
         raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "internal"}) from None
