@@ -6,7 +6,7 @@ lives as long as the daemon that made it, and those of a daemon that died go at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from relay import faces
@@ -32,9 +32,12 @@ class AgentKeys:
         """The key of an agent; empty while it has none."""
         return self._made.get(agent, ("", ""))[1]
 
-    async def provide(self, agents: Iterable[tuple[str, str]]) -> None:
-        """A key for each (name, type) that has none yet."""
-        for name, agent_type in agents:
+    async def provide(self, agents: Mapping[str, str]) -> None:
+        """A key for each agent (by name, its type) that has none yet, and none for others any more."""
+        gone = [self._made.pop(name)[0] for name in self._made.keys() - agents.keys()]
+        if gone:
+            await self._store.write(lambda tx: _forget(tx, gone))
+        for name, agent_type in agents.items():
             if name not in self._made:
                 made = await self._keys.create(MAKER, name, agent_type=agent_type, note=self._holder)
                 self._made[name] = made["id"], made["key"]

@@ -19,6 +19,7 @@ import structlog
 
 from relay.config_coordination import CoordinationSettings
 from relay.coordination.guard import MOST_TOLD, MOST_WHY, OVERRIDDEN, REFUSED, caller_of, record
+from relay.coordination.sessions import Heartbeat, Q, Session, Sessions
 from relay.coordination_notices import EndedIntents, Notices
 from relay.guard_offline import KEPT
 from relay.log import events, follow
@@ -38,8 +39,8 @@ MOST_KEPT = 1_048_576
 
 
 class CoordinationDesk:
-    """`sweeps` are called every `sweep_s` (each ends on record what is over); `running` gives the session of each
-    agent whose turn runs, `beat` keeps one alive that lives."""
+    """`sweeps` are called every `sweep_s`, with the sessions' own (each ends on record what is over); `running` gives
+    the session of each agent whose turn runs."""
 
     def __init__(
         self,
@@ -49,11 +50,13 @@ class CoordinationDesk:
         *,
         agents: Callable[[], Sequence[str]],
         running: Callable[[], Mapping[str, str]],
-        beat: Callable[[Caller], Awaitable[object]],
         sweeps: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
         self._store, self._runtime_dir, self._settings = store, runtime_dir, settings
-        self._running, self._beat, self._sweeps = running, beat, tuple(sweeps)
+        heartbeat = Heartbeat(settings())
+        self._heartbeat = heartbeat
+        self._running = running
+        self._sweeps = (Sessions(store, heartbeat).sweep, *sweeps)
         self._waiting: deque[tuple[Caller, tuple[LockRefusal, ...]]] = deque()
         self._refused = asyncio.Event()
         self.followers: tuple[follow.Follower, ...] = (Notices(agents), EndedIntents())
@@ -93,11 +96,18 @@ class CoordinationDesk:
     async def _beat_for_ever(self) -> None:
         while True:
             await asyncio.sleep(min(BEAT_S, self._settings().session_lease_s / BEATS))
-            for agent, session in list(self._running().items()):
-                try:
-                    await self._beat(Caller(agent, session))
-                except (StoreError, self._store.transient) as error:
-                    log.warning("heartbeat put off", agent=agent, error=str(error))
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Once: who works is alive, though it says nothing for long. A session that never called, or whose lease is
+        over, is not brought to life by that."""
+        for agent, session in list(self._running().items()):
+            caller = Caller(agent, session)
+            try:
+                if await self._store.read(lambda tx, caller=caller: _lives(tx, caller)):  # type: ignore[misc]
+                    await self._store.write(lambda tx, caller=caller: self._heartbeat.touch(tx, caller))  # type: ignore[misc]
+            except (StoreError, self._store.transient) as error:
+                log.warning("heartbeat put off", agent=agent, error=str(error))
 
     async def _record_refusals(self) -> None:
         while True:
@@ -115,8 +125,15 @@ class CoordinationDesk:
                     self._waiting.popleft()
 
 
+async def _lives(tx: Tx, caller: Caller) -> bool:
+    who = {"agent": caller.agent, "session": caller.session}
+    now = await tx.now()
+    row = await tx.one(Q.session, **who, now=now, claim_s=0.0, gap=0.0)
+    return row is not None and Session.of_row(row).alive(now)
+
+
 async def take_in(store: Store, folder: Path) -> int:
-    """Take in what git's hooks refused or let through while the room did not run; how many. Once each, by its hash."""
+    """Take in what git's hooks refused or let through while the room did not run; how many. Each counts once."""
     lines = await asyncio.to_thread(_read, folder / KEPT)
     if not lines:
         return 0

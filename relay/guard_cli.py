@@ -1,11 +1,11 @@
 """`relay guard hook`: what Claude Code, Codex and Gemini CLI run before each edit, to ask the room about it.
 
 Invariant: an edit waits for `ANSWER_S` seconds at most. A room that runs answers for its locks and its advisories;
-one that does not run still has its locks in its database, which are looked at here, and only its advisories are left out.
-What nobody can tell lets the edit through, with a note on standard error: the commit is asked about again, and there
-it is refused (`relay/guard_git.py`). Nothing but the standard library is imported, and of that little: the program
-starts before every edit, and also runs as a plain script (`python -I -S guard_cli.py hook ...`), which is how the
-presets call it.
+one that does not run still has its locks in its database, which are looked at here, and only its advisories are left
+out. What nobody can tell lets the edit through, with a note on standard error: the commit is asked about again, and
+there it is refused (`relay/guard_git.py`). Nothing but the standard library is imported, and of that little: the
+program starts before every edit, and also runs as a plain script (`python -I -S guard_cli.py hook ...`), which is how
+the presets call it.
 
 It runs as the user of the agent, on the room's machine. With RELAY_API_KEY it asks as that key's identity; without
 one it reads the room's key from `.relay/` beside the configuration, which that user may read anyway.

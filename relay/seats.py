@@ -208,6 +208,10 @@ class Seats:
             )
         self.roster = Roster(members)
 
+    def types(self) -> Mapping[str, str]:
+        """What each agent is, by its name, as its programs say it (RELAY_AGENT_TYPE)."""
+        return {name: one.settings.preset or one.settings.kind for name, one in self._built.items()}
+
     def seats(self) -> Mapping[str, Seat]:
         """What the drain runs. A seat asks for its policy anew, so a probe needs no new seat."""
         return {

@@ -179,7 +179,7 @@ def test_a_commit_of_what_another_holds_is_refused_until_it_is_free(guarded: Sit
 
 
 def test_whatever_a_commit_does_to_a_path_is_asked_about(guarded: Site) -> None:
-    """Renames on both sides, deletions, names of every kind, patterns and folders, an amendment, a part of the work."""
+    """Renames on both sides, deletions, names of every kind, patterns and folders, a part of the work."""
     odd = ["with blank,&.py", "größe.py", "src/a*b.py", "api:x", "42", "-n"]
     guarded.write(**dict.fromkeys(odd, "text\n" * 30))
     guarded.git("add", "-A")

@@ -12,7 +12,7 @@ docs/guard.md has the order of decisions and the doors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -182,3 +182,15 @@ async def record(
             at=at,
         ),
     )
+
+
+def checked(store: Store, judge: Judge) -> Callable[..., Awaitable[Json]]:
+    """`check` as a door asks it: agent, session, is it a person, paths, act, override."""
+
+    async def ask(
+        agent: str, session: str | None, person: bool, paths: Sequence[str], act: str, override: str
+    ) -> Json:
+        caller = caller_of(agent, session, person=person)
+        return (await check(store, judge, caller, paths, act=act, override=override)).as_json()
+
+    return ask

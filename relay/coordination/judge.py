@@ -3,8 +3,8 @@
 Invariants:
 - the answer is the store's, in one look at what holds and what the caller has on record, however many
   files are asked about: a commit may change thousands;
-- a file is its name and nothing else: no character of it is a wildcard, and a name that nobody could lock is judged by
-  the folder that it is in.
+- a file is its name and nothing else: no character of it is a wildcard, and a name that nobody could lock is judged
+  by the folder that it is in.
 
 (Issue 3, "Fencing token".)
 """

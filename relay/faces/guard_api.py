@@ -96,12 +96,13 @@ class GuardDoor:
         paths = body.values.get("paths")
         if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
             raise bad("paths is no list of texts.", 'Send {"paths": ["src/app.py"]}.')
-        identity = request[CREDENTIAL].identity
+        credential = request[CREDENTIAL]
+        identity = credential.identity
         who = agent or identity or self._owner
         _own(request, who)
         assert self._check is not None
         session, override = body.maybe_text("session"), body.maybe_text("override") or ""
-        person = identity is None and agent is None
+        person = credential.person if identity is not None else agent is None
         try:
             return answer(await self._check(who, session, person, paths, act, override))
         except Rejected as error:

@@ -28,6 +28,7 @@ from relay.faces.limits import Limits
 from relay.faces.operations_http import SESSION_HEADER, caller_of
 from relay.faces.reading import read_bytes
 from relay.faces.services import Services
+from relay.log.store import StoreError
 from relay.model import Caller
 
 log = structlog.get_logger(__name__)
@@ -45,12 +46,19 @@ Asked = tuple[str, str, str]
 
 
 class McpDoor:
-    """The endpoint. `reserved` gives the names that only a key of their own speaks for."""
+    """The endpoint. `reserved` gives the names that only a key of their own speaks for; `outages` are what the
+    database raises when it is busy or away, beside StoreError."""
 
     def __init__(
-        self, services: Services, reserved: Callable[[], Collection[str]], limits: Limits | None = None
+        self,
+        services: Services,
+        reserved: Callable[[], Collection[str]],
+        limits: Limits | None = None,
+        *,
+        outages: tuple[type[Exception], ...] = (),
     ) -> None:
         self._services, self._reserved, self._limits = services, reserved, limits or Limits()
+        self._outages: tuple[type[Exception], ...] = (StoreError, OSError, *outages)
         self._owner = owner()
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Any]
@@ -100,7 +108,7 @@ class McpDoor:
     async def _run(self, ready: asyncio.Future[Any]) -> None:
         """Enter the manager, and leave it in the same task, as its group of tasks wants."""
         try:
-            manager = await asyncio.to_thread(_manager, self._services)
+            manager = await asyncio.to_thread(_manager, self._services, self._outages)
             async with manager.run():
                 ready.set_result(manager)
                 await self._stop.wait()
@@ -122,7 +130,7 @@ class McpDoor:
                 await self._task
 
 
-def _manager(services: Services) -> Any:
+def _manager(services: Services, outages: tuple[type[Exception], ...]) -> Any:
     """The SDK's part; its import takes most of a second."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -132,9 +140,8 @@ def _manager(services: Services) -> Any:
     async def asking(context: Any) -> tuple[Services, Caller]:
         return services, context.request.scope[CALLER]
 
-    return StreamableHTTPSessionManager(
-        make_server(OPERATIONS, asking), stateless=True, max_request_body_size=MAX_BODY
-    )
+    server = make_server(OPERATIONS, asking, lambda error: isinstance(error, outages))
+    return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MAX_BODY)
 
 
 def _asked(body: bytes) -> tuple[str, str]:

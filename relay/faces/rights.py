@@ -12,16 +12,16 @@ from relay.faces.operations import OPERATIONS
 from relay.model import ADMIN
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
-#: What any good key may; each call over MCP is an operation, which checks its own scope.
+#: What any good key may; also to ask whether its own agent may write a file, and to speak MCP, where each call is an
+#: operation that checks its own scope.
 _FREE = frozenset(
-    {("POST", "/api/sign-out"), ("POST", "/mcp")}
+    {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write"), ("POST", "/mcp")}
     | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
 )
 #: What writes, and the scope that it wants.
 _SCOPES = {
     ("POST", "/api/messages"): "room",
     ("POST", "/api/airspace/intent"): "locks",
-    ("POST", "/api/guard"): "locks",
 }
 #: What a person does, by a message that the room shows as theirs; beside it, where an agent does the like.
 _PERSONS = {

@@ -19,7 +19,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from relay import config
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
-from relay.faces.mcp_http import MAX_BODY, McpDoor
+from relay.faces.mcp_http import MAX_BODY
 from relay.faces.services import Services
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import Caller
@@ -45,8 +45,13 @@ class Place:
 
     async def open(self) -> None:
         toy: Any = Toy(self.journal)
-        app = create_app(MemoryRoom(), self.auth, settings=self.settings, static=self.folder / "static")
-        McpDoor(Services(toy, toy, toy, toy, toy, toy, toy, {}), lambda: ["CLAUDE"]).add_to(app)
+        app = create_app(
+            MemoryRoom(),
+            self.auth,
+            settings=self.settings,
+            static=self.folder / "static",
+            services=Services(toy, toy, toy, toy, toy, toy, toy, {}),
+        )
         self.server = TestServer(app, host="127.0.0.1", port=self.port or 0, access_log=None)
         await self.server.start_server(shutdown_timeout=2.0)
         self.port = self.server.port
