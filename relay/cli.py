@@ -88,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         "join", help="Join the room from this terminal (`relay join --help`).", add_help=False
     )
     commands.add_parser(
-        "guard", help="What agents' programs run before each edit (`relay guard hook`).", add_help=False
+        "guard",
+        help="Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
+        add_help=False,
     )
     commands.add_parser(
         "airspace", help="How close agents are in code-space (`relay airspace --help`).", add_help=False
