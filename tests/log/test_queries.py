@@ -51,6 +51,9 @@ WALKS = {
     ("coordination", "all_changes"): "a rebuild wants all",
     ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
     ("faces", "keys_made_by"): "a row a key, once a start",
+    ("coordination", "waits"): "who stands in line now",
+    ("coordination", "forget_waits"): "as many",
+    ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
     ("coordination", "next_ready"): "an index of what is pending, to the first that is not passed over",
     ("coordination", "claim_next"): "the same",
     ("coordination", "ready"): "an index of what is pending, as far as its limit",
@@ -70,6 +73,7 @@ BY_INDEX = (
     | {"outbox_age", "shown_tasks", "last_undoable", "next_ready", "claim_next"}
     | {"ready"}
     | {"outbox_age", "shown_tasks", "last_undoable", "all_sessions"}
+    | {"ready", "all_sessions"}
 )  # fmt: skip
 
 
