@@ -92,7 +92,9 @@ def _parser() -> argparse.ArgumentParser:
         "join", help="Join the room from this terminal (`relay join --help`).", add_help=False
     )
     commands.add_parser(
-        "guard", help="What agents' programs run before each edit (`relay guard hook`).", add_help=False
+        "guard",
+        help="Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
+        add_help=False,
     )
     commands.add_parser(
         "mcp", help="The room's tools for an agent, over MCP (`relay mcp --help`).", add_help=False
