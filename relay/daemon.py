@@ -47,10 +47,11 @@ from relay.room.cycle import Router
 from relay.room.desk import Desk, Surroundings
 from relay.room.dispatcher import Dispatcher
 from relay.room.drain import Drain
+from relay.room.frames import SHOWN
 from relay.room.ledger import Rules
 from relay.room.live import Live
 from relay.room.permissions import PermissionDesk
-from relay.room.room import SHOWN, About, Room
+from relay.room.room import About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
 from relay.supervisor import Supervisor

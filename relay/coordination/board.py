@@ -216,6 +216,11 @@ class Board:
         await tx.execute(Q.mark_undone, event_id=event.id, undone_by=changed.event_id)
         return changed
 
+    async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
+        """Those of these tasks that are not archived."""
+        rows = [await tx.one(Q.task_by_id, id=one) for one in ids]
+        return [Task.of_row(row) for row in rows if row is not None and row["archived_at"] is None]
+
     async def list(self, tx: Tx) -> list[Task]:
         """What the board shows: pending, in progress, done; by number within. Archived ones are left out."""
         return work.board_order(Task.of_row(row) for row in await tx.all(Q.shown_tasks))
