@@ -29,6 +29,7 @@ from relay.coordination.projection import TasksFile
 from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, ensure_token, owner
 from relay.faces.guard_api import GuardDoor
+from relay.faces.held_api import HeldDoors
 from relay.faces.http import HUB, create_app
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
@@ -242,6 +243,7 @@ class Daemon:
                 self._tower.live, self._room, self._reserved, agents=lambda: self._seats.roster.names
             ).table()
         )
+        app.add_routes(HeldDoors(self._room, self._reserved).table())
         tower = self._tower
         door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())

@@ -492,6 +492,11 @@ class Board(Protocol):
         """Those of these tasks (by their ids) that stand on the board."""
         ...
 
+    async def story(self, tx: Any, number: int) -> Mapping[str, Any]:
+        """A task with all that is known of it, as JSON: as on the board, with `input_data`, `result` and its
+        `history`: `[{id, at, by, change, status, note}]`, oldest first; `more`: it began earlier."""
+        ...
+
 
 class Holds(Protocol):
     """What agents hold, as the room shows it and its commands ask for it. Every method runs in the caller's

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 import uuid_utils
 
 from relay.coordination import work
+from relay.coordination.history import story
 from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
@@ -224,6 +225,10 @@ class Board:
     async def list(self, tx: Tx) -> list[Task]:
         """What the board shows: pending, in progress, done; by number within. Archived ones are left out."""
         return work.board_order(Task.of_row(row) for row in await tx.all(Q.shown_tasks))
+
+    async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
+        """A task with all that is known of it, and its history. Raises BoardRefusal."""
+        return await story(tx, await self.get(tx, number))
 
     async def get(self, tx: Tx, number: int) -> Task:
         """The task of that number. Raises BoardRefusal with what there is."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Tx
-from relay.model import STEWARD, Airspace, Board, Message, Refusal
+from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
 from relay.room.ledger import Q, Rules
@@ -55,11 +55,13 @@ class Acts:
         roster: Callable[[], Roster],
         airspace: Airspace | None = None,
         permissions: PermissionDesk | None = None,
+        holds: Holds | None = None,
     ) -> None:
         self._board = board
         self._roster = roster
         self._airspace = airspace
         self._permissions = permissions
+        self._holds = holds
 
     async def obey(self, tx: Tx, command: commands.Command, act: Act, view: StewardView) -> Done:
         """Do what `command` says, and answer."""
@@ -96,8 +98,22 @@ class Acts:
                 return Done(f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent.")
             case commands.Permit(request, option, allow):
                 return self._permit(request, option, allow, act)
+            case commands.ShowLocks(path):
+                return Done(steward.render_locks(view, path))
+            case commands.ForceRelease(path, reason):
+                self._guard(act, "/unlock")
+                return await self._unlock(tx, path, reason, act)
             case _:
                 return await self._board_command(tx, command, act)
+
+    async def _unlock(self, tx: Tx, path: str, reason: str, act: Act) -> Done:
+        if self._holds is None:
+            raise Refusal("This room has no locks.")
+        taken = await self._holds.force_release(tx, path, by=act.by, reason=reason, cause=[act.event_id])
+        held = ", ".join(f"{code_span(one['file_path'])} ({one['locked_by']})" for one in taken)
+        names = list(dict.fromkeys(str(one["locked_by"]) for one in taken))
+        told = "is told" if len(names) == 1 else "are told"
+        return Done(f"{act.by} released {held} by force: {' '.join(reason.split())}. {_list(names)} {told}.")
 
     def _permit(self, request: str, option: str | None, allow: bool, act: Act) -> Done:
         """Answer what an agent asks for; it hears of it once this is committed."""

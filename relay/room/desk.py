@@ -17,7 +17,7 @@ from relay.invocation import command
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Store, Tx
-from relay.model import STEWARD, Board, Message, Refusal
+from relay.model import STEWARD, Board, Holds, Message, Refusal
 from relay.room import commands, ledger, roster, steward
 from relay.room.acts import Act, Acts, Done
 from relay.room.drain import Drain
@@ -51,6 +51,7 @@ class Desk:
         roster: Callable[[], Roster],
         surroundings: Callable[[], Surroundings],
         *,
+        holds: Holds | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -59,6 +60,7 @@ class Desk:
         self._drain = drain
         self._roster = roster
         self._surroundings = surroundings
+        self._holds = holds
         self._clock = clock
 
     async def run(self) -> None:
@@ -147,6 +149,7 @@ class Desk:
             asker=asker,
             people=around.people,
             tasks=[task.as_json() for task in await self._board.list(tx)],
+            locks=await self._holds.locks(tx) if self._holds is not None else (),
             dispatcher=around.dispatcher,
             address=around.address,
             config=around.config,

@@ -172,6 +172,8 @@ export interface Session {
   lease_until: Time;
   ended_at: Time;
   end_reason?: string | null;
+  /** How many tasks it has claimed, or which. */
+  claims?: number | unknown[];
 }
 
 export interface Held {

@@ -11,7 +11,10 @@ import type { Lock, Session, Time } from "../types";
 import { clockNow } from "./clock";
 
 const heldLocks = signal<readonly Lock[]>([]);
+/** Those that live, and those that ended lately. */
 export const sessions = signal<readonly Session[]>([]);
+/** Milliseconds that an ended session stays in the list. */
+const FAREWELL = 15 * 60_000;
 /** Milliseconds by which the room's clock is ahead of this machine's. */
 const skew = signal(0);
 
@@ -29,7 +32,8 @@ export function heldAsOf(all: readonly Lock[], living: readonly Session[], now: 
   const ahead = at === null ? 0 : at - Date.now();
   skew.value = Math.abs(ahead) < 500 ? 0 : ahead;
   heldLocks.value = all;
-  sessions.value = living;
+  const gone = sessions.value.filter((one) => !one.alive && !living.some((other) => sameSession(one, other)) && (instant(one.ended_at) ?? 0) > roomNow.value - FAREWELL);
+  sessions.value = [...living, ...gone];
 }
 
 export function putLock(lock: Lock, change: string): void {
@@ -41,8 +45,9 @@ export function putLock(lock: Lock, change: string): void {
 /** What an ended session held is free from that moment. */
 export function putSession(session: Session, change: string): void {
   const rest = sessions.value.filter((other) => !sameSession(other, session));
-  if (change === "ended") {
-    sessions.value = rest;
+  const alive = change !== "ended";
+  sessions.value = alive ? [session, ...rest] : [...rest, { ...session, alive, ended_at: session.ended_at ?? roomNow.value / 1000 }];
+  if (!alive) {
     heldLocks.value = heldLocks.value.filter((lock) => lock.locked_by !== session.agent_id || lock.session !== session.session_id);
-  } else sessions.value = [session, ...rest];
+  }
 }
