@@ -115,7 +115,7 @@ function Card({ task }: { task: Task }) {
       <div class="task-top">
         <button type="button" class="task-number" aria-label={`Open #${task.number}`} data-tip="Everything about it" onClick={() => (taskOpen.value = task.number)} data-testid="task-open">#{task.number}</button>
         {task.task_type && task.task_type !== "task" && <span class="task-type">{task.task_type}</span>}
-        {task.priority !== null && task.priority !== undefined && task.priority !== 5 && task.priority > 0 && <span class={`priority ${task.priority < 5 ? "high" : ""}`} data-tip={`Priority ${task.priority} of 1 (first) to 10`}>P{task.priority}</span>}
+        {task.priority !== null && task.priority !== undefined && task.priority !== 5 && task.priority > 0 && <span class={`priority ${task.priority < 5 ? "high" : ""}`} data-tip={`Priority ${task.priority}: 1 is first, 10 last`}>P{task.priority}</span>}
         {task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}
         <span class="task-moves">
           <IconButton icon="left" label={`Move #${task.number} back`} disabled={at <= 0} onClick={() => step(-1)} />
@@ -139,7 +139,7 @@ function Card({ task }: { task: Task }) {
       ) : (
         <p class="task-title" onDblClick={() => setEditing(true)}>{task.title}</p>
       )}
-      {said.map((one) => <p key={one.text} class={`remark ${one.tone && `remark-${one.tone}`}`} data-tip={one.tip} data-testid="remark">{one.text}</p>)}
+      {said.length > 0 && <p class="remarks">{said.map((one) => <span key={one.text} class={`remark remark-${one.tone}`} data-tip={one.tip}>{one.text}</span>)}</p>}
       <div class="task-meta">
         {task.assignee ? <b style={hued(task.assignee)} class="who">{task.assignee}</b> : null}
         <span>{task.assignee ? "" : `by ${task.created_by}`}</span>

@@ -50,9 +50,9 @@ function Row({ lock, onRelease }: { lock: Lock; onRelease: () => void }) {
         {lock.mode === "shared" && <span class="tag" data-tip="Others may share it; nobody gets it alone.">shared</span>}
         <Waiting lock={lock} />
       </th>
-      <td><Who name={lock.locked_by} /></td>
-      <td class="why">{lock.reason || <span class="muted">no reason given</span>}</td>
-      <td class="num muted" data-tip={full(lock.acquired_at)}>{ago(lock.acquired_at, roomNow.value)}</td>
+      <td class="holder"><Who name={lock.locked_by} /></td>
+      <td class="why">{lock.reason}</td>
+      <td class="num taken muted" data-tip={full(lock.acquired_at)}>{ago(lock.acquired_at, roomNow.value)}</td>
       <td class="num"><Left lock={lock} /></td>
       <td class="act"><button type="button" class="button small" aria-label={`Release ${lock.file_path} from ${lock.locked_by}`} onClick={onRelease} data-testid="release">Release</button></td>
     </tr>
@@ -80,7 +80,8 @@ function ReleaseDialog({ lock, onClose }: { lock: Lock; onClose: () => void }) {
   return (
     <Layer label="Release a lock by force" class="release-dialog" onClose={onClose} testid="release-dialog">
       <form onSubmit={(event) => { event.preventDefault(); if (reason.trim() && still && !asking) void release(); }}>
-        <h2>Release <code>{lock.file_path}</code>?</h2>
+        <h2>Release it by force?</h2>
+        <code class="what">{lock.file_path}</code>
         {still ? (
           <p>
             <Who name={lock.locked_by} /> holds it {lock.mode === "shared" ? "with others" : "alone"}, for <Left lock={lock} /> more{lock.reason ? <>: “{lock.reason}”</> : ""}. What it writes there after this is refused.
@@ -114,13 +115,15 @@ function SessionRow({ one }: { one: Session }) {
       <th scope="row"><Who name={one.agent_id} /> <code class="session-id" data-tip={one.session_id}>{one.session_id}</code></th>
       <td>{one.kind === "process" ? <span data-tip="It ends with its process.">a process</span> : <span data-tip="It was named by its owner, and ends when it is not heard from.">a named session</span>}</td>
       <td class="num muted" data-tip={full(one.started_at)}>{ago(one.started_at, roomNow.value)}</td>
-      <td class="num">{one.alive ? <><i class="dot dot-ready" aria-hidden="true" /> heard {ago(one.heartbeat_at, roomNow.value)}</> : <>ended {ago(one.ended_at, roomNow.value)}</>}</td>
+      <td class="heard">{one.alive ? <><i class="dot dot-ready" aria-hidden="true" /> heard {ago(one.heartbeat_at, roomNow.value)}</> : <>ended {ago(one.ended_at, roomNow.value)}</>}</td>
       <td>{one.alive ? holds || <span class="muted">nothing</span> : <span class="muted">{one.end_reason ?? ""}</span>}</td>
     </tr>
   );
 }
 
 function Empty() {
+  // Who is here already needs no telling how to come.
+  if (sessions.value.some((one) => one.alive)) return <p class="locks-note" data-testid="no-locks">Nobody holds a lock now.</p>;
   return (
     <div class="empty" data-testid="no-locks">
       <h2>Nobody holds a lock</h2>
@@ -168,7 +171,7 @@ export default function LocksView() {
           <section aria-label="Sessions">
             <h2>Sessions</h2>
             <table class="locks sessions">
-              <thead><tr><th>Agent</th><th>Came as</th><th class="num">Since</th><th class="num">State</th><th>Holds</th></tr></thead>
+              <thead><tr><th>Agent</th><th>Came as</th><th class="num">Since</th><th>State</th><th>Holds</th></tr></thead>
               <tbody>{sessions.value.slice(0, SHOWN).map((one) => <SessionRow key={`${one.agent_id} ${one.session_id}`} one={one} />)}</tbody>
             </table>
           </section>

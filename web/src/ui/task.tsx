@@ -34,7 +34,7 @@ function Facts({ task }: { task: Task }) {
   ];
   if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <Who name={task.assignee} />]);
   if (task.task_type && task.task_type !== "task") facts.push(["Type", <code>{task.task_type}</code>]);
-  if (task.priority) facts.push(["Priority", <>{task.priority} <span class="muted">of 1 (first) to 10</span></>]);
+  if (task.priority) facts.push(["Priority", <>{task.priority} <span class="muted">(1 is first, 10 last)</span></>]);
   if (task.depends_on?.length) facts.push(["Needs", <span class="needs">{task.depends_on.map((id) => <Needs key={id} id={id} />)}</span>]);
   if (task.files?.length) facts.push(["Locks with it", <span class="needs">{task.files.map((path) => <code key={path}>{path}</code>)}</span>]);
   return <dl class="facts">{facts.map(([name, what]) => <div key={name}><dt>{name}</dt><dd>{what}</dd></div>)}</dl>;
@@ -62,6 +62,8 @@ export default function TaskPanel() {
   const close = (): void => { taskOpen.value = null; };
   const whole = told?.number === number ? told : null;
   const task = live ?? whole;
+  // What went wrong stands below, whole.
+  const said = task ? remarks(task, tasks.value, roomNow.value).filter((one) => one.tone !== "bad") : [];
   const reopen = async (): Promise<void> => {
     if (number !== null && (await attempt(api.setTask(number, { status: "pending" })))) toast(`#${number} is pending again: a new attempt.`);
   };
@@ -75,7 +77,7 @@ export default function TaskPanel() {
       <div class="task-body">
         {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
         {task && <Facts task={task} />}
-        {task && remarks(task, tasks.value, roomNow.value).map((one) => one.tone !== "bad" && <p key={one.text} class={`remark remark-${one.tone}`}>{one.text}</p>)}
+        {said.length > 0 && <p class="remarks">{said.map((one) => <span key={one.text} class={`remark remark-${one.tone}`}>{one.text}</span>)}</p>}
         {task?.note && <p class="note" data-testid="task-note"><Words text={task.note} /></p>}
         {task?.error_message && <section><h3>Error</h3><pre class="value value-bad" tabIndex={0} aria-label="Error" data-testid="task-error">{task.error_message}</pre></section>}
         {whole && <Value name="Input" value={whole.input_data} testid="task-input" />}
