@@ -275,6 +275,7 @@ class MockRoom:
         app.router.add_post("/api/queue/{job}/retry", self._retry)
         app.router.add_post("/api/agents/{name}/{action:pause|resume|cancel}", self._agent_action)
         app.router.add_patch("/api/agents/{name}", self._agent_patch)
+        app.router.add_get("/api/tasks", self._tasks)
         app.router.add_post("/api/tasks", self._task_add)
         app.router.add_post("/api/tasks/undo", self._task_undo)
         app.router.add_patch("/api/tasks/{number}", self._task_patch)
@@ -445,6 +446,10 @@ class MockRoom:
         self.patches.append((request.match_info["name"], changes))
         self.agent(request.match_info["name"], **changes)
         return web.json_response({"success": True})
+
+    async def _tasks(self, request: web.Request) -> web.Response:
+        status = request.query.get("status")
+        return web.json_response({"tasks": [t for t in self.tasks if status in (None, t["status"])]})
 
     async def _task_add(self, request: web.Request) -> web.Response:
         body = await request.json()

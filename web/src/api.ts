@@ -132,6 +132,8 @@ export const api = {
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
   setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
     call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  /** The tasks that somebody works on. */
+  claimed: async () => (await call<{ tasks: Task[] }>("GET", "/api/tasks?status=in_progress")).tasks,
   task: async (number: number) => (await call<{ task: TaskDetail }>("GET", `/api/tasks/${number}`)).task,
   held: () => call<Held>("GET", "/api/locks"),
   unlock: (path: string, reason: string) =>

@@ -43,6 +43,12 @@ async def test_locks_come_and_go_by_themselves(room: MockRoom, open_page: OpenPa
     room.held.release("docs/**")
     await expect(row(page, "docs/**")).to_have_count(0)
     await expect(row(page, "src/b.py")).to_have_count(0)
+    # One whose lease was extended without a word is looked up before it is given up.
+    lock = room.held.lock("src/c.py", "CODEX", 2)
+    room.held.locks = [
+        one | {"expires_at": room.held.at(600)} if one is lock else one for one in room.held.locks
+    ]
+    await expect(row(page, "src/c.py").get_by_test_id("left")).to_contain_text("9:")
     assert [frame["type"] for frame in room.log if frame["type"] == "entry"] == []
 
 

@@ -6,6 +6,7 @@
  */
 
 import { computed, signal } from "@preact/signals";
+import { api } from "../api";
 import { instant } from "../text/format";
 import type { Lock, Session, Time } from "../types";
 import { clockNow } from "./clock";
@@ -35,6 +36,24 @@ export function heldAsOf(all: readonly Lock[], living: readonly Session[], now: 
   const gone = sessions.value.filter((one) => !one.alive && !living.some((other) => sameSession(one, other)) && (instant(one.ended_at) ?? 0) > roomNow.value - FAREWELL);
   sessions.value = [...living, ...gone];
 }
+
+/** Read everything anew. Throws ApiError. */
+export async function lookAtHeld(): Promise<void> {
+  const held = await api.held();
+  heldAsOf(held.locks, held.sessions, held.now);
+}
+
+/** A lock's lease may have been extended without a word (a claim's heartbeat): what seems to be over is looked at
+ * again, each such end once. What cannot be read is not shown, and read when the line is back. */
+const SETTLE = 1000;
+let lapsed = new Set<string>();
+roomNow.subscribe((at) => {
+  if (document.hidden) return;
+  const over = heldLocks.value.filter((lock) => (instant(lock.expires_at) ?? Infinity) + SETTLE < at).map((lock) => `${lock.fencing_token} ${lock.expires_at}`);
+  const fresh = over.some((one) => !lapsed.has(one));
+  lapsed = new Set(over);
+  if (fresh) lookAtHeld().catch(() => undefined);
+});
 
 export function putLock(lock: Lock, change: string): void {
   const known = heldLocks.value.find((other) => same(other, lock));

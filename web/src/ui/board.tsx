@@ -182,8 +182,31 @@ function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
   );
 }
 
+/** Milliseconds between two looks at the claims' leases: a heartbeat extends them without a word. */
+const LOOK = 20_000;
+
+function useLeases(): void {
+  useEffect(() => {
+    const look = (): void => {
+      if (document.hidden || !tasks.value.some((task) => task.lease_until && task.status === "in_progress")) return;
+      api.claimed().then((claimed) => {
+        // Whatever was told meanwhile is newer; only the leases of the same claims are taken over.
+        const leases = new Map(claimed.map((task) => [`${task.id} ${task.updated_at}`, task.lease_until]));
+        tasks.value = tasks.value.map((task) => {
+          const lease = leases.get(`${task.id} ${task.updated_at}`);
+          return lease && lease !== task.lease_until ? { ...task, lease_until: lease } : task;
+        });
+      }, () => undefined);
+    };
+    look();
+    const timer = setInterval(look, LOOK);
+    return () => clearInterval(timer);
+  }, []);
+}
+
 export function BoardView() {
   const [title, setTitle] = useState("");
+  useLeases();
   return (
     <section class="view board-view" aria-label="Board">
       <header class="view-head">

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
-import { heldAsOf, locks, roomNow, sessions } from "../state/locks";
+import { locks, lookAtHeld, roomNow, sessions } from "../state/locks";
 import "../style/locks.css";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Lock, Session } from "../types";
@@ -17,11 +17,6 @@ const SHOWN = 300;
 const SOON = 60_000;
 
 const KINDS: Readonly<Record<string, string>> = { glob: "pattern", key: "key" };
-
-async function look(): Promise<void> {
-  const held = await api.held();
-  heldAsOf(held.locks, held.sessions, held.now);
-}
 
 function Left({ lock }: { lock: Lock }) {
   const until = instant(lock.expires_at);
@@ -139,7 +134,7 @@ export default function LocksView() {
   const [filter, setFilter] = useState("");
   useEffect(() => {
     // What cannot be read now is read at the next look; the live line says that the room is away.
-    const again = (): void => void (document.hidden || look().catch(() => undefined));
+    const again = (): void => void (document.hidden || lookAtHeld().catch(() => undefined));
     again();
     const timer = setInterval(again, LOOK);
     return () => clearInterval(timer);
