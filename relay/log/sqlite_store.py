@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import importlib
 import random
 import sqlite3
 import time
@@ -354,7 +355,20 @@ def _data_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-async def _connect(path: Path, *, query_only: bool) -> aiosqlite.Connection:
+def add_functions(connection: sqlite3.Connection, wings: Iterable[Path]) -> None:
+    """Give the connection the SQL functions of these wings.
+
+    A wing that has some says so in `sqlite_functions.py`: `FUNCTIONS` has for each name the number of its arguments
+    and a pure function over SQL's values.
+    """
+    for folder in wings:
+        if (folder / "sqlite_functions.py").exists():
+            module = importlib.import_module(f"relay.{folder.name}.sqlite_functions")
+            for name, (arguments, function) in module.FUNCTIONS.items():
+                connection.create_function(name, arguments, function, deterministic=True)
+
+
+async def _connect(path: Path, wings: list[Path], *, query_only: bool) -> aiosqlite.Connection:
     connection = await aiosqlite.connect(path, isolation_level=None, timeout=5.0, cached_statements=512)
     connection.row_factory = sqlite3.Row
     try:
@@ -368,6 +382,7 @@ async def _connect(path: Path, *, query_only: bool) -> aiosqlite.Connection:
             f"query_only={'ON' if query_only else 'OFF'}",
         ):
             await connection.execute(f"PRAGMA {pragma}")
+        await _hop(connection, add_functions, wings)
     except BaseException:
         # Its thread is no daemon thread: left open, it keeps the whole process from ending.
         await connection.close()
@@ -387,17 +402,18 @@ async def open_store(
     Safe when several processes do it at once. Raises StoreError when the file is no database of ours, when it
     was written by a newer relay, or when an applied migration was edited since.
     """
+    folders = list(wings)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _make_private(path)
     try:
-        writer = await _connect(path, query_only=False)
+        writer = await _connect(path, folders, query_only=False)
         try:
             # From here on the wait for others is `_begin`'s, see above.
             await writer.execute("PRAGMA busy_timeout=0")
-            await _hop(writer, _migrate, list(wings), busy_timeout_s)
-            reader = await _connect(path, query_only=True)
+            await _hop(writer, _migrate, folders, busy_timeout_s)
+            reader = await _connect(path, folders, query_only=True)
             try:
-                long_reader = await _connect(path, query_only=True)
+                long_reader = await _connect(path, folders, query_only=True)
             except BaseException:
                 await reader.close()
                 raise

@@ -14,7 +14,7 @@ import pytest
 import relay
 from relay import daemon
 from relay.health import scene
-from relay.log.sqlite_store import open_store
+from relay.log.sqlite_store import add_functions, open_store
 from relay.log.store import Queries, load_queries
 
 CODE = Path(relay.__file__).parent
@@ -95,7 +95,9 @@ async def whole(tmp_path: Path) -> sqlite3.Connection:
     """A database with the tables of all wings."""
     store = await open_store(tmp_path / "events.db", daemon.WINGS)
     await store.close()
-    return sqlite3.connect(tmp_path / "events.db")
+    connection = sqlite3.connect(tmp_path / "events.db")
+    add_functions(connection, daemon.WINGS)
+    return connection
 
 
 def plan(connection: sqlite3.Connection, sql: str) -> list[str]:

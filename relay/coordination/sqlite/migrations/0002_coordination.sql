@@ -16,17 +16,19 @@ CREATE TABLE agent_sessions (
   PRIMARY KEY (agent_id, id)
 ) WITHOUT ROWID;
 CREATE INDEX sessions_open ON agent_sessions (lease_until) WHERE ended_at IS NULL;
+CREATE INDEX sessions_by_start ON agent_sessions (started_at);
 
--- `path` as it is shown; `key` as it is compared (case folded where the file system does). kind glob: `base` is
--- the folder before the first wildcard ('' = the root). A lock holds while expires_at and its session's lease lie
--- ahead; a row that no longer holds stays until somebody takes its place, so that its old holder is found stale.
+-- `path` as it is shown; `key` as it is compared (case folded where the file system does). `base`, of a glob
+-- alone, is the folder before its first wildcard ('' = the root). A lock holds while expires_at and its session's lease lie
+-- ahead; a row that no longer holds stays for a day, or until its holder takes it anew, so that this one is found
+-- stale. `forced_by`, `forced_why`: a person took it away.
 CREATE TABLE file_locks (
   key TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('path', 'glob', 'key')),
   agent_id TEXT NOT NULL,
   session_id TEXT NOT NULL,
   path TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('path', 'glob', 'key')),
-  base TEXT NOT NULL,
+  base TEXT CHECK ((base IS NULL) = (kind <> 'glob')),
   mode TEXT NOT NULL CHECK (mode IN ('exclusive', 'shared')),
   fencing_token INTEGER NOT NULL,
   reason TEXT,
@@ -34,14 +36,18 @@ CREATE TABLE file_locks (
   renewed_at REAL NOT NULL,
   expires_at REAL NOT NULL,
   task_id TEXT,
-  PRIMARY KEY (key, agent_id, session_id)
+  forced_by TEXT,
+  forced_why TEXT,
+  PRIMARY KEY (key, kind, agent_id, session_id)
 ) WITHOUT ROWID;
 CREATE INDEX locks_of_session ON file_locks (agent_id, session_id);
 CREATE INDEX locks_by_expiry ON file_locks (expires_at);
-CREATE INDEX locks_with_globs ON file_locks (key) WHERE kind = 'glob';
+-- Not WHERE kind = 'glob': beside such an index SQLite plans a statement with `kind = :kind` anew at every call.
+CREATE INDEX locks_with_globs ON file_locks (base) WHERE base IS NOT NULL;
 CREATE INDEX locks_of_task ON file_locks (task_id) WHERE task_id IS NOT NULL;
 
--- Who waits for what, in order of id; a wait whose `until` or `seen_at` lies behind is none any more.
+-- Who waits for what, in order of id; a wait whose `until` or `seen_at` lies behind is none any more. `wanted`: a list
+-- of {kind, key, path, base}.
 CREATE TABLE lock_waits (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   agent_id TEXT NOT NULL,

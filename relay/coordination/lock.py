@@ -1,0 +1,280 @@
+"""A lock, and the answers about it: pure values, and the bounds of what may be asked.
+
+Invariant: an answer that says no names who is in the way and until when, always.
+
+(004, "File Locking"; docs/coordination.md, "Locks".)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from relay.coordination.paths import Target
+from relay.coordination.sessions import iso
+from relay.log.store import Row
+from relay.model import Fault, Rejected
+
+Json = dict[str, Any]
+Mode = Literal["exclusive", "shared"]
+#: Seconds that a lock lasts: at least, at most, and where nobody says (issue 3, "Locks"; INTERFACES).
+MIN_TTL_S, MAX_TTL_S, DEFAULT_TTL_S = 1.0, 8 * 3600.0, 1800.0
+#: Seconds that a request may stand in line (docs/coordination.md).
+MAX_WAIT_S = 300.0
+#: Characters of a reason.
+MAX_REASON = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A row of `file_locks`; times are Unix seconds."""
+
+    target: Target
+    agent: str
+    session: str
+    mode: Mode
+    token: int
+    reason: str | None
+    acquired_at: float
+    renewed_at: float
+    expires_at: float
+    task_id: str | None = None
+    forced_by: str | None = None
+    forced_why: str | None = None
+
+    @classmethod
+    def of_row(cls, row: Row) -> Lock:
+        return cls(
+            target=Target(row["kind"], row["key"], row["path"], row["base"]),
+            agent=row["agent_id"],
+            session=row["session_id"],
+            mode=row["mode"],
+            token=row["fencing_token"],
+            reason=row["reason"],
+            acquired_at=row["acquired_at"],
+            renewed_at=row["renewed_at"],
+            expires_at=row["expires_at"],
+            task_id=row["task_id"],
+            forced_by=row["forced_by"],
+            forced_why=row["forced_why"],
+        )
+
+    @property
+    def path(self) -> str:
+        return self.target.path
+
+    @property
+    def holder(self) -> tuple[str, str]:
+        """The agent and its session."""
+        return self.agent, self.session
+
+    def as_json(self) -> Json:
+        """LOCK (docs/coordination.md)."""
+        return {
+            "file_path": self.path,
+            "locked_by": self.agent,
+            "session": self.session,
+            "mode": self.mode,
+            "fencing_token": self.token,
+            "reason": self.reason,
+            "acquired_at": iso(self.acquired_at),
+            "expires_at": iso(self.expires_at),
+            "kind": self.target.kind,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A row of `lock_waits`; `id` is the place in line, `until` when it gives up."""
+
+    id: int
+    agent: str
+    session: str
+    wanted: tuple[Target, ...]
+    mode: Mode
+    since: float
+    until: float
+
+    @property
+    def holder(self) -> tuple[str, str]:
+        return self.agent, self.session
+
+    def as_json(self) -> Json:
+        return {
+            "agent": self.agent,
+            "session": self.session,
+            "file_paths": [target.path for target in self.wanted],
+            "mode": self.mode,
+            "since": iso(self.since),
+            "until": iso(self.until),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for: all of `targets` (in order, each once) or none, for `ttl_s` seconds."""
+
+    targets: tuple[Target, ...]
+    mode: Mode = "exclusive"
+    ttl_s: float = DEFAULT_TTL_S
+    reason: str | None = None
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """All that was wished is held, in the order of the wish. `fresh`: the tokens of the leases that are new."""
+
+    locks: tuple[Lock, ...]
+    fresh: frozenset[int]
+
+    def as_json(self) -> Json:
+        first = self.locks[0]
+        return {
+            "success": True,
+            "action": "acquired" if self.fresh else "refreshed",
+            "file_path": first.path,
+            "expires_at": iso(min(lock.expires_at for lock in self.locks)),
+            "fencing_token": first.token,
+            "mode": first.mode,
+            "locks": [lock.as_json() for lock in self.locks],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Nothing was taken: `by` is in the way of `target`. A `Wait` is an earlier one in line. `position`: the place
+    in line (1 = the next), `cycle`: who would wait for whom, from the caller on."""
+
+    target: Target
+    by: Lock | Wait
+    reason: Literal["locked", "queued", "deadlock", "timeout"] = "locked"
+    position: int | None = None
+    cycle: tuple[Json, ...] = ()
+
+    @property
+    def until(self) -> float:
+        """When that one's time is over, as far as it is known (Unix seconds)."""
+        return self.by.expires_at if isinstance(self.by, Lock) else self.by.until
+
+    def as_json(self) -> Json:
+        answer: Json = {
+            "success": False,
+            "action": "blocked",
+            "reason": self.reason,
+            "file_path": self.target.path,
+            "locked_by": self.by.agent,
+            "locked_by_session": self.by.session,
+            "expires_at": iso(self.until),
+            "message": self._message(),
+            "fix": self._fix(),
+        }
+        if isinstance(self.by, Lock):
+            answer["held"] = self.by.as_json()
+        else:
+            answer["waiting"] = self.by.as_json()
+        if self.position is not None:
+            answer["position"] = self.position
+        if self.cycle:
+            answer["cycle"] = list(self.cycle)
+        return answer | {"error": {"code": self.reason, "message": answer["message"], "fix": answer["fix"]}}
+
+    def _message(self) -> str:
+        who, path = f"{self.by.agent} (session {self.by.session})", self.target.path
+        if self.cycle:
+            steps = ", ".join(
+                f"{one['agent']} for {one['waits_for']} of {one['held_by']}" for one in self.cycle
+            )
+            return f"To wait for {path} would close a circle of waiting sessions: {steps}."
+        if isinstance(self.by, Wait):
+            return f"{who} stands in line for what meets {path}, before you."
+        about = "" if self.by.path == path else f", through its lock on {self.by.path}"
+        why = f" ({self.by.reason})" if self.by.reason else ""
+        return f"{who} holds {path}{about}{why} until {iso(self.until)}."
+
+    def _fix(self) -> str:
+        if self.cycle:
+            return "Release what you hold and the others wait for, then ask again."
+        if self.reason == "timeout":
+            return "Ask again, or work on something else."
+        return "Work on something else, or wait in line with wait_seconds."
+
+
+Outcome = Granted | Blocked
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """May this file be written now? `locked`: `lock` is another's; `stale`: `lock` is the caller's own, whose
+    lease is over (None: no lock of that token is left)."""
+
+    path: str
+    verdict: Literal["ok", "locked", "stale"]
+    lock: Lock | None = None
+    token: int | None = None
+
+    def message(self) -> str:
+        """One sentence for who wanted to write; empty when it may."""
+        if self.verdict == "ok":
+            return ""
+        if self.lock is None:
+            return f"The lease of fencing token {self.token} is over."
+        if self.verdict == "locked":
+            lock = self.lock
+            return f"{self.path} is locked by {lock.agent} (session {lock.session}) until {iso(lock.expires_at)}."
+        return lost(self.lock)
+
+
+def lost(lock: Lock) -> str:
+    """How this lease was lost, in one sentence."""
+    if lock.forced_by is not None:
+        why = f": {lock.forced_why}" if lock.forced_why else ""
+        return f"{lock.forced_by} took your lock on {lock.path} away at {iso(lock.expires_at)}{why}."
+    return f"Your lease on {lock.path} ran out at {iso(lock.expires_at)}; others may have changed it since."
+
+
+def stale(lock: Lock) -> Rejected:
+    """The answer to who acts on a lease that it lost."""
+    details: Json = {"released": False, "file_path": lock.path, "fencing_token": lock.token}
+    if lock.forced_by is not None:
+        details |= {"lost": "forced", "forced_by": lock.forced_by, "forced_why": lock.forced_why}
+    else:
+        details |= {"lost": "expired", "expired_at": iso(lock.expires_at)}
+    fix = "Acquire it again, and look at what changed before you write."
+    return Rejected(Fault.REFUSED, "stale_token", lost(lock), fix, details)
+
+
+def wish(
+    targets: Sequence[Target],
+    *,
+    mode: str = "exclusive",
+    ttl_s: float | None = None,
+    reason: str | None = None,
+    task_id: str | None = None,
+) -> Wish:
+    """A wish within the bounds. Raises Rejected (malformed)."""
+    if mode not in ("exclusive", "shared"):
+        raise _malformed("bad_mode", f"There is no mode {mode!r}.", "exclusive or shared.")
+    if reason is not None and (not isinstance(reason, str) or len(reason) > MAX_REASON):
+        raise _malformed(
+            "bad_reason", f"A reason is text of at most {MAX_REASON} characters.", "Say it shorter."
+        )
+    ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
+    exclusive: Mode = "exclusive" if mode == "exclusive" else "shared"
+    return Wish(tuple(targets), exclusive, ttl, reason, task_id)
+
+
+def seconds(name: str, value: float, low: float, high: float) -> float:
+    """A length of time within its bounds. Raises Rejected (malformed)."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not low <= value <= high:
+        raise _malformed(
+            f"bad_{name}", f"{name}: {value!r} seconds is out of range.", f"From {low:g} to {high:g} seconds."
+        )
+    return float(value)
+
+
+def _malformed(code: str, message: str, fix: str) -> Rejected:
+    return Rejected(Fault.MALFORMED, code, message, fix)

@@ -1,0 +1,169 @@
+"""The table of locks, within a transaction: who holds what meets a target, and the statements that take and free.
+
+Invariants:
+- a lock is taken by one statement that looks for what is in the way itself, so it is atomic by itself;
+- the row and its event commit together;
+- a lock holds while its own lease and its session's lie ahead, by the store's clock.
+
+(Issue 3, "Locks".)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from relay.coordination.lock import Lock, Wish
+from relay.coordination.paths import Target, above
+from relay.coordination.sessions import lane_of, own_lane
+from relay.log import events
+from relay.log.events import Lane, NewEvent, dumps
+from relay.log.store import Queries, Row, StoreError, Tx
+from relay.model import Caller
+
+Q = Queries(Path(__file__).parent)
+ACQUIRED, REFRESHED = "lock.acquired", "lock.refreshed"
+RELEASED, FORCED = "lock.released", "lock.forced"
+LOCK_EVENTS = frozenset({ACQUIRED, REFRESHED, RELEASED, FORCED})
+#: The counter that fencing tokens come from, one for the room.
+FENCE = "fence"
+#: Behind every text that begins with '/': the end of the range of what lies below a folder.
+_BEHIND_SLASH = chr(ord("/") + 1)
+_LAST = chr(0x10FFFF)
+
+
+def reach(target: Target) -> dict[str, Any]:
+    """The parameters by which the statements find what meets a target (see locks.sql)."""
+    if target.kind == "key":
+        return {"literal": "key", "above": dumps([target.key]), "low": "", "high": "", "bases": "[]"}
+    base = target.key if target.base is None else target.base
+    folders = above(base)
+    low, high = (base + "/", base + _BEHIND_SLASH) if base else ("", _LAST)
+    return {
+        "literal": "path",
+        "above": dumps(folders),
+        "low": low,
+        "high": high,
+        "bases": dumps(["", *folders]),
+    }
+
+
+async def meeting(
+    tx: Tx, target: Target, *, mode: str = "exclusive", besides: tuple[str, str] = ("", "")
+) -> list[Lock]:
+    """The locks that hold now, meet the target and do not go beside one of that mode; without those of the holder
+    `besides`. The one that lasts longest comes first."""
+    agent, session = besides
+    rows = await tx.all(
+        Q.holders,
+        **reach(target),
+        key=target.key,
+        kind=target.kind,
+        mode=mode,
+        agent=agent,
+        session=session,
+        now=await tx.now(),
+    )
+    return [Lock.of_row(row) for row in rows]
+
+
+async def take(tx: Tx, caller: Caller, target: Target, wish: Wish) -> tuple[Lock, bool] | None:
+    """Take the lock, or refresh it where the caller holds it, with the event; and whether its lease is new.
+
+    None: another's is in the way. The caller's session is alive (`Heartbeat.touch` in this transaction).
+    """
+    now = await tx.now()
+    row = await tx.one(
+        Q.take_lock,
+        **reach(target),
+        key=target.key,
+        kind=target.kind,
+        agent=caller.agent,
+        session=caller.session,
+        path=target.path,
+        base=target.base,
+        mode=wish.mode,
+        reason=wish.reason,
+        now=now,
+        expires_at=now + wish.ttl_s,
+        task_id=wish.task_id,
+    )
+    if row is None:
+        return None
+    lock, fresh = Lock.of_row(row), bool(row["fresh"])
+    if fresh and await events.next_number(tx, FENCE) != lock.token:
+        raise StoreError("the counter of fencing tokens moved under a transaction")
+    await say(tx, ACQUIRED if fresh else REFRESHED, lock, lane_of(caller), by=caller.agent)
+    return lock, fresh
+
+
+async def free(tx: Tx, caller: Caller, target: Target, token: int | None) -> Lock | None:
+    """Free the caller's own lock on exactly this, with the event; None when there is none (of that token)."""
+    row = await tx.one(
+        Q.free_lock,
+        key=target.key,
+        kind=target.kind,
+        agent=caller.agent,
+        session=caller.session,
+        token=token,
+        now=await tx.now(),
+    )
+    if row is None:
+        return None
+    lock = Lock.of_row(row)
+    await say(tx, RELEASED, lock, lane_of(caller), by=caller.agent)
+    return lock
+
+
+async def own(tx: Tx, caller: Caller, target: Target) -> Lock | None:
+    """The caller's own row for exactly this, whether it holds or not."""
+    row = await tx.one(
+        Q.own_lock, key=target.key, kind=target.kind, agent=caller.agent, session=caller.session
+    )
+    return None if row is None else Lock.of_row(row)
+
+
+async def free_all(tx: Tx, rows: Iterable[Row], *, by: str, reason: str | None) -> list[Lock]:
+    """Say of rows that were deleted that they are free, of those whose lease was not over."""
+    now = await tx.now()
+    freed = [lock for lock in map(Lock.of_row, rows) if lock.expires_at > now]
+    for lock in freed:
+        await say(tx, RELEASED, lock, Lane(lock.session, lock.agent), by=by, reason=reason)
+    return freed
+
+
+async def force(tx: Tx, lock: Lock, *, by: str, why: str) -> Lock:
+    """Take a lock from its holder; the row stays, so that the holder is told at its next call."""
+    row = await tx.one(
+        Q.force_lock,
+        key=lock.target.key,
+        kind=lock.target.kind,
+        agent=lock.agent,
+        session=lock.session,
+        now=await tx.now(),
+        by=by,
+        why=why,
+    )
+    if row is None:
+        raise StoreError("a lock that was read in this transaction is gone")
+    taken = Lock.of_row(row)
+    await say(tx, FORCED, taken, own_lane("lock"), by=by, reason=why)
+    return taken
+
+
+async def say(tx: Tx, what: str, lock: Lock, lane: Lane, *, by: str, reason: str | None = None) -> None:
+    """Record the event of a change."""
+    told = {"lock": lock.as_json(), "by": by, "reason": reason}
+    await events.append(tx, NewEvent(type=what, lane=lane, outputs=told))
+
+
+async def living(tx: Tx) -> list[Lock]:
+    """Every lock that holds now, the next to run out first."""
+    return [Lock.of_row(row) for row in await tx.all(Q.living_locks, now=await tx.now())]
+
+
+async def of_session(tx: Tx, caller: Caller) -> Sequence[Lock]:
+    """Every row of the caller's session, whether it holds or not."""
+    rows = await tx.all(Q.locks_of_session, agent=caller.agent, session=caller.session)
+    return [Lock.of_row(row) for row in rows]

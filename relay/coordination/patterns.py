@@ -1,0 +1,315 @@
+"""Patterns over paths, and whether two of them can meet.
+
+Invariants:
+- a pattern stands for the paths that it matches and everything below them; two meet when there is a path that both
+  stand for. This is decided exactly: by walking the product of the two automata, name by name and, where a name has
+  wildcards, character by character;
+- `*` and `?` stay within a name (a leading dot is nothing special), `**` as a whole name is any number of folders,
+  none included, and like `*` elsewhere; `{a,b}` is one of several and may be nested; braces without a comma, or
+  without their other half, are characters, as in a shell (`{{name}}/` is a folder); `[` is a character; `\\` takes
+  the magic from the next one;
+- what was parsed is small enough that no comparison takes long: see `MAX_WEIGHT`.
+
+Pure. (Issue 3, "Locks"; docs/coordination.md, "Locks".)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+#: The wildcards within a name; literal characters stand as themselves.
+STAR, ANY = 0, 1
+Name = str | tuple[str | int, ...]
+#: Any number of folders.
+FOLDERS: Name = (STAR, STAR)
+#: Characters that `\` may stand before: those with a meaning, and the brackets, which people escape out of habit.
+ESCAPABLE = "*?{},\\[]"
+MAGIC = frozenset("*?{\\")
+#: Alternatives of a pattern once its braces are written out, and the sum of their names and of the characters of
+#: names with wildcards. The product of two has at most the product of their weights as states: a tenth of a second.
+MAX_ALTERNATIVES = 64
+MAX_WEIGHT = 400
+
+
+class BadPattern(ValueError):
+    """The text is no pattern; `fix` says what would be."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A parsed pattern. `alternatives`: its braces written out, each the names from the root; `text`: in one
+    spelling; `base`: the folders before the first wildcard, in all alternatives ('' = the root)."""
+
+    text: str
+    alternatives: tuple[tuple[Name, ...], ...]
+
+    @property
+    def literal(self) -> str | None:
+        """The one path that it is, when it has no wildcards."""
+        if len(self.alternatives) != 1:
+            return None
+        names = [name for name in self.alternatives[0] if isinstance(name, str)]
+        return "/".join(names) if len(names) == len(self.alternatives[0]) else None
+
+    @property
+    def base(self) -> str:
+        first, *rest = (list(_folders(names)) for names in self.alternatives)
+        for other in rest:
+            same = [a == b for a, b in zip(first, other, strict=False)] + [False]
+            first = first[: same.index(False)]
+        return "/".join(first)
+
+
+def _folders(names: Sequence[Name]) -> Iterator[str]:
+    for name in names:
+        if not isinstance(name, str):
+            return
+        yield name
+
+
+@dataclass(frozen=True, slots=True)
+class _Char:
+    """A character of the text. `plain`: it means itself."""
+
+    char: str
+    plain: bool
+
+
+def parse(text: str) -> Pattern:
+    """The pattern in `text`, anchored at the root. Raises BadPattern."""
+    names = _outer_names(_read(text))
+    spelled = "/".join("".join(_spell(char) for char in name) for name in names)
+    chars = [char for name in names for char in (_Char("/", False), *name)]
+    alternatives: dict[tuple[Name, ...], None] = {}
+    for atoms in _expand(chars):
+        found = tuple(_names(atoms))
+        if not found:
+            raise BadPattern("One of the alternatives is the root itself.", "Write ** for everything.")
+        alternatives[found] = None
+    weight = sum(1 + (0 if isinstance(name, str) else len(name)) for names in alternatives for name in names)
+    if weight > MAX_WEIGHT and not _plain(alternatives):
+        raise BadPattern(
+            f"The pattern is too large ({weight} names and wildcard characters, at most {MAX_WEIGHT}).",
+            "Use a wider pattern, or several.",
+        )
+    return Pattern(spelled, tuple(alternatives))
+
+
+def _plain(alternatives: dict[tuple[Name, ...], None]) -> bool:
+    return len(alternatives) == 1 and all(isinstance(name, str) for names in alternatives for name in names)
+
+
+def _read(text: str) -> list[_Char]:
+    """The characters, with those that mean something apart from those that mean themselves."""
+    chars: list[_Char] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            following = text[at + 1 : at + 2]
+            if not following or following not in ESCAPABLE:
+                raise BadPattern(
+                    f"A backslash stands before {following!r}; it only takes the magic from * ? {{ }} , [ ] and \\.",
+                    "Write / between folders.",
+                )
+            chars.append(_Char(following, True))
+            at += 2
+        else:
+            chars.append(_Char(char, char not in "*?{},/"))
+            at += 1
+    groups = set(_marks(chars))
+    return [
+        _Char(one.char, True) if one.char in "{}," and at not in groups else one
+        for at, one in enumerate(chars)
+    ]
+
+
+def _marks(chars: Sequence[_Char]) -> Iterator[int]:
+    """Where the braces and commas stand that form groups."""
+    open_groups: list[list[int]] = []
+    for at, one in enumerate(chars):
+        if one.plain:
+            continue
+        if one.char == "{":
+            open_groups.append([at])
+        elif one.char == "," and open_groups:
+            open_groups[-1].append(at)
+        elif one.char == "}" and open_groups:
+            marks = open_groups.pop()
+            if len(marks) > 1:
+                yield from (*marks, at)
+
+
+def _spell(one: _Char) -> str:
+    return "\\" + one.char if one.plain and one.char in "*?{},\\" else one.char
+
+
+def _outer_names(chars: Sequence[_Char]) -> list[list[_Char]]:
+    """The names outside of groups, with `.`, `..` and empty ones resolved."""
+    names: list[list[_Char]] = [[]]
+    depth = 0
+    for one in chars:
+        if not one.plain:
+            depth += {"{": 1, "}": -1}.get(one.char, 0)
+        if one.char == "/" and depth == 0:
+            names.append([])
+        else:
+            names[-1].append(one)
+    found: list[list[_Char]] = []
+    for name in names:
+        told = "".join(one.char for one in name)
+        if told in ("", "."):
+            continue
+        if told != "..":
+            found.append(name)
+            continue
+        _check_up(bool(found), bool(found) and all(one.plain for one in found[-1]))
+        found.pop()
+    return found
+
+
+def _check_up(inside: bool, plain: bool) -> None:
+    if not inside:
+        raise BadPattern("The path leads out of the repository.", "Give a path below its root.")
+    if not plain:
+        raise BadPattern("'..' stands behind a wildcard.", "Write the pattern without '..'.")
+
+
+def _expand(chars: Sequence[_Char]) -> list[tuple[str | int, ...]]:
+    """The braces written out: the alternatives, each literal characters and wildcards."""
+    found: list[tuple[str | int, ...]] = [()]
+    at = 0
+    while at < len(chars):
+        one = chars[at]
+        if one.plain or one.char == "/":
+            parts: list[tuple[str | int, ...]] = [(one.char,)]
+            at += 1
+        elif one.char == "{":
+            inner, at = _group(chars, at)
+            parts = [part for option in inner for part in _expand(option)]
+        else:
+            parts = [(STAR if one.char == "*" else ANY,)]
+            at += 1
+        if len(found) * len(parts) > MAX_ALTERNATIVES:
+            raise BadPattern(
+                f"The pattern has more than {MAX_ALTERNATIVES} alternatives.",
+                "Use a wider pattern, or several.",
+            )
+        found = [(*before, *part) for before in found for part in parts]
+    return found
+
+
+def _group(chars: Sequence[_Char], start: int) -> tuple[list[Sequence[_Char]], int]:
+    """The alternatives of the group that opens at `start`, and where the text goes on."""
+    options: list[Sequence[_Char]] = []
+    depth, begun = 0, start + 1
+    for at in range(start, len(chars)):
+        one = chars[at]
+        if one.plain:
+            continue
+        depth += {"{": 1, "}": -1}.get(one.char, 0)
+        if (one.char == "," and depth == 1) or depth == 0:
+            options.append(chars[begun:at])
+            begun = at + 1
+        if depth == 0:
+            return options, at + 1
+    raise AssertionError("a group that was found has an end")
+
+
+def _names(atoms: Sequence[str | int]) -> list[Name]:
+    """The names of one alternative, in one form."""
+    split: list[list[str | int]] = [[]]
+    for atom in atoms:
+        if atom == "/":
+            split.append([])
+        else:
+            split[-1].append(atom)
+    names: list[Name] = []
+    for name in map(_name, split):
+        if name == "..":
+            _check_up(bool(names), bool(names) and isinstance(names[-1], str))
+            names.pop()
+        elif name not in ("", ".") and not (name == FOLDERS and names[-1:] == [FOLDERS]):
+            names.append(name)
+    return names
+
+
+def _name(atoms: Sequence[str | int]) -> Name:
+    if len(atoms) > 1 and set(atoms) == {STAR}:
+        return FOLDERS
+    thin = [atom for at, atom in enumerate(atoms) if atom != STAR or at == 0 or atoms[at - 1] != STAR]
+    literal = [atom for atom in thin if isinstance(atom, str)]
+    return "".join(literal) if len(literal) == len(thin) else tuple(thin)
+
+
+@lru_cache(maxsize=4096)
+def alternatives_of(kind: str, key: str) -> tuple[tuple[Name, ...], ...]:
+    """The automaton of a lock's kind and key: for a path its names, for a glob those of each alternative."""
+    return parse(key).alternatives if kind == "glob" else (tuple(key.split("/")),)
+
+
+@lru_cache(maxsize=16384)
+def overlaps(a_kind: str, a_key: str, b_kind: str, b_key: str) -> bool:
+    """Is there anything that both locks are about? A `key` is about itself only."""
+    if a_kind == "key" or b_kind == "key":
+        return (a_kind, a_key) == (b_kind, b_key)
+    return any(_meet(a, b) for a in alternatives_of(a_kind, a_key) for b in alternatives_of(b_kind, b_key))
+
+
+def _meet(a: Sequence[Name], b: Sequence[Name]) -> bool:
+    """Walks both automata at once, a name a step. Where one is at its end, it stands for everything below, and
+    what is left of the other can always be some path there."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(0, 0)]
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        i, j = at
+        if i == len(a) or j == len(b):
+            return True
+        if a[i] == FOLDERS or b[j] == FOLDERS:
+            waiting += [(i, j + 1), (i + 1, j)]
+        elif _names_meet(a[i], b[j]):
+            waiting.append((i + 1, j + 1))
+    return False
+
+
+#: How much of a name was read, as far as it matters for `.` and `..`, which are no names: nothing, a dot, two dots,
+#: anything else.
+_NOTHING, _DOT, _DOTS, _NAME = range(4)
+
+
+def _names_meet(a: Name, b: Name) -> bool:
+    """Is there a name that both can be? The same walk, a character a step."""
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b
+    seen: set[tuple[int, int, int]] = set()
+    waiting = [(0, 0, _NOTHING)]
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        i, j, read = at
+        x, y = a[i] if i < len(a) else None, b[j] if j < len(b) else None
+        if x is None and y is None and read == _NAME:
+            return True
+        if x == STAR:
+            waiting.append((i + 1, j, read))
+        if y == STAR:
+            waiting.append((i, j + 1, read))
+        if x is None or y is None or (isinstance(x, str) and isinstance(y, str) and x != y):
+            continue
+        char = x if isinstance(x, str) else y
+        # Where both take any character, one that is no dot loses nothing.
+        now = min(read + 1, _NAME) if char == "." and read < _NAME else _NAME
+        waiting.append((i if x == STAR else i + 1, j if y == STAR else j + 1, now))
+    return False

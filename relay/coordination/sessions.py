@@ -1,0 +1,270 @@
+"""Sessions: who is there, from the first call on, and until when what they hold stays theirs.
+
+Invariants:
+- a session is alive while it was not ended and its lease lies ahead, by the store's clock; nothing has to notice for
+  it to be dead;
+- what a session held is gone with it: one that was dead and calls again is started anew, and its locks and claims
+  stay lost (their leases are cut to its death), on record so that it is found stale;
+- a row and the event that says why it is so commit together.
+
+(004, "Agent Sessions"; docs/coordination.md, "Who asks".)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import uuid_utils
+
+from relay.config_coordination import CoordinationSettings
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.store import Queries, Row, Store, Tx
+from relay.model import Caller
+
+FOLDER = Path(__file__).parent
+Q = Queries(FOLDER)
+STARTED = "session.started"
+ENDED = "session.ended"
+#: Seconds between two heartbeats that are written down (or a quarter of the lease, when that is less): a call in
+#: between costs a read.
+GAP_S = 5.0
+#: Sessions that are shown at most.
+MOST_SHOWN = 500
+
+Json = dict[str, Any]
+#: Gives back what a session that ends holds, in the transaction that ends it.
+AtEnd = Callable[[Tx, Caller, str], Awaitable[None]]
+
+
+def iso(at: float) -> str:
+    """Unix seconds as the answers show them: ISO 8601 with offset."""
+    return events.now_iso(datetime.fromtimestamp(at, UTC))
+
+
+def lane_of(caller: Caller) -> Lane:
+    """Where the events of this caller stand."""
+    return Lane(caller.session, caller.agent)
+
+
+def own_lane(about: str) -> Lane:
+    """A short lane for something that nobody's session did."""
+    return Lane("room", f"{about}:{uuid_utils.uuid7()}", short=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A row of `agent_sessions`; times are Unix seconds."""
+
+    id: str
+    agent: str
+    agent_type: str
+    kind: str
+    started_at: float
+    heartbeat_at: float
+    lease_until: float
+    ended_at: float | None = None
+    end_reason: str | None = None
+
+    @classmethod
+    def of_row(cls, row: Row) -> Session:
+        return cls(
+            row["id"],
+            row["agent_id"],
+            row["agent_type"],
+            row["kind"],
+            row["started_at"],
+            row["heartbeat_at"],
+            row["lease_until"],
+            row["ended_at"],
+            row["end_reason"],
+        )
+
+    def alive(self, now: float) -> bool:
+        return self.ended_at is None and self.lease_until > now
+
+    def as_json(self, now: float) -> Json:
+        """SESSION without its counts (docs/coordination.md)."""
+        return {
+            "session_id": self.id,
+            "agent_id": self.agent,
+            "agent_type": self.agent_type,
+            "kind": self.kind,
+            "alive": self.alive(now),
+            "started_at": iso(self.started_at),
+            "heartbeat_at": iso(self.heartbeat_at),
+            "lease_until": iso(self.lease_until),
+            "ended_at": None if self.ended_at is None else iso(self.ended_at),
+            "end_reason": self.end_reason,
+        }
+
+
+class Heartbeat:
+    """What every operation's transaction does first: `touch`."""
+
+    def __init__(self, settings: CoordinationSettings | None = None) -> None:
+        self._settings = settings or CoordinationSettings()
+
+    def lease_s(self, caller: Caller) -> float:
+        return self._settings.process_lease_s if caller.process else self._settings.session_lease_s
+
+    async def fresh(self, tx: Tx, caller: Caller) -> Session | None:
+        """The session, when it is alive and nothing is to be written; None: `touch` it. For a read."""
+        row = await self._row(tx, caller)
+        return None if row is None else self._as_it_is(row, caller, await tx.now())
+
+    async def touch(self, tx: Tx, caller: Caller) -> Session:
+        """The heartbeat of a call: starts the session, starts it anew when it was dead, else extends its lease and
+        those of its claims. Writes nothing when the last one is a moment ago."""
+        now = await tx.now()
+        row = await self._row(tx, caller)
+        if row is None:
+            return await self._start(tx, caller)
+        found = self._as_it_is(row, caller, now)
+        if found is not None:
+            return found
+        session = Session.of_row(row)
+        if not session.alive(now):
+            await self._bury(tx, session)
+            return await self._start(tx, caller)
+        who = {"agent": caller.agent, "session": caller.session, "now": now}
+        lease_until = max(session.lease_until, now + self.lease_s(caller))
+        await tx.execute(Q.beat, **who, lease_until=lease_until)
+        if row["claims_due"] is not None:
+            await tx.execute(Q.extend_claims, **who, claim_s=self._settings.claim_lease_s)
+            await tx.execute(Q.extend_locks_of_claims, **who)
+        return Session(
+            session.id, session.agent, session.agent_type, session.kind, session.started_at, now, lease_until
+        )
+
+    async def promise(self, tx: Tx, caller: Caller, session: Session, until: float) -> None:
+        """Let a named session live until `until` at least (a lock was promised); a process says itself that it
+        lives."""
+        if session.kind == "given" and session.lease_until < until:
+            await tx.execute(Q.promise, agent=caller.agent, session=caller.session, until=until)
+
+    async def _row(self, tx: Tx, caller: Caller) -> Row | None:
+        return await tx.one(
+            Q.session,
+            agent=caller.agent,
+            session=caller.session,
+            now=await tx.now(),
+            claim_s=self._settings.claim_lease_s,
+            gap=GAP_S,
+        )
+
+    def _as_it_is(self, row: Row, caller: Caller, now: float) -> Session | None:
+        session = Session.of_row(row)
+        gap = min(GAP_S, self.lease_s(caller) / 4)
+        claims_due = row["claims_due"] is not None and row["claims_due"] <= now
+        # A clock that was set back must not keep the heartbeat from being written.
+        recent = abs(now - session.heartbeat_at) < gap
+        return session if session.alive(now) and recent and not claims_due else None
+
+    async def _start(self, tx: Tx, caller: Caller) -> Session:
+        now = await tx.now()
+        kind = "process" if caller.process else "given"
+        lease_until = now + self.lease_s(caller)
+        session = Session(caller.session, caller.agent, caller.agent_type, kind, now, now, lease_until)
+        await tx.execute(
+            Q.start_session,
+            agent=caller.agent,
+            session=caller.session,
+            agent_type=caller.agent_type,
+            kind=kind,
+            now=now,
+            lease_until=lease_until,
+        )
+        told = {"session": session.as_json(now)}
+        await events.append(tx, NewEvent(type=STARTED, lane=lane_of(caller), outputs=told))
+        return session
+
+    async def _bury(self, tx: Tx, session: Session) -> None:
+        """Cut what it held to its death, before it is started anew."""
+        now = await tx.now()
+        died = min(session.lease_until, now if session.ended_at is None else session.ended_at, now)
+        who = {"agent": session.agent, "session": session.id, "died": died}
+        await tx.execute(Q.bury_locks, **who)
+        await tx.execute(Q.bury_claims, **who)
+        if session.ended_at is None:
+            row = await tx.one(
+                Q.end_session, agent=session.agent, session=session.id, now=now, reason="lease"
+            )
+            if row is not None:
+                await _say_ended(tx, Session.of_row(row), own_lane("session"))
+
+
+class Sessions:
+    """The sessions of the room, as a service (`relay.faces.services.SessionsApi`)."""
+
+    def __init__(self, store: Store, heartbeat: Heartbeat) -> None:
+        self._store = store
+        self._heartbeat = heartbeat
+        self._at_end: list[AtEnd] = []
+
+    def at_end(self, give_back: AtEnd) -> None:
+        """Have `give_back(tx, caller, reason)` run in the transaction that ends a session."""
+        self._at_end.append(give_back)
+
+    async def touch(self, caller: Caller) -> None:
+        """The heartbeat of a call that writes nothing else."""
+        if await self._store.read(lambda tx: self._heartbeat.fresh(tx, caller)) is None:
+            await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
+
+    async def end(self, caller: Caller, *, reason: str = "ended") -> Json:
+        """End the caller's session and give back all that it holds. `{success: true, ended}`."""
+        return await self._store.write(lambda tx: self._end(tx, caller, reason), actor=caller)
+
+    async def _end(self, tx: Tx, caller: Caller, reason: str) -> Json:
+        now = await tx.now()
+        row = await tx.one(Q.end_session, agent=caller.agent, session=caller.session, now=now, reason=reason)
+        if row is None:
+            return {"success": True, "ended": False}
+        session = Session.of_row(row)
+        if session.lease_until > now:
+            for give_back in self._at_end:
+                await give_back(tx, caller, reason)
+        await _say_ended(tx, session, lane_of(caller))
+        return {"success": True, "ended": True}
+
+    async def sweep(self) -> list[Json]:
+        """End on record the sessions that died; SESSION of each. What they held was free from their death on."""
+        return await self._store.write(_sweep)
+
+    async def list(self, caller: Caller, *, all: bool = False) -> list[Json]:
+        """SESSION with `locks` and `claims` (how many): the living, or all, latest first."""
+        await self.touch(caller)
+
+        async def look(tx: Tx) -> list[Json]:
+            now = await tx.now()
+            if all:
+                rows = await tx.all(Q.all_sessions, now=now, limit=MOST_SHOWN)
+            else:
+                rows = await tx.all(Q.living_sessions, now=now)
+            return [_with_counts(row, now) for row in rows]
+
+        return await self._store.read(look)
+
+
+def _with_counts(row: Row, now: float) -> Json:
+    session = Session.of_row(row)
+    alive = session.alive(now)
+    counts = {"locks": row["locks"] if alive else 0, "claims": row["claims"] if alive else 0}
+    return session.as_json(now) | counts
+
+
+async def _sweep(tx: Tx) -> list[Json]:
+    now = await tx.now()
+    ended = [Session.of_row(row) for row in await tx.all(Q.end_dead_sessions, now=now)]
+    for session in ended:
+        await _say_ended(tx, session, own_lane("session"))
+    return [session.as_json(now) for session in ended]
+
+
+async def _say_ended(tx: Tx, session: Session, lane: Lane) -> None:
+    told = {"session": session.as_json(await tx.now()), "reason": session.end_reason}
+    await events.append(tx, NewEvent(type=ENDED, lane=lane, outputs=told))

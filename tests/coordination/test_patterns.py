@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import itertools
+import re
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relay.coordination import paths, patterns
+from relay.coordination.patterns import BadPattern
+
+
+def meets(a: str, b: str) -> bool:
+    one, other = paths.target(a), paths.target(b)
+    found = one.meets(other.kind, other.key)
+    assert other.meets(one.kind, one.key) == found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        # Every example of the issue.
+        ("src/app.py", "src/**", True),
+        ("src/a.py", "src", True),
+        ("src/*.py", "src/a*", True),
+        ("src/**/test_*.py", "src/core/**", True),
+        ("src/{a,b}.py", "src/a.py", True),
+        ("src/a*", "src/b*", False),
+        ("app/[id]/page.tsx", "app/*/page.tsx", True),
+        ("app/[id]/page.tsx", "app/i/page.tsx", False),
+        # A path and a pattern cover what is below.
+        ("src/app.py", "src/app.pyc", False),
+        ("src", "src2", False),
+        ("src/*", "src/a/b/c", True),
+        ("src/*.py", "src/a.py/b", True),
+        ("src/*/x", "src", True),
+        ("src/*/x", "src/a", True),
+        ("src/*/x", "src/a/y", False),
+        ("src/*/x", "src/y/*", True),
+        ("src/*/x", "lib/**", False),
+        ("**", "anything/at/all", True),
+        ("**/x", "x", True),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/c", True),
+        ("a/**/b", "b/**/a", False),
+        ("**/a/*", "b/**/c", True),
+        # Within a name.
+        ("a?c", "abc", True),
+        ("a?c", "ac", False),
+        ("a?c", "a/c", False),
+        ("a**b", "a/b", False),
+        ("a**b", "axxb", True),
+        ("*.py", "*.js", False),
+        ("*.test.*", "a.*.ts", True),
+        ("?", "??", False),
+        ("*a", "b*", True),
+        (".?", "?.", False),  # only "..", which is no name
+        (".?x", "?.x", True),
+        ("*", ".env", True),
+        # Braces.
+        ("{src,lib}/**", "lib/x", True),
+        ("{src,lib}/**", "test/x", False),
+        ("{a,b{c,d}}.py", "bd.py", True),
+        ("{a,b{c,d}}.py", "b.py", False),
+        ("{src/a,lib}/x", "src/a/x", True),
+        ("{src/a,lib}/x", "src/b/x", False),
+        ("test{,s}/**", "tests/x", True),
+        ("test{,s}", "test", True),
+        ("src/{,a/}b", "src/b", True),
+        ("src/{./a,b/../c}", "src/c", True),
+        ("src/{./a,b/../c}", "src/b", False),
+        ("{{name}}/x", "{{name}}/x", True),
+        ("{{name}}/x", "name/x", False),
+        ("a{b", "a*", True),
+        ("{a,b", "{a,b", True),
+        ("{a}", "a", False),
+        # Escapes.
+        (r"a\*", "a*", True),
+        (r"a\*", "ab", False),
+        (r"a\*", r"a\*", True),
+        (r"\{a,b\}", "a", False),
+        (r"{a\,b,c}", "a,b", True),
+        (r"a\[b", "a[b", True),
+        # Logical keys are about themselves only.
+        ("api:GET /v1/users", "api:GET /v1/users", True),
+        ("api:GET /v1/users", "api:GET /v1", False),
+        ("api:x", "**", False),
+        ("api:*", "api:x", False),
+        ("./api:x", "api:x", False),
+        ("./api:x", "*", True),
+    ],
+)
+def test_overlap(a: str, b: str, expected: bool) -> None:
+    assert meets(a, b) is expected
+
+
+NAMES = ["".join(chars) for size in (1, 2) for chars in itertools.product("ab.", repeat=size)]
+REAL = [name for name in NAMES if name not in (".", "..")]
+EVERY = ["/".join(names) for size in (1, 2, 3) for names in itertools.product(REAL, repeat=size)]
+
+
+@cache
+def stands_for(pattern: str) -> frozenset[str]:
+    """What a pattern stands for among EVERY path, found another way: by a regular expression."""
+    out = ""
+    for name in pattern.split("/"):
+        if name == "**":
+            out += "(?:[^/]+/)*"
+            continue
+        for char in name:
+            out += {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}.get(char) or re.escape(char)
+        out += "/"
+    below = re.compile(out)
+    return frozenset(path for path in EVERY if below.match(path + "/"))
+
+
+#: Two of these need no name of more than two characters to meet.
+NAME = st.sampled_from(
+    [
+        "a",
+        "b",
+        "*",
+        "a*",
+        "*b",
+        "?",
+        "a?",
+        "*a*",
+        ".a",
+        "?b",
+        "**",
+        "ab",
+        "b*a",
+        "{a,b}",
+        "{a,b*}",
+        "a{a,b}",
+        "{ab,?}",
+        "{a,{b,.a}}",
+        ".?",
+        "?.",
+    ]
+)
+PATTERN = st.lists(NAME, min_size=1, max_size=3).map("/".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(PATTERN, PATTERN)
+def test_overlap_is_what_enumeration_finds(a: str, b: str) -> None:
+    found = bool(stands_for(a) & stands_for(b))
+    # With `**` in both, what meets may be as long as both together: longer than what was enumerated.
+    if found or sum(name != "**" for name in (*a.split("/"), *b.split("/"))) <= 3:
+        assert meets(a, b) is found, (a, b)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("ab*?{},/\\.[", min_size=1, max_size=12))
+def test_a_target_is_the_same_when_it_is_given_again(text: str) -> None:
+    try:
+        one = paths.target(text)
+    except paths.Rejected:
+        return
+    assert paths.target(one.path) == one
+    assert one.meets(one.kind, one.key)
+    if one.kind == "glob":
+        assert patterns.parse(one.key).text == one.key
+        assert one.base == "" or paths.target(paths.escaped(one.base)).meets("glob", one.key)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{a,b}" * 7, "alternatives"),
+        ("*a" * 250, "too large"),
+        ("{" + ",".join(f"*{n}" for n in range(60)) + "}{,x}", "alternatives"),
+        ("src/*/../x", "wildcard"),
+        ("{a,b}/../x", "wildcard"),
+        ("{a,../..}/x", "out of the repository"),
+        ("src\\app.py", "backslash"),
+        ("src\\", "backslash"),
+        ("{,.}", "root itself"),
+    ],
+)
+def test_what_is_no_pattern_is_refused_with_the_reason(text: str, says: str) -> None:
+    with pytest.raises(BadPattern, match=says) as refused:
+        patterns.parse(text)
+    assert refused.value.fix
+
+
+def test_the_largest_patterns_can_be_compared() -> None:
+    half = "*a" * (patterns.MAX_WEIGHT // 2 - 1)
+    assert not patterns.overlaps("glob", half + "b", "glob", half + "c")
+    assert patterns.overlaps("glob", half + "b", "glob", half + "*")
