@@ -1,7 +1,8 @@
 """What agents say they are about to touch: reading it from their answers, and keeping it for a while.
 
 Invariants: a declared path is relative to the repository, with `/`, and stays inside it; a declaration replaces
-the one before it from the same source, and ends by itself; each is an event (`intent.declared`).
+the one before it from the same source, and ends by itself; each is an event (`intent.declared`). What an agent
+declares by its own call is its session's: two sessions have two sets, and a reader gets both.
 """
 
 from __future__ import annotations
@@ -99,8 +100,10 @@ async def declare(
     by: str,
     now: float,
     cause: Sequence[str] = (),
+    session: str = "",
 ) -> tuple[str, ...]:
-    """Replace what `agent` declared from this source; no paths from a command clear all of it.
+    """Replace what `agent` declared from this source (from AGENT: in this session); no paths from a command clear all
+    of it. `session`: whose word it is, '' = not known.
 
     Gives the paths as they are kept. Raises Refusal when one of them is no path of the repository.
     """
@@ -118,11 +121,14 @@ async def declare(
         )
     everything = source is Source.COMMAND and not kept
     await tx.execute(Q.forget_intents, now=now)
-    await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source))
-    # Both are the agent's own word: the later one holds.
+    if source is Source.AGENT:
+        await tx.execute(Q.clear_session_intents, agent=agent, source=str(source), session=session)
+    else:
+        await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source))
+    # Both are the session's own word: the later one holds.
     own = {Source.ANSWER: Source.AGENT, Source.AGENT: Source.ANSWER}.get(source)
     if own is not None:
-        await tx.execute(Q.clear_intents, agent=agent, source=str(own))
+        await tx.execute(Q.clear_other_word, agent=agent, source=str(own), session=session)
     kept = list(dict.fromkeys(kept))
     for path in kept:
         await tx.execute(
@@ -130,17 +136,20 @@ async def declare(
             agent=agent,
             path=path,
             source=str(source),
+            session=session,
             declared_at=now,
             expires_at=now + HOLDS_S,
         )
-    await _declared(tx, agent, kept, source, by, cause)
+    await _declared(tx, agent, kept, source, by, cause, session)
     return tuple(kept)
 
 
 async def _declared(
-    tx: Tx, agent: str, paths: Sequence[str], source: Source, by: str, cause: Sequence[str]
+    tx: Tx, agent: str, paths: Sequence[str], source: Source, by: str, cause: Sequence[str], session: str
 ) -> Event:
     outputs: dict[str, Any] = {"agent": agent, "paths": list(paths), "source": str(source), "by": by}
+    if session:
+        outputs["session"] = session
     lane = Lane(ROOM, f"intent:{agent}", short=True)
     return await events.append(tx, NewEvent(DECLARED, lane, parents=cause, outputs=outputs))
 

@@ -14,6 +14,7 @@ import structlog
 from aiohttp import web
 
 from relay.faces.errors import ApiError, answer
+from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import Body, bad, read_body
 from relay.files import inside
@@ -47,6 +48,10 @@ class GuardDoor:
         if len(path.encode()) > MOST_PATH:
             raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
         lines = _lines(body)
+        own = request[CREDENTIAL].identity
+        if own is not None and agent != own:
+            message = f"This key is {own}'s; agent says another."
+            raise ApiError(403, "foreign_identity", message, f"Say {own}, or use the key of that one.")
         root = self._root_of(agent)
         if root is None:
             raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")

@@ -51,6 +51,7 @@ WALKS = {
     ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
     ("faces", "forget_links"): "good for minutes, so few",
     ("faces", "forget_sessions"): "a row a browser",
+    ("faces", "api_keys"): "a row a key, as far as its limit",
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (
