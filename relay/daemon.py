@@ -34,6 +34,7 @@ from relay.faces.http import HUB, create_app
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.files import write_atomically
+from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord
 from relay.log import events
 from relay.log.follow import tail
@@ -134,6 +135,7 @@ class Daemon:
         self._permissions = PermissionDesk(self._live, self._permission_notice)
         self._reload = Reload(settings, self._take_over, self._notice)
         self._board = Board()
+        self._holds = RoomHolds()
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)
         self._drain.turn_seconds = lambda agent, result, seconds: self._metrics.turns.labels(
@@ -166,9 +168,16 @@ class Daemon:
             lambda: self._seats.roster,
             airspace=self._tower.live,
             permissions=self._permissions,
+            holds=self._holds,
         )
         self._desk = Desk(
-            store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings
+            store,
+            acts,
+            self._board,
+            self._drain,
+            lambda: self._seats.roster,
+            self._surroundings,
+            holds=self._holds,
         )
         self._room = Room(
             store,
@@ -192,6 +201,7 @@ class Daemon:
             rules=self._rules,
             set_agent=self._reload.set_agent,
             trouble=self._trouble,
+            holds=self._holds,
         )
 
     def _reserved(self) -> Collection[str]:

@@ -110,10 +110,10 @@ class Acts:
         if self._holds is None:
             raise Refusal("This room has no locks.")
         taken = await self._holds.force_release(tx, path, by=act.by, reason=reason, cause=[act.event_id])
-        held = ", ".join(f"{code_span(one['file_path'])} ({one['locked_by']})" for one in taken)
         names = list(dict.fromkeys(str(one["locked_by"]) for one in taken))
-        told = "is told" if len(names) == 1 else "are told"
-        return Done(f"{act.by} released {held} by force: {' '.join(reason.split())}. {_list(names)} {told}.")
+        verb, told = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
+        where = code_span(str(taken[0]["file_path"]))
+        return Done(f"{where} is free: {_list(names)} {verb} it no more, and {told}.")
 
     def _permit(self, request: str, option: str | None, allow: bool, act: Act) -> Done:
         """Answer what an agent asks for; it hears of it once this is committed."""

@@ -224,7 +224,7 @@ async def test_a_lock_is_shown_and_taken_from_its_holder(office: Office) -> None
     unproved = await office.ask("/unlock src/app.py mine", verified=False)
     assert "proves nobody" in unproved.body and office.shelf.held
     answer = await office.ask("/unlock src/app.py it's mine now")
-    assert answer.body == "ann released `src/app.py` (ALPHA) by force: it's mine now. ALPHA is told."
+    assert answer.body == "`src/app.py` is free: ALPHA holds it no more, and is told."
     assert office.shelf.held == []
     (forced,) = await all_events(office.store, "lock.forced")
     chain = await office.store.read(lambda tx: events.why(tx, forced.id))
