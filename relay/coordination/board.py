@@ -1,49 +1,30 @@
 """The board: what people do with tasks, each change with its event in one transaction.
 
 Invariants:
-- a row of `work_queue` and the event that says why it is so commit together, in the caller's transaction;
-- an event holds each task before and after, whole: so the table can be rebuilt and a change brought back from
-  the log alone;
-- `/undo` walks back, newest first, through the changes that were not brought back yet; an undo is itself a
-  change of the log but none to be undone, and no change is brought back twice;
+- `/undo` walks back, newest first, through the changes of people that were not brought back yet; an undo is itself
+  a change of the log but none to be undone, and no change is brought back twice;
+- what an agent did since is not undone: a change of a task that an agent took or ended since is refused;
 - a refusal changes nothing and says what would succeed.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import uuid_utils
 
-from relay.coordination import work
+from relay.coordination import changes, transitions, work
+from relay.coordination.changes import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
 from relay.coordination.history import story
 from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
-from relay.log.events import Event, Lane, NewEvent
-from relay.log.store import Queries, StoreError, Tx
+from relay.log.events import Lane
+from relay.log.store import StoreError, Tx
 
-FOLDER = Path(__file__).parent
-Q = Queries(FOLDER)
-CREATED = "task.created"
-CHANGED = "task.changed"
-TASK_EVENTS = frozenset({CREATED, CHANGED})
-
-
-class Change(StrEnum):
-    """What was done to the board."""
-
-    CREATED = "created"
-    MOVED = "moved"
-    MOVED_ALL = "moved_all"
-    RENAMED = "renamed"
-    CLEARED = "cleared"
-    UNDONE = "undone"
+__all__ = ["CHANGED", "CREATED", "FOLDER", "Board", "Change", "Changed", "Q"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +80,10 @@ def _told(tasks: Sequence[Task]) -> str:
     return work.numbers([task.number for task in tasks])
 
 
-Pair = tuple[Task | None, Task]
+class TaskLocks(Protocol):
+    """Gives back the locks that a claim took (`relay.coordination.locks`)."""
+
+    async def release_of_task(self, tx: Tx, task_id: str, *, by: str, reason: str | None = None) -> Any: ...
 
 
 class Board:
@@ -109,8 +93,12 @@ class Board:
     the events that are its causes (the message with the command).
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] | None = None, *, locks: TaskLocks | None = None) -> None:
+        """`clock` gives Unix seconds; None: the store's. `locks`: what a claim that a person ends gives back."""
+        self._clock, self._locks = clock, locks
+
+    async def _now(self, tx: Tx) -> float:
+        return await tx.now() if self._clock is None else self._clock()
 
     async def create(
         self,
@@ -127,7 +115,7 @@ class Board:
         """Put a new pending task on the board. `priority` 1 (first) to 10. Raises BoardRefusal."""
         if not 1 <= priority <= 10:
             raise BoardRefusal(f"There is no priority {priority}.", "1 is the first, 10 the last.")
-        now = self._clock()
+        now = await self._now(tx)
         task = Task(
             id=str(uuid_utils.uuid7()),
             number=0,
@@ -150,17 +138,20 @@ class Board:
         """Move a task to the column `to`. Raises BoardRefusal: no such task or column, or there already."""
         column = work.column(to)
         task = await self.get(tx, number)
-        after = work.moved(task, column, by=by, now=self._clock())
+        token = await changes.next_fence(tx)
+        after = transitions.moved(task, column, by=by, now=await self._now(tx), fence=token)
         return await self._record(tx, Change.MOVED, [(task, after)], by=by, lane=lane, cause=cause)
 
     async def move_all(self, tx: Tx, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
         """Move every active task (pending, in progress) to `to`. Raises BoardRefusal when none would move."""
-        column, now = work.column(to), self._clock()
+        column, now = work.column(to), await self._now(tx)
         active = [task for task in await self.list(tx) if task.active]
         if not active:
             raise BoardRefusal("There is no active task on the board.", "`/task <title>` adds one.")
         pairs: list[Pair] = [
-            (task, work.moved(task, column, by=by, now=now)) for task in active if task.column is not column
+            (task, transitions.moved(task, column, by=by, now=now, fence=await changes.next_fence(tx)))
+            for task in active
+            if task.column is not column
         ]
         if not pairs:
             raise BoardRefusal(f"Every active task is {column} already.", "`/tasks` shows the board.")
@@ -173,19 +164,19 @@ class Board:
         task, wanted = await self.get(tx, number), work.clean_title(title)
         if wanted == task.title:
             raise BoardRefusal(f"#{number} is called that already.")
-        after = replace(task, task_description=wanted, updated_at=self._clock())
+        text = work.retitled(task.task_description, wanted)
+        after = replace(task, task_description=text, updated_at=await self._now(tx))
         return await self._record(tx, Change.RENAMED, [(task, after)], by=by, lane=lane, cause=cause)
 
     async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
         """Archive every task. Raises BoardRefusal when the board is empty."""
-        now = self._clock()
+        now = await self._now(tx)
         shown = await self.list(tx)
         if not shown:
             raise BoardRefusal("The board is empty already.", "`/task <title>` adds a task.")
         # An archived task is nobody's: whoever worked on it holds an old fence.
         pairs: list[Pair] = [
-            (task, replace(task, archived_at=now, updated_at=now, fence=task.fence + 1, lease_until=None))
-            for task in shown
+            (task, transitions.archived(task, now=now, fence=await changes.next_fence(tx))) for task in shown
         ]
         return await self._record(tx, Change.CLEARED, pairs, by=by, lane=lane, cause=cause)
 
@@ -200,7 +191,7 @@ class Board:
         event = await events.get(tx, row["event_id"])
         if event is None:
             raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
-        now, pairs = self._clock(), []
+        now, pairs = await self._now(tx), []
         for before, after in pairs_of(event):
             found = await tx.one(Q.task_by_id, id=after.id)
             current = None if found is None else Task.of_row(found)
@@ -209,7 +200,8 @@ class Board:
                     f"#{after.number} was changed since, and not on the board.",
                     f"`/move #{after.number} <status>` brings it where you want it.",
                 )
-            pairs.append((current, work.restored(current, before, now=now)))
+            token = await changes.next_fence(tx)
+            pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
         undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
         changed = await self._record(
             tx, Change.UNDONE, pairs, by=by, lane=lane, cause=[*cause, event.id], undid=undid
@@ -251,41 +243,24 @@ class Board:
         self,
         tx: Tx,
         change: Change,
-        pairs: Sequence[tuple[Task | None, Task]],
+        pairs: Sequence[Pair],
         *,
         by: str,
         lane: Lane,
         cause: Sequence[str],
         undid: dict[str, str] | None = None,
     ) -> Changed:
-        told = [
-            {"before": before.record() if before else None, "after": after.record()}
-            for before, after in pairs
-        ]
-        outputs: dict[str, Any] = {"change": str(change), "by": by, "tasks": told}
-        if undid is not None:
-            outputs["undid"] = undid
-        type_ = CREATED if change is Change.CREATED else CHANGED
-        event = await events.append(tx, NewEvent(type=type_, lane=lane, parents=cause, outputs=outputs))
-        for _, after in pairs:
-            await tx.execute(Q.put_task, **after.columns())
-        undoable = int(change is not Change.UNDONE)
-        await tx.execute(Q.put_change, pos=event.pos, event_id=event.id, undoable=undoable)
+        made = await changes.make(tx, change, pairs, by=By(by, lane, cause), undid=undid)
+        for before, _ in pairs:
+            if self._locks is not None and before is not None and before.claim is not None and before.files:
+                await self._locks.release_of_task(tx, before.id, by=by, reason=f"{change} by {by}")
         return Changed(
             change=change,
             by=by,
-            event_id=event.id,
-            pos=event.pos,
-            tasks=tuple(after for _, after in pairs),
+            event_id=made.event.id,
+            pos=made.event.pos,
+            tasks=made.tasks,
             before=tuple(before for before, _ in pairs),
             undid=Change(undid["change"]) if undid else None,
             undid_by=undid["by"] if undid else None,
         )
-
-
-def pairs_of(event: Event) -> list[Pair]:
-    """The tasks of a task event, each before (None: it was not there) and after."""
-    return [
-        (Task.of_record(told["before"]) if told["before"] else None, Task.of_record(told["after"]))
-        for told in event.outputs["tasks"]
-    ]

@@ -1,7 +1,8 @@
 """What is derived from the task events: the table `work_queue`, and the file tasks.json.
 
 Invariants:
-- the table is the fold of the log: `rebuild` makes the same rows from nothing;
+- the tables are the fold of the log: `rebuild` makes the same rows from nothing. Only the lease of a claim is not in
+  the log, since every call of its session extends it: a rebuild keeps the one that it finds;
 - the file is the board as it stands, whole: written beside and renamed into place, so a reader never sees
   half of one; it is compared byte by byte, so a lost, old or damaged one is found and written anew.
 
@@ -15,13 +16,14 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from relay.coordination.board import CHANGED, TASK_EVENTS, Board, Change, Q, pairs_of
+from relay.coordination.board import Board
+from relay.coordination.changes import BY_PEOPLE, CHANGED, TASK_EVENTS, Change, Q, pairs_of, put
 from relay.coordination.work import Task
 from relay.files import write_atomically
 from relay.log import events
@@ -58,7 +60,7 @@ async def fold(tx: Tx) -> Folded:
             folded.changes[event.id] = {
                 "pos": event.pos,
                 "event_id": event.id,
-                "undoable": int(not undone),
+                "undoable": int(event.outputs["change"] in BY_PEOPLE),
                 "undone_by": None,
             }
             if undone:
@@ -73,25 +75,36 @@ async def strays(tx: Tx) -> list[str]:
     told = [
         f"task #{(folded.tasks.get(one) or found[one]).number} differs from the log"
         for one in sorted({*folded.tasks, *found})
-        if folded.tasks.get(one) != found.get(one)
+        if _unleased(folded.tasks.get(one)) != _unleased(found.get(one))
     ]
+    needs = {(row["task_id"], row["needs"]) for row in await tx.all(Q.all_needs)}
+    if needs != {(task.id, need.id) for task in folded.tasks.values() for need in task.depends_on}:
+        told.append("the list of what tasks need differs from the log")
     changes = {row["event_id"]: dict(row) for row in await tx.all(Q.all_changes)}
     return told if changes == folded.changes else [*told, "the list of task changes differs from the log"]
 
 
 async def rebuild(tx: Tx) -> int:
-    """Make `work_queue` and `task_changes` anew from the log, in the caller's transaction; how many tasks."""
+    """Make `work_queue`, `work_needs` and `task_changes` anew from the log, in the caller's transaction; how many
+    tasks."""
     folded = await fold(tx)
+    leases = {(row["id"], row["fence"]): row["lease_until"] for row in await tx.all(Q.leases)}
     await tx.execute(Q.forget_tasks)
+    await tx.execute(Q.forget_all_needs)
     await tx.execute(Q.forget_changes)
     for task in folded.tasks.values():
-        await tx.execute(Q.put_task, **task.columns())
+        lease = leases.get((task.id, task.fence), task.lease_until)
+        await put(tx, replace(task, lease_until=lease) if task.claim else task, rewired=True)
     for change in folded.changes.values():
         made = {name: change[name] for name in ("pos", "event_id", "undoable")}
         await tx.execute(Q.put_change, **made)
         if change["undone_by"]:
             await tx.execute(Q.mark_undone, event_id=change["event_id"], undone_by=change["undone_by"])
     return len(folded.tasks)
+
+
+def _unleased(task: Task | None) -> Task | None:
+    return None if task is None else replace(task, lease_until=None)
 
 
 async def _last_change(tx: Tx) -> int:

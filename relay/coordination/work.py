@@ -1,11 +1,8 @@
-"""A task, and what a person may do to it: pure decisions over plain values.
+"""A task and how it is shown: plain values.
 
-Invariants:
-- the table's six states show in three columns: pending and blocked stand in `pending`; claimed in
+Invariant: the table's six states show in three columns: pending and blocked stand in `pending`; claimed in
   `in_progress`; completed, failed and dead, which nobody works on any more, in `done`. Blocked, failed and
-  dead carry a badge, so what ended badly is never taken for done;
-- a move that gives a claim, takes it away or ends it raises `fence`: who holds an older one holds nothing;
-- a finished task that is moved back starts a new attempt: `attempts` + 1, without the old result.
+  dead carry a badge, so what ended badly is never taken for done.
 
 Pure: no clock, no I/O. (004, "Work Queue".)
 """
@@ -18,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from relay.log.events import now_iso
 from relay.model import Refusal
@@ -60,19 +57,30 @@ _COLUMN = {
     Status.FAILED: Column.DONE,
     Status.DEAD: Column.DONE,
 }
-_STATUS = {
-    Column.PENDING: Status.PENDING,
-    Column.IN_PROGRESS: Status.CLAIMED,
-    Column.DONE: Status.COMPLETED,
-}
 _BADGES = frozenset({Status.BLOCKED, Status.FAILED, Status.DEAD})
 _ORDER = list(Column)
-_JSON = frozenset({"input_data", "depends_on", "result"})
+_JSON = frozenset({"input_data", "depends_on", "result", "files", "past_claims"})
+_LISTS = ("depends_on", "files", "past_claims")
+
+
+class Need(NamedTuple):
+    """A task that another one depends on."""
+
+    id: str
+    number: int
+
+
+class Claim(NamedTuple):
+    """Who held a task, by which token."""
+
+    agent: str
+    session: str
+    fence: int
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A row of `work_queue`. Times are Unix seconds; see the migration for each column's meaning."""
+    """A row of `work_queue`. Times are Unix seconds; see the migrations for each column's meaning."""
 
     id: str
     number: int
@@ -85,7 +93,7 @@ class Task:
     updated_at: float
     priority: int = 5
     input_data: Any = None
-    depends_on: tuple[str, ...] = ()
+    depends_on: tuple[Need, ...] = ()
     claimed_by: str | None = None
     claimed_at: float | None = None
     lease_until: float | None = None
@@ -95,10 +103,20 @@ class Task:
     error_message: str | None = None
     completed_at: float | None = None
     archived_at: float | None = None
+    claimed_session: str | None = None
+    claimed_type: str | None = None
+    not_before: float = 0.0
+    max_attempts: int = 3
+    lease_s: float | None = None
+    on_failed: str = "block"
+    files: tuple[str, ...] = ()
+    note: str | None = None
+    past_claims: tuple[Claim, ...] = ()
 
     @property
     def title(self) -> str:
-        return self.task_description
+        """The first line of the description, for a board: at most MAX_TITLE characters."""
+        return title_of(self.task_description)
 
     @property
     def column(self) -> Column:
@@ -123,15 +141,33 @@ class Task:
             "badge": str(self.badge) if self.badge else None,
             "assignee": self.claimed_by,
             "created_by": self.created_by,
-            "created_at": _iso(self.created_at),
-            "updated_at": _iso(self.updated_at),
+            "created_at": iso(self.created_at),
+            "updated_at": iso(self.updated_at),
             "priority": self.priority,
+            "task_type": self.task_type,
+            "description": self.task_description,
+            "attempts": self.attempts,
+            "depends_on": [need._asdict() for need in self.depends_on],
+            "note": self.note,
+            "lease_until": None if self.lease_until is None else iso(self.lease_until),
+            "files": list(self.files),
         }
+
+    @property
+    def claim(self) -> Claim | None:
+        """The claim that an agent's session holds; a person's has no session."""
+        if self.status is not Status.CLAIMED or self.claimed_by is None or self.claimed_session is None:
+            return None
+        return Claim(self.claimed_by, self.claimed_session, self.fence)
+
+    def had(self, agent: str, session: str) -> bool:
+        """Did this session hold it once, and lost it?"""
+        return any((claim.agent, claim.session) == (agent, session) for claim in self.past_claims)
 
     def record(self) -> dict[str, Any]:
         """The whole task as JSON values, for an event; what is not set is left out."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
-        told |= {"status": str(self.status), "depends_on": list(self.depends_on)}
+        told |= {"status": str(self.status)} | {name: list(told[name]) for name in _LISTS}
         return {name: value for name, value in told.items() if value is not None}
 
     @classmethod
@@ -139,7 +175,9 @@ class Task:
         """The task of an event; columns that this relay does not know are passed over."""
         known = {field.name: record[field.name] for field in fields(cls) if field.name in record}
         known["status"] = Status(known["status"])
-        known["depends_on"] = tuple(known.get("depends_on", ()))
+        known["depends_on"] = tuple(Need(*need) for need in known.get("depends_on", ()))
+        known["past_claims"] = tuple(Claim(*claim) for claim in known.get("past_claims", ()))
+        known["files"] = tuple(known.get("files", ()))
         return cls(**known)
 
     def columns(self) -> dict[str, Any]:
@@ -162,10 +200,27 @@ def rank(created_at: float, priority: int) -> float:
     return created_at + priority * RANK_STEP_S
 
 
+def _line(text: str) -> str:
+    # A control character would reach terminals and, in a title, says nothing to anybody.
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def title_of(description: str) -> str:
+    """The first line that says something, shortened to MAX_TITLE characters."""
+    title = next((line for line in map(_line, description.splitlines()) if line), "")
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
+
+
+def retitled(description: str, title: str) -> str:
+    """The description with another first line."""
+    lines = description.splitlines()
+    first = next((at for at, line in enumerate(lines) if _line(line)), 0)
+    return "\n".join([title, *lines[first + 1 :]])
+
+
 def clean_title(text: str) -> str:
     """The title on one line. Raises BoardRefusal when nothing is left, or too much."""
-    # A control character would reach terminals and, in a title, says nothing to anybody.
-    title = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    title = _line(text)
     if not title:
         raise BoardRefusal("A task needs a title.", "Say what is to be done: `/task <title>`.")
     if len(title) > MAX_TITLE:
@@ -188,44 +243,23 @@ def column(word: str) -> Column:
         ) from None
 
 
-def moved(task: Task, to: Column, *, by: str, now: float) -> Task:
-    """The task after a person moved it. Raises BoardRefusal when it is there already.
-
-    To `done` a failed or dead one may go: a person who says it is done after all overrules the badge.
-    """
-    if task.column is to and not (to is Column.DONE and task.badge):
-        waits = " (blocked: it waits for others)" if task.badge else ""
-        anyway = f" `/move #{task.number} in_progress` takes it up all the same." if task.badge else ""
-        raise BoardRefusal(
-            f"#{task.number} is {to} already{waits}.", (anyway or f"`{_other(task)}` would move it.").strip()
-        )
-    after = replace(task, status=_STATUS[to], updated_at=now, fence=task.fence + 1, lease_until=None)
-    if to is Column.DONE:
-        return replace(after, completed_at=now, error_message=None)
-    if not task.active:
-        after = replace(after, attempts=task.attempts + 1, result=None, error_message=None, completed_at=None)
-    taken = to is Column.IN_PROGRESS
-    return replace(after, claimed_by=by if taken else None, claimed_at=now if taken else None)
-
-
-def _other(task: Task) -> str:
-    to = Column.IN_PROGRESS if task.column is Column.PENDING else Column.PENDING
-    return f"/move #{task.number} {to}"
-
-
-def restored(current: Task, before: Task | None, *, now: float) -> Task:
-    """The task as it was before a change; one that was not there before is archived, its number stays used.
-
-    The fence never goes back: a claim that the undone change ended does not come alive again.
-    """
-    was = replace(current, archived_at=now) if before is None else before
-    return replace(was, fence=current.fence + 1, updated_at=now)
-
-
 def same_work(one: Task, other: Task) -> bool:
-    """Are the two the same to people? The fence, the lease and the time of the change may differ."""
-    blank = {"fence": 0, "lease_until": None, "updated_at": 0.0}
-    return replace(one, **blank) == replace(other, **blank)  # type: ignore[arg-type]
+    """Are the two the same to people? The fence, the lease and the time of the change may differ, and whether a task
+    that nobody works on is blocked, which follows from others."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(task: Task) -> Task:
+    free = task.status is Status.BLOCKED
+    return replace(
+        task,
+        status=Status.PENDING if free else task.status,
+        fence=0,
+        lease_until=None,
+        updated_at=0.0,
+        note=None,
+        past_claims=(),
+    )
 
 
 def board_order(tasks: Iterable[Task]) -> list[Task]:
@@ -244,5 +278,6 @@ def numbers(tasks: Sequence[int]) -> str:
     return ", ".join(f"#{low}" if low == high else f"#{low}-#{high}" for low, high in runs)
 
 
-def _iso(at: float) -> str:
+def iso(at: float) -> str:
+    """Unix seconds as every door shows them: ISO 8601 with offset."""
     return now_iso(datetime.fromtimestamp(at, UTC))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from relay.coordination import work
-from relay.coordination.work import BoardRefusal, Column, Status, Task
+from relay.coordination import transitions, work
+from relay.coordination.work import BoardRefusal, Claim, Column, Need, Status, Task
 
 NOW = 1_800_000_000.0
 TASK = Task(
@@ -38,7 +38,8 @@ def test_a_task_has_the_shape_of_the_doors() -> None:
     assert TAKEN.as_json() == {
         "id": "01", "number": 3, "title": "Fix it", "status": "in_progress", "badge": None,
         "assignee": "CLAUDE", "created_by": "ann", "created_at": "2027-01-15T07:59:00.000Z",
-        "updated_at": "2027-01-15T07:59:00.000Z", "priority": 5,
+        "updated_at": "2027-01-15T07:59:00.000Z", "priority": 5, "task_type": "task", "description": "Fix it",
+        "attempts": 1, "depends_on": [], "note": None, "lease_until": "2027-01-15T08:00:30.000Z", "files": [],
     }  # fmt: skip
 
 
@@ -58,9 +59,9 @@ def test_a_task_has_the_shape_of_the_doors() -> None:
     ],
 )  # fmt: skip
 def test_moves(why: str, task: Task, to: Column, expected: tuple[Status, str | None, int]) -> None:
-    after = work.moved(task, to, by="bob", now=NOW)
+    after = transitions.moved(task, to, by="bob", now=NOW, fence=9)
     assert (after.status, after.claimed_by, after.attempts) == expected, why
-    assert (after.fence, after.lease_until, after.updated_at) == (5, None, NOW), why
+    assert (after.fence, after.lease_until, after.updated_at) == (9, None, NOW), why
     assert (after.completed_at is not None) == (to is Column.DONE), why
     assert after.error_message is None, why
     if task is OVER:
@@ -78,7 +79,7 @@ def test_moves(why: str, task: Task, to: Column, expected: tuple[Status, str | N
 )
 def test_a_move_to_where_it_is_is_refused(task: Task, to: Column, fix: str) -> None:
     with pytest.raises(BoardRefusal) as refused:
-        work.moved(task, to, by="bob", now=NOW)
+        transitions.moved(task, to, by="bob", now=NOW, fence=9)
     assert "already" in refused.value.reason
     assert fix in refused.value.fix
 
@@ -107,16 +108,60 @@ def test_a_title_is_one_line_without_control_characters() -> None:
 
 
 def test_records_and_rows_come_back_the_same() -> None:
-    task = replace(FAILED, input_data={"files": ["a.py"]}, depends_on=("02",), archived_at=NOW)
+    task = replace(
+        FAILED,
+        input_data={"files": ["a.py"]},
+        depends_on=(Need("02", 2),),
+        files=("a.py",),
+        past_claims=(Claim("CODEX", "s", 2),),
+        archived_at=NOW,
+    )
     assert Task.of_record({**task.record(), "column_of_a_later_relay": 1}) == task
     assert Task.of_row(task.columns()) == task
 
 
 def test_undoing_never_brings_an_old_claim_to_life() -> None:
     cleared = replace(TAKEN, archived_at=NOW, fence=5, lease_until=None)
-    back = work.restored(cleared, TAKEN, now=NOW + 1)
-    assert (back.archived_at, back.claimed_by, back.fence) == (None, "CLAUDE", 6)
-    assert work.restored(TASK, None, now=NOW).archived_at == NOW
+    back = transitions.restored(cleared, TAKEN, now=NOW + 1, fence=9)
+    assert (back.archived_at, back.claimed_by, back.fence) == (None, "CLAUDE", 9)
+    assert transitions.restored(TASK, None, now=NOW, fence=9).archived_at == NOW
+
+
+def test_an_agents_claim_that_a_person_ended_is_past() -> None:
+    held = replace(TAKEN, claimed_session="s", claimed_type="claude")
+    ended = transitions.moved(held, Column.PENDING, by="bob", now=NOW, fence=9)
+    assert (ended.claim, ended.past_claims) == (None, (Claim("CLAUDE", "s", 4),))
+    cleared = transitions.archived(held, now=NOW, fence=9)
+    back = transitions.restored(cleared, held, now=NOW + 1, fence=10)
+    assert (back.status, back.claimed_by, back.fence) == (Status.PENDING, None, 10)
+    assert back.had("CLAUDE", "s")
+
+
+@pytest.mark.parametrize(
+    ("attempts", "most", "status", "wait_s"),
+    [
+        (0, 3, Status.PENDING, 5),
+        (1, 3, Status.PENDING, 10),
+        (2, 3, Status.DEAD, None),
+        (20, 99, Status.PENDING, 600),
+    ],
+)
+def test_a_lost_attempt_waits_longer_each_time_and_then_is_dead(
+    attempts: int, most: int, status: Status, wait_s: float | None
+) -> None:
+    held = replace(TAKEN, claimed_session="s", attempts=attempts, max_attempts=most)
+    lost = transitions.lapsed(
+        held, at=NOW, now=NOW + 3, fence=9, why="it fell", back_off=transitions.BackOff()
+    )
+    assert (lost.status, lost.attempts, lost.claim) == (status, attempts + 1, None)
+    assert lost.not_before == (0.0 if wait_s is None else NOW + wait_s)
+    assert "it fell" in (lost.note or "")
+
+
+def test_a_title_is_the_first_line_that_says_something() -> None:
+    assert work.title_of(" \n  Fix\tit \nbecause") == "Fix it"
+    assert work.title_of("x" * 300) == "x" * 199 + "…"
+    assert work.retitled("\n a\nb\nc", "z") == "z\nb\nc"
 
 
 def test_priority_is_first_and_waiting_catches_up() -> None:

@@ -49,6 +49,12 @@ WALKS = {
     ("coordination", "all_tasks"): "a rebuild wants all",
     ("coordination", "all_changes"): "a rebuild wants all",
     ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
+    ("coordination", "next_ready"): "an index of what is pending, to the first that is not passed over",
+    ("coordination", "claim_next"): "the same",
+    ("coordination", "ready"): "an index of what is pending, as far as its limit",
+    ("coordination", "work_counts"): "indexes of what is pending, claimed and blocked",
+    ("coordination", "needs_within"): "what its inner query reached by an index",
+    ("coordination", "all_needs"): "a rebuild wants all",
     ("faces", "forget_links"): "good for minutes, so few",
     ("faces", "forget_sessions"): "a row a browser",
     ("faces", "api_keys"): "a row a key, as far as its limit",
@@ -56,7 +62,8 @@ WALKS = {
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (
     {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
-    | {"outbox_age", "shown_tasks", "last_undoable"}
+    | {"outbox_age", "shown_tasks", "last_undoable", "next_ready", "claim_next"}
+    | {"ready"}
 )  # fmt: skip
 
 

@@ -91,6 +91,7 @@ CREATE INDEX answered_by_time ON answered_requests (at);
 
 -- `on_failed`: what a task does when one that it depends on fails: block, cascade (it fails too), ignore.
 -- `note`: why it stands where it stands, for people. `files`: what a claim locks with it.
+-- `past_claims`: [agent, session, fence] of each claim that was lost, so that who lost one is told so.
 ALTER TABLE work_queue ADD COLUMN claimed_session TEXT;
 ALTER TABLE work_queue ADD COLUMN claimed_type TEXT;
 ALTER TABLE work_queue ADD COLUMN not_before REAL NOT NULL DEFAULT 0;
@@ -99,8 +100,10 @@ ALTER TABLE work_queue ADD COLUMN lease_s REAL;
 ALTER TABLE work_queue ADD COLUMN on_failed TEXT NOT NULL DEFAULT 'block';
 ALTER TABLE work_queue ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE work_queue ADD COLUMN note TEXT;
+ALTER TABLE work_queue ADD COLUMN past_claims TEXT NOT NULL DEFAULT '[]';
 CREATE INDEX work_by_type ON work_queue (task_type, rank, number) WHERE status = 'pending' AND archived_at IS NULL;
 CREATE INDEX work_leased ON work_queue (lease_until) WHERE status = 'claimed' AND lease_until IS NOT NULL;
+CREATE INDEX work_blocked ON work_queue (number) WHERE status = 'blocked' AND archived_at IS NULL;
 CREATE INDEX work_of_session ON work_queue (claimed_by, claimed_session) WHERE status = 'claimed';
 
 -- depends_on of each task, one row a task that it needs: who waits for a task is found by it.

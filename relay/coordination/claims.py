@@ -1,0 +1,219 @@
+"""Claims: who works on which task, by which token, until when.
+
+Invariants:
+- a task has one claim at most: it is given by one statement, and ended by one that asks for status, holder, token
+  and lease at once;
+- every claim's token is drawn from the room's one counter, so who lost a claim never holds the next one;
+- a claim holds while its lease and its session's lie ahead, by the store's clock. One that does not is taken back by
+  whoever asks for work: the attempt counts, and the next one waits from the moment of the loss on, not from when
+  somebody noticed;
+- a claim that ends, however it ends, gives back the locks that it took.
+
+Everything here runs in the caller's transaction. (004, "Work Queue"; docs/coordination.md, "Work".)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from relay.config_coordination import CoordinationSettings
+from relay.coordination import changes, transitions
+from relay.coordination.changes import By, Change, Followed, Q, next_fence
+from relay.coordination.transitions import BackOff
+from relay.coordination.work import Status, Task
+from relay.log.events import Lane
+from relay.log.store import Tx
+from relay.model import Caller
+
+#: Tasks that are tried at most, one after the other, when the files of the first ones are held by others.
+MOST_TRIED = 20
+Json = dict[str, Any]
+
+
+class Heartbeat(Protocol):
+    """What every operation's transaction does first (`relay.coordination.sessions`)."""
+
+    async def touch(self, tx: Tx, caller: Caller) -> Any: ...
+
+    async def promise(self, tx: Tx, caller: Caller, session: Any, until: float) -> None: ...
+
+
+class Outcome(Protocol):
+    """Locks that were granted, or what is in their way."""
+
+    def as_json(self) -> Json: ...
+
+
+class FileLocks(Protocol):
+    """The locks that go with a claim (`relay.coordination.locks`)."""
+
+    def targets(self, paths: Sequence[str]) -> Sequence[Any]: ...
+
+    async def acquire_in(
+        self,
+        tx: Tx,
+        caller: Caller,
+        wanted: Any,
+        mode: str = ...,
+        ttl_s: float = ...,
+        reason: str | None = ...,
+        task_id: str | None = ...,
+    ) -> Outcome: ...
+
+    async def release_of_task(self, tx: Tx, task_id: str, *, by: str, reason: str | None = None) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A task that was passed over: who holds which of its files."""
+
+    number: int
+    file_path: str
+    locked_by: str
+    expires_at: str
+
+    def as_json(self) -> Json:
+        return {
+            "number": self.number,
+            "file_path": self.file_path,
+            "locked_by": self.locked_by,
+            "expires_at": self.expires_at,
+        }
+
+
+@dataclass(slots=True)
+class Search:
+    """What a search for work gave: the claimed task, or None, and the tasks that were passed over."""
+
+    task: Task | None = None
+    held: list[Held] = field(default_factory=list)
+
+
+def by(caller: Caller, cause: Sequence[str] = ()) -> By:
+    """The caller as who changes a task."""
+    return By(caller.agent, Lane(caller.session, caller.agent), cause)
+
+
+class Claims:
+    """The claims of the room."""
+
+    def __init__(self, settings: CoordinationSettings, locks: FileLocks) -> None:
+        self._settings = settings
+        self._locks = locks
+        self._back_off = BackOff(settings.backoff_s, settings.backoff_max_s)
+
+    async def take(self, tx: Tx, caller: Caller, types: Sequence[str] | None, lease_s: float) -> Search:
+        """Claim the first task that is ready, of one of the `types` (None: any), and lock its files."""
+        search, passed, now = Search(), list[str](), await tx.now()
+        asked = {} if types is None else {"types": json.dumps(list(types))}
+        while len(passed) < MOST_TRIED:
+            looks = {"now": now, "passed": json.dumps(passed), **asked}
+            row = await tx.one(Q.next_ready if types is None else Q.next_ready_of_types, **looks)
+            if row is None:
+                return search
+            held = await self._lock_files(tx, caller, row["id"], json.loads(row["files"]), lease_s)
+            if held is not None:
+                search.held.append(Held(row["number"], *held))
+                passed.append(row["id"])
+                continue
+            search.task = await self._claim(tx, caller, lease_s, looks)
+            return search
+        return search
+
+    async def _claim(self, tx: Tx, caller: Caller, lease_s: float, looks: Json) -> Task | None:
+        row = await tx.one(
+            Q.claim_next if "types" not in looks else Q.claim_next_of_types,
+            agent=caller.agent,
+            session=caller.session,
+            agent_type=caller.agent_type,
+            lease_until=looks["now"] + lease_s,
+            lease_s=lease_s,
+            fence=await next_fence(tx),
+            **looks,
+        )
+        if row is None:
+            return None
+        task = Task.of_row(row)
+        await changes.log(tx, Change.CLAIMED, [(None, task)], by=by(caller))
+        return task
+
+    async def _lock_files(
+        self, tx: Tx, caller: Caller, task_id: str, files: Sequence[str], lease_s: float
+    ) -> tuple[str, str, str] | None:
+        """Lock them for the claim, all or none; (path, holder, until) of what is in the way."""
+        if not files:
+            return None
+        wanted = self._locks.targets(files)
+        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", lease_s, None, task_id)
+        told = outcome.as_json()
+        if told["success"]:
+            return None
+        return told["file_path"], told["locked_by"], told["expires_at"]
+
+    async def end(
+        self, tx: Tx, caller: Caller, task_id: str, status: Status, told: Json, token: int | None
+    ) -> tuple[Task, Followed] | None:
+        """End the caller's claim with `completed` or `failed`; `told` has `result` and `error_message`. Gives the
+        task and what followed; None when the caller has no such claim (any more)."""
+        row = await tx.one(
+            Q.end_claim,
+            id=task_id,
+            status=str(status),
+            result=None if told["result"] is None else json.dumps(told["result"], ensure_ascii=False),
+            error_message=told["error_message"],
+            now=await tx.now(),
+            agent=caller.agent,
+            session=caller.session,
+            person=int(caller.person),
+            fence=token,
+        )
+        if row is None:
+            return None
+        task = Task.of_row(row)
+        change = Change.COMPLETED if status is Status.COMPLETED else Change.FAILED
+        event = await changes.log(tx, change, [(None, task)], by=by(caller))
+        await self._free_files(tx, task, caller.agent, str(change))
+        return task, await changes.follow(tx, [task.id], by=by(caller, [event.id]))
+
+    async def give_back(self, tx: Tx, caller: Caller, task: Task, why: str) -> Task:
+        """The task after the caller, who holds its claim, gave it back: an attempt that counts."""
+        now = await tx.now()
+        return await self._lapse(tx, task, at=now, why=why, change=Change.RELEASED, by_=by(caller))
+
+    async def give_back_all(self, tx: Tx, caller: Caller, reason: str) -> None:
+        """Give back what the caller's session claimed: it ends (for `Sessions.at_end`)."""
+        rows = await tx.all(Q.claims_of_session, agent=caller.agent, session=caller.session)
+        for task in map(Task.of_row, rows):
+            await self.give_back(tx, caller, task, f"the session of {caller.agent} ended ({reason})")
+
+    async def take_back(self, tx: Tx) -> list[Task]:
+        """Take back every claim whose lease ran out, or whose session is dead; the tasks as they are then."""
+        taken = []
+        for row in await tx.all(Q.lost_claims, now=await tx.now()):
+            task = Task.of_row(row)
+            lost = "the lease ran out" if row["expired"] else "the session ended"
+            # Nobody's session did it: a short lane of its own, so that it orders nobody.
+            lane = Lane("room", f"work:{task.id}:{task.fence}", short=True)
+            why = f"{lost} of {task.claimed_by}"
+            taken.append(
+                await self._lapse(
+                    tx, task, at=row["lost_at"], why=why, change=Change.RECOVERED, by_=By("RELAY", lane)
+                )
+            )
+        return taken
+
+    async def _lapse(self, tx: Tx, task: Task, *, at: float, why: str, change: Change, by_: By) -> Task:
+        now = await tx.now()
+        token = await next_fence(tx)
+        after = transitions.lapsed(task, at=at, now=now, fence=token, why=why, back_off=self._back_off)
+        change = Change.DEAD if after.status is Status.DEAD else change
+        made = await changes.make(tx, change, [(task, after)], by=by_)
+        await self._free_files(tx, task, by_.name, why)
+        return made.tasks[0]
+
+    async def _free_files(self, tx: Tx, task: Task, by_: str, why: str) -> None:
+        if task.files:
+            await self._locks.release_of_task(tx, task.id, by=by_, reason=why)

@@ -1,0 +1,379 @@
+"""The work queue as agents see it: submit, get, complete, give back.
+
+Invariants:
+- every call is a heartbeat first, also one that is refused;
+- a refusal changes nothing else: it is decided before the first write;
+- a task that is over is over for agents: a second, different completion is refused and the stored result stays.
+
+(004, "Work Queue"; docs/coordination.md, "Work". Implements `relay.faces.services.WorkApi`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import uuid_utils
+
+from relay.config_coordination import CoordinationSettings
+from relay.coordination import changes, transitions, work
+from relay.coordination.answered import once
+from relay.coordination.changes import Change, Q
+from relay.coordination.claims import Claims, FileLocks, Heartbeat, by
+from relay.coordination.completion import Completion, why_not
+from relay.coordination.needs import checked_needs, found_task, reference, rewired
+from relay.coordination.reasons import reasons
+from relay.coordination.requests import (
+    MOST_ERROR,
+    MOST_JSON,
+    MOST_TYPES,
+    NewTask,
+    new_task,
+    references,
+    seconds,
+    whole,
+)
+from relay.coordination.work import BoardRefusal, Column, Status, Task
+from relay.log import events
+from relay.log.store import Store, Tx
+from relay.model import Caller, Fault, Rejected
+from relay.payload import json_value, malformed, text, texts
+
+Json = dict[str, Any]
+
+
+class WorkQueue:
+    """The tasks of the room, for agents."""
+
+    def __init__(
+        self, store: Store, settings: CoordinationSettings, *, sessions: Heartbeat, locks: FileLocks
+    ) -> None:
+        self._store, self._settings, self._sessions, self._locks = store, settings, sessions, locks
+        self.claims = Claims(settings, locks)
+
+    async def submit(
+        self,
+        caller: Caller,
+        task_type: str,
+        task_description: str,
+        *,
+        input_data: Any = None,
+        priority: int = 5,
+        depends_on: Sequence[str] = (),
+        on_failed: str = "block",
+        files: Sequence[str] = (),
+        max_attempts: int | None = None,
+        task_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Put a task into the queue. Raises Rejected: MALFORMED; UNKNOWN `unknown_dependency`; REFUSED
+        `self_dependency`, `task_exists`, `idempotency_key_reused`."""
+        new = new_task(
+            task_type,
+            task_description,
+            input_data=input_data,
+            priority=priority,
+            depends_on=depends_on,
+            on_failed=on_failed,
+            files=files,
+            max_attempts=self._settings.max_attempts if max_attempts is None else max_attempts,
+            task_id=task_id,
+        )
+        if new.files:
+            self._locks.targets(new.files)  # a path that no claim could lock is refused now, not then
+
+        async def run(tx: Tx) -> Json:
+            return await once(
+                tx,
+                caller,
+                "submit_work",
+                idempotency_key,
+                new.request(),
+                lambda: self._submit(tx, caller, new),
+            )
+
+        return await self._write(caller, run)
+
+    async def _submit(self, tx: Tx, caller: Caller, new: NewTask) -> Json:
+        id_, now = new.task_id or str(uuid_utils.uuid7()), await tx.now()
+        if await tx.one(Q.task_by_id, id=id_) is not None:
+            raise Rejected(
+                Fault.REFUSED,
+                "task_exists",
+                f"There is a task {id_} already.",
+                "Leave `task_id` out, or give a new UUID; a repeated request is told by an `idempotency_key`.",
+                {"task_id": id_},
+            )
+        needs = await checked_needs(tx, id_, new.depends_on)
+        task = Task(
+            id=id_,
+            number=await events.next_number(tx, "task"),
+            task_type=new.task_type,
+            task_description=new.description,
+            rank=work.rank(now, new.priority),
+            status=Status.PENDING,
+            created_by=caller.agent,
+            created_at=now,
+            updated_at=now,
+            priority=new.priority,
+            input_data=new.input_data,
+            depends_on=needs,
+            max_attempts=new.max_attempts,
+            on_failed=str(new.on_failed),
+            files=new.files,
+        )
+        # A person may bring it back with /undo, as with /task.
+        change = Change.CREATED if caller.person else Change.SUBMITTED
+        made = (await changes.make(tx, change, [(None, task)], by=by(caller))).tasks[0]
+        told = {"note": made.note} if made.note else {}
+        return {"success": True, "task_id": id_, "number": task.number, "status": str(made.status), **told}
+
+    async def get(
+        self, caller: Caller, task_types: Sequence[str] | None = None, *, lease_s: float | None = None
+    ) -> Json:
+        """Claim the first task that is ready (of these types); without one, `task_id` null and `why`."""
+        types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, 64)
+        if types is not None and not types:
+            raise malformed(
+                "task_types", "`task_types` is an empty list.", "Leave it out for work of any type."
+            )
+        lease = self._settings.claim_lease_s if lease_s is None else seconds(lease_s)
+
+        async def run(tx: Tx, session: Any) -> Json:
+            await self.claims.take_back(tx)
+            search = await self.claims.take(tx, caller, types, lease)
+            if search.task is not None:
+                until = search.task.lease_until or 0.0
+                await self._sessions.promise(tx, caller, session, until)
+                return {"success": True, **_given(search.task)}
+            counts = dict(await _row(tx, Q.work_counts, now=await tx.now()))
+            next_at = counts.pop("next_at")
+            ready = counts.pop("ready")
+            why = counts | {
+                "other_types": ready - len(search.held) if types is not None else 0,
+                "files_held": [held.as_json() for held in search.held],
+                "next_at": None if next_at is None else work.iso(next_at),
+            }
+            return {"success": True, "task_id": None, "why": why}
+
+        return await self._write_in(caller, run)
+
+    async def complete(
+        self,
+        caller: Caller,
+        task_id: str,
+        success: bool,
+        *,
+        result: Any = None,
+        error_message: str | None = None,
+        fencing_token: int | None = None,
+    ) -> Json:
+        """End the caller's claim for good. Raises Rejected: UNKNOWN `unknown_task`; REFUSED `already_completed`,
+        `not_yours`, `stale_token`."""
+        id_ = reference(task_id)
+        wanted = Completion(
+            Status.COMPLETED if success else Status.FAILED,
+            json_value(result, "result", MOST_JSON),
+            None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
+        )
+
+        async def run(tx: Tx) -> Json:
+            task = await found_task(tx, id_)
+            told = {"result": wanted.result, "error_message": wanted.error_message}
+            ended = await self.claims.end(tx, caller, task.id, wanted.status, told, fencing_token)
+            if ended is not None:
+                return {
+                    "success": True,
+                    "status": str(wanted.status),
+                    "task_id": task.id,
+                    "unblocked": ended[1].ids(Status.PENDING),
+                    "cascaded": ended[1].ids(Status.FAILED),
+                }
+            if wanted.is_that_of(task, caller):
+                return {"success": True, "status": str(task.status), "task_id": task.id} | {
+                    "unblocked": [],
+                    "cascaded": [],
+                    "repeated": True,
+                }
+            raise why_not(task, caller, fencing_token, await tx.now())
+
+        return await self._write(caller, run)
+
+    async def release(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
+        """Give a claim back: the attempt counts. Raises Rejected as `complete` does."""
+        id_ = reference(task_id)
+        said = "" if reason is None else text(reason, "reason", 1000, least=0).strip()
+
+        async def run(tx: Tx) -> Json:
+            task, now = await found_task(tx, id_), await tx.now()
+            if not _holds(task, caller, now):
+                raise why_not(task, caller, None, now)
+            after = await self.claims.give_back(
+                tx, caller, task, f"{caller.agent} gave it back{': ' * bool(said)}{said}"
+            )
+            again = None if after.status is Status.DEAD else work.iso(after.not_before)
+            return {"success": True, "task_id": task.id, "status": str(after.status), "next_at": again}
+
+        return await self._write(caller, run)
+
+    async def renew(self, caller: Caller, task_id: str, *, lease_s: float | None = None) -> Json:
+        """Make a claim's lease reach further; it never gets shorter. Raises Rejected as `complete` does."""
+        id_, asked = reference(task_id), None if lease_s is None else seconds(lease_s)
+
+        async def run(tx: Tx, session: Any) -> Json:
+            task, now = await found_task(tx, id_), await tx.now()
+            until = now + (asked or task.lease_s or self._settings.claim_lease_s)
+            who = {"agent": caller.agent, "session": caller.session, "now": now}
+            row = await tx.one(Q.renew_claim, id=task.id, lease_until=until, **who)
+            if row is None:
+                raise why_not(task, caller, None, now)
+            after = Task.of_row(row)
+            if after.files:
+                await self._locks.acquire_in(
+                    tx, caller, self._locks.targets(after.files), "exclusive", until - now, None, after.id
+                )
+            await self._sessions.promise(tx, caller, session, after.lease_until or until)
+            told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
+            return told | {"lease_until": work.iso(after.lease_until or until)}
+
+        return await self._write_in(caller, run)
+
+    async def explain(self, caller: Caller, task_id: str) -> Json:
+        """Every reason why the caller cannot claim it."""
+        id_ = reference(task_id)
+
+        async def run(tx: Tx) -> Json:
+            task = await found_task(tx, id_)
+            found = await reasons(tx, task, caller, self._locks)
+            told = {"success": True, "task_id": task.id, "number": task.number, "status": str(task.status)}
+            return told | {"claimable": not found, "reasons": found}
+
+        return await self._write(caller, run)
+
+    async def set_needs(self, caller: Caller, task_id: str, depends_on: Sequence[str]) -> Json:
+        """Say anew what a task that is not over depends on. Raises Rejected: UNKNOWN `unknown_task`,
+        `unknown_dependency`; REFUSED `self_dependency`, `dependency_cycle`, `already_completed`."""
+        id_ = reference(task_id)
+        asked = references(depends_on)
+
+        async def run(tx: Tx) -> Json:
+            task = await found_task(tx, id_)
+            needs = await rewired(tx, task, asked)
+            after = transitions.needing(task, needs, now=await tx.now())
+            made = await changes.make(tx, Change.NEEDS, [(task, after)], by=by(caller))
+            stands = made.tasks[0]
+            told = {"success": True, "task_id": task.id, "status": str(stands.status), "note": stands.note}
+            return told | {"depends_on": [need._asdict() for need in needs]}
+
+        return await self._write(caller, run)
+
+    async def reopen(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
+        """A person's: a new attempt of a finished task, under a new token. Raises Rejected: FORBIDDEN
+        `person_only`; REFUSED `not_finished`."""
+        id_ = reference(task_id)
+        said = None if reason is None else text(reason, "reason", 1000, least=0).strip() or None
+        if not caller.person:
+            raise Rejected(
+                Fault.FORBIDDEN,
+                "person_only",
+                "Only a person opens a finished task again.",
+                "Submit a new task, or ask a person in the room.",
+            )
+
+        async def run(tx: Tx) -> Json:
+            task = await found_task(tx, id_)
+            if task.active or task.archived_at is not None:
+                where = "off the board" if task.archived_at is not None else f"{task.status}, so not over"
+                raise Rejected(
+                    Fault.REFUSED,
+                    "not_finished",
+                    f"#{task.number} is {where}.",
+                    "A task that is completed, failed or dead can be opened again.",
+                    {"status": str(task.status)},
+                )
+            token = await changes.next_fence(tx)
+            after = transitions.moved(
+                task, Column.PENDING, by=caller.agent, now=await tx.now(), fence=token, note=said
+            )
+            made = (await changes.make(tx, Change.MOVED, [(task, after)], by=by(caller))).tasks[0]
+            told = {"success": True, "task_id": task.id, "status": str(made.status)}
+            return told | {"attempt": made.attempts + 1}
+
+        return await self._write(caller, run)
+
+    async def pending(self, caller: Caller, *, limit: int = 100) -> list[Json]:
+        """What is ready now, in the order in which it would be given."""
+
+        async def look(tx: Tx) -> list[Json]:
+            rows = await tx.all(Q.ready, now=await tx.now(), limit=whole(limit, "limit", 1, 1000))
+            return [_shown(Task.of_row(row)) for row in rows]
+
+        return await self._store.read(look)
+
+    async def task(self, caller: Caller, task_id: str) -> Json:
+        """TASK with what went in and what came out. Raises Rejected: UNKNOWN `unknown_task`."""
+        id_ = reference(task_id)
+
+        async def look(tx: Tx) -> Json:
+            task = await found_task(tx, id_)
+            more = {"input_data": task.input_data, "result": task.result, "error_message": task.error_message}
+            return (
+                task.as_json() | more | {"state": str(task.status), "archived": task.archived_at is not None}
+            )
+
+        return await self._store.read(look)
+
+    async def take_back(self) -> list[Json]:
+        """Take back the claims that were lost (the daemon's sweep); TASK of each."""
+        return [task.as_json() for task in await self._store.write(self.claims.take_back)]
+
+    async def _write(self, caller: Caller, run: Callable[[Tx], Awaitable[Json]]) -> Json:
+        return await self._write_in(caller, lambda tx, session: run(tx))
+
+    async def _write_in(self, caller: Caller, run: Callable[[Tx, Any], Awaitable[Json]]) -> Json:
+        """Run it behind the heartbeat, which is kept also when it is refused."""
+
+        async def transaction(tx: Tx) -> Json | Rejected:
+            session = await self._sessions.touch(tx, caller)
+            try:
+                return await run(tx, session)
+            except Rejected as refused:
+                return refused
+            except BoardRefusal as refused:
+                return Rejected(Fault.REFUSED, "refused", refused.reason, refused.fix)
+
+        answer = await self._store.write(transaction, actor=caller)
+        if isinstance(answer, Rejected):
+            raise answer
+        return answer
+
+
+def _shown(task: Task) -> Json:
+    return {
+        "task_id": task.id,
+        "task_type": task.task_type,
+        "task_description": task.task_description,
+        "input_data": task.input_data,
+        "number": task.number,
+        "attempt": task.attempts + 1,
+        "priority": task.priority,
+        "files": list(task.files),
+    }
+
+
+def _given(task: Task) -> Json:
+    until = None if task.lease_until is None else work.iso(task.lease_until)
+    return _shown(task) | {"fencing_token": task.fence, "lease_until": until}
+
+
+def _holds(task: Task, caller: Caller, now: float) -> bool:
+    if task.status is not Status.CLAIMED or task.archived_at is not None or task.claimed_by != caller.agent:
+        return False
+    if task.claimed_session is None:
+        return caller.person
+    return task.claimed_session == caller.session and (task.lease_until or 0.0) > now
+
+
+async def _row(tx: Tx, query: Any, **params: Any) -> Json:
+    row = await tx.one(query, **params)
+    return {} if row is None else dict(row)

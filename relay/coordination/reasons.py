@@ -1,0 +1,75 @@
+"""Why a caller cannot claim a task: every reason there is.
+
+Invariant: no reason is given exactly when `get_work` could give the task to this caller now.
+
+Runs in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from relay.coordination import changes
+from relay.coordination.dependencies import State
+from relay.coordination.work import Status, Task, iso
+from relay.log.store import Tx
+from relay.model import Caller
+
+Json = dict[str, Any]
+
+
+class HeldFiles(Protocol):
+    """Who holds the files of a task against this caller (`relay.coordination.locks`)."""
+
+    async def in_the_way(self, tx: Tx, caller: Caller, paths: Any) -> list[Json]: ...
+
+
+async def reasons(tx: Tx, task: Task, caller: Caller, locks: Any) -> list[Json]:
+    """`[{reason, message, ...}]`, empty when nothing stands in the way."""
+    now, found = await tx.now(), list[Json]()
+    if task.archived_at is not None:
+        found.append(_told("archived", f"#{task.number} was taken off the board; `/undo` may bring it back."))
+    if task.status in (Status.COMPLETED, Status.FAILED, Status.DEAD):
+        said = f" {task.note}" if task.note else ""
+        found.append(_told("finished", f"#{task.number} is {task.status}.{said}", status=str(task.status)))
+    if task.status is Status.CLAIMED:
+        found.append(_claimed(task, caller, now))
+    if task.status is Status.BLOCKED:
+        found += await _blocked(tx, task)
+    if task.status is Status.PENDING and task.not_before > now:
+        found.append(
+            _told(
+                "backing_off",
+                f"Attempt {task.attempts} came to nothing; the next may begin at {iso(task.not_before)}.",
+                next_at=iso(task.not_before),
+            )
+        )
+    return found
+
+
+def _told(reason: str, message: str, **more: Any) -> Json:
+    return {"reason": reason, "message": message, **more}
+
+
+def _claimed(task: Task, caller: Caller, now: float) -> Json:
+    mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
+    until = None if task.lease_until is None else iso(task.lease_until)
+    if task.lease_until is not None and task.lease_until <= now:
+        message = f"The lease of {task.claimed_by} ran out at {until}; the next `get_work` takes it back."
+    elif mine:
+        message = f"It is yours already, until {until}."
+    else:
+        message = f"{task.claimed_by} works on it{f' until {until}' if until else ''}."
+    who = {"claimed_by": task.claimed_by, "claimed_session": task.claimed_session}
+    return _told("claimed", message, lease_until=until, **who)
+
+
+async def _blocked(tx: Tx, task: Task) -> list[Json]:
+    unmet = [need for need in await changes.needs_of(tx, task.id) if need.state is not State.MET]
+    by = [
+        {"id": need.id, "number": need.number, "status": str(need.status), "state": str(need.state)}
+        for need in unmet
+    ]
+    waits = ", ".join(need.told for need in unmet)
+    message = task.note or f"It waits for {waits}."
+    return [_told("blocked", message, blocked_by=by, on_failed=task.on_failed)]

@@ -1,0 +1,89 @@
+"""What comes in from outside to be kept: texts and JSON values, checked before anything is done with them.
+
+Invariant: what passes can be stored and hashed by every engine: it is UTF-8 without NUL, a JSON value without NaN or
+infinity, and not longer than its limit. What does not is a `Rejected` (malformed) that names the field and the fix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from relay.model import Fault, Rejected
+
+
+def malformed(field: str, message: str, fix: str) -> Rejected:
+    """A request that is wrong in the field of that name."""
+    return Rejected(Fault.MALFORMED, f"bad_{field}", message, fix, {"field": field})
+
+
+def text(value: object, field: str, most: int, *, least: int = 1) -> str:
+    """A text of `least` to `most` characters, blanks around it not counted. Raises Rejected."""
+    if not isinstance(value, str):
+        raise malformed(field, f"`{field}` is no text.", f"Give {least} to {most} characters.")
+    _storable(value, field)
+    if len(value) > most:
+        raise malformed(
+            field, f"`{field}` has {len(value)} characters; {most} are allowed.", "Say it in fewer."
+        )
+    if len(value.strip()) < least:
+        raise malformed(field, f"`{field}` is empty.", f"Give {least} to {most} characters.")
+    return value
+
+
+def texts(values: object, field: str, most: int, most_each: int) -> tuple[str, ...]:
+    """A list of at most `most` texts, each one once, in the order in which they came. Raises Rejected."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise malformed(field, f"`{field}` is no list.", 'Give a list of texts, like ["a", "b"].')
+    if len(values) > most:
+        raise malformed(field, f"`{field}` has {len(values)} entries; {most} are allowed.", "Give fewer.")
+    return tuple(dict.fromkeys(text(value, field, most_each) for value in values))
+
+
+def json_value(value: Any, field: str, most: int) -> Any:
+    """`value` as JSON gives it back, of at most `most` bytes. Raises Rejected."""
+    try:
+        told = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        size = len(told.encode())
+        kept = json.loads(told)
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise malformed(
+            field,
+            f"`{field}` is no JSON value that can be kept: {str(error)[:120]}.",
+            "NaN, infinity, unpaired surrogates and endless nesting are none.",
+        ) from None
+    if size > most:
+        raise malformed(
+            field,
+            f"`{field}` has {size} bytes; {most} are allowed.",
+            "Put what is larger into a file, and its path here.",
+        )
+    return kept
+
+
+def uuid(value: object, field: str) -> str:
+    """A UUID in its usual form (lower case, hyphens). Raises Rejected."""
+    try:
+        return str(UUID(value if isinstance(value, str) else ""))
+    except ValueError:
+        raise malformed(
+            field, f"{str(value)[:60]!r} is no id.", "An id is a UUID, as the answer to the request gave it."
+        ) from None
+
+
+def digest(value: Any) -> str:
+    """SHA-256 (hex) of a JSON value; the order of keys does not matter."""
+    told = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=list)
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _storable(value: str, field: str) -> None:
+    if "\0" in value:
+        raise malformed(field, f"`{field}` holds a NUL character.", "Leave it out.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise malformed(field, f"`{field}` holds an unpaired surrogate.", "Send UTF-8.") from None
