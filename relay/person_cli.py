@@ -1,8 +1,8 @@
 """A person at the command line before the room's database: who asks, how it is opened, how an answer is printed.
 
 Invariant: the commands work whether the daemon runs or not, since they write to the same database and the log tells
-the daemon. Exit code 0 = did it, 1 = could not (refused, unknown, busy), 2 = wrong use; with `--json` the answer is one
-JSON value on standard output, also when it is a refusal.
+the daemon. Exit code 0 = did it, 1 = could not (refused, unknown, busy), 2 = wrong use; with `--json` the answer is
+one JSON value on standard output, also when it is a refusal.
 """
 
 from __future__ import annotations

@@ -211,8 +211,8 @@ class Board:
 
     async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
         """Those of these tasks that are not archived."""
-        rows = [await tx.one(Q.task_by_id, id=one) for one in ids]
-        return [Task.of_row(row) for row in rows if row is not None and row["archived_at"] is None]
+        rows = await tx.all(Q.tasks_by_id, ids=events.dumps(list(ids)))
+        return [Task.of_row(row) for row in rows if row["archived_at"] is None]
 
     async def list(self, tx: Tx) -> list[Task]:
         """What the board shows: pending, in progress, done; by number within. Archived ones are left out."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from relay.coordination.work import Task
 from relay.log import events
-from relay.log.events import Event
+from relay.log.events import Event, dumps
 from relay.log.store import Tx
 
 TYPES = ("task.created", "task.changed")
@@ -19,15 +19,16 @@ TYPES = ("task.created", "task.changed")
 async def story(tx: Tx, task: Task) -> Mapping[str, Any]:
     """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, status, note}]`, oldest
     first. `more`: what happened before the part of the log that is looked through is not in it."""
-    found, cut = await events.about(tx, task.id, types=TYPES)
+    # As an event holds the task itself; one that needs it names it otherwise.
+    found = await events.about(tx, f'"id":{dumps(task.id)}', types=TYPES)
     told = [step for event in reversed(found) if (step := _step(event, task.id)) is not None]
     begun = bool(told) and told[0]["change"] in ("created", "submitted")
     more = {"input_data": task.input_data, "result": task.result, "error_message": task.error_message}
-    return {**task.as_json(), **more, "history": told, "more": cut and not begun}
+    return {**task.as_json(), **more, "history": told, "more": not begun}
 
 
 def _step(event: Event, id: str) -> dict[str, Any] | None:
-    """What this event did to the task; None when it only names it (another one needs it)."""
+    """What this event did to the task."""
     for one in event.outputs["tasks"]:
         after = one["after"]
         if after["id"] == id:

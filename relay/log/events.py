@@ -363,12 +363,11 @@ async def read_after(
 
 async def about(
     tx: Tx, text: str, *, types: Sequence[str], window: int = 20_000, limit: int = 100
-) -> tuple[list[Event], bool]:
-    """Events of these types whose outputs hold `text` (an id), newest first, among the last `window` of the log; and
-    whether the log begins earlier than that."""
+) -> list[Event]:
+    """Events of these types whose stored outputs hold `text`, newest first, among the last `window` of the log."""
     after = max(0, await last_pos(tx) - window)
     rows = await tx.all(Q.events_about, after=after, types=dumps(sorted(types)), text=text, limit=limit)
-    return [from_row(row) for row in rows], after > 0
+    return [from_row(row) for row in rows]
 
 
 async def last_pos(tx: Tx) -> int:

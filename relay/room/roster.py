@@ -166,7 +166,7 @@ async def steward_view(
 
 
 def _task_views(tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskView, ...]:
-    unmet = {t["id"]: t["number"] for t in tasks if t["status"] != "done" or t.get("badge")}
+    unmet = {t["id"] for t in tasks if t["status"] != "done" or t.get("badge")}
     return tuple(
         TaskView(
             t["number"],
@@ -175,7 +175,7 @@ def _task_views(tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskView, ...]:
             t.get("badge") or "",
             t.get("assignee") or "",
             why=t.get("error_message") or t.get("note") or "",
-            waits_for=tuple(sorted(unmet[one] for one in t.get("depends_on") or () if one in unmet)),
+            waits_for=tuple(one["number"] for one in t.get("depends_on") or () if one["id"] in unmet),
             attempt=(t.get("attempts") or 0) + 1,
             attempts=t.get("max_attempts") or 0,
         )

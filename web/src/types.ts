@@ -122,8 +122,9 @@ export interface Task {
   updated_at: Time;
   priority: number | null;
   task_type?: string;
-  /** Ids of tasks. */
-  depends_on?: string[];
+  /** The whole of it; the title is its first line. */
+  description?: string;
+  depends_on?: { id: string; number: number }[];
   /** Attempts that are over, of `max_attempts`. */
   attempts?: number;
   max_attempts?: number;

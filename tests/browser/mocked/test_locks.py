@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from playwright.async_api import Locator, Page, expect
@@ -15,6 +16,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 def row(page: Page, path: str) -> Locator:
     return page.locator(f'[data-testid="lock"][data-path="{path}"]')
+
+
+def need(task: dict[str, Any]) -> dict[str, Any]:
+    return {"id": task["id"], "number": task["number"]}
 
 
 async def go(page: Page) -> None:
@@ -109,7 +114,7 @@ async def test_a_person_takes_a_lock_with_a_reason(room: MockRoom, open_page: Op
 async def test_a_card_says_why_it_does_not_go_on(room: MockRoom, open_page: OpenPage) -> None:
     first = room.task("Build", task_type="build", priority=2, attempts=1, max_attempts=3)
     bad = room.task("Test", "done", badge="failed", assignee="CODEX", error_message="exit code 1")
-    room.task("Ship", badge="blocked", depends_on=[first["id"], bad["id"]])
+    room.task("Ship", badge="blocked", depends_on=[need(first), need(bad)])
     page = await open_page()
     await page.get_by_test_id("tab-board").click()
 
@@ -151,7 +156,7 @@ async def test_thousands_of_tasks_do_not_slow_the_board_down(room: MockRoom, ope
     at = first["created_at"]
     room.tasks += [
         first
-        | {"id": f"t{n}", "number": n, "title": f"Task {n}", "badge": "blocked", "depends_on": [first["id"]]}
+        | {"id": f"t{n}", "number": n, "title": f"Task {n}", "badge": "blocked", "depends_on": [need(first)]}
         for n in range(2, 5002)
     ]
     page = await open_page()

@@ -48,10 +48,12 @@ export function remarks(task: Task, all: readonly Task[], now: number): { text: 
   return said;
 }
 
-/** `#3`, `#5`: what a blocked task still waits for, as far as the board shows it; a failed one says so. */
+/** `#3`, `#5`: what a blocked task still waits for; a failed one says so, and what left the board is none to wait for. */
 export function waitsFor(task: Task, all: readonly Task[]): string[] {
-  const needs = new Set(task.depends_on ?? []);
-  return all
-    .filter((other) => needs.has(other.id) && (other.status !== "done" || other.badge))
-    .map((other) => `#${other.number}${other.badge === "failed" || other.badge === "dead" ? ` (${other.badge})` : ""}`);
+  const board = new Map(all.map((other) => [other.id, other]));
+  return (task.depends_on ?? []).flatMap(({ id, number }) => {
+    const other = board.get(id);
+    if (!other || (other.status === "done" && !other.badge)) return [];
+    return [`#${number}${other.badge === "failed" || other.badge === "dead" ? ` (${other.badge})` : ""}`];
+  });
 }

@@ -21,9 +21,9 @@ function Value({ name, value, testid }: { name: string; value: unknown; testid: 
 }
 
 /** A task that another one needs: its number, when the board has it. */
-function Needs({ id }: { id: string }) {
+function Needs({ id, number }: { id: string; number: number }) {
   const other = tasks.value.find((task) => task.id === id);
-  if (!other) return <span class="muted" data-tip={id}>one that left the board</span>;
+  if (!other) return <span class="muted">#{number} left the board</span>;
   return <button type="button" class="link" data-tip={other.title} onClick={() => (taskOpen.value = other.number)}>#{other.number} <span class="muted">{other.badge ?? STATUS[other.status].toLowerCase()}</span></button>;
 }
 
@@ -35,7 +35,7 @@ function Facts({ task }: { task: Task }) {
   if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <Who name={task.assignee} />]);
   if (task.task_type && task.task_type !== "task") facts.push(["Type", <code>{task.task_type}</code>]);
   if (task.priority) facts.push(["Priority", <>{task.priority} <span class="muted">(1 is first, 10 last)</span></>]);
-  if (task.depends_on?.length) facts.push(["Needs", <span class="needs">{task.depends_on.map((id) => <Needs key={id} id={id} />)}</span>]);
+  if (task.depends_on?.length) facts.push(["Needs", <span class="needs">{task.depends_on.map((need) => <Needs key={need.id} {...need} />)}</span>]);
   if (task.files?.length) facts.push(["Locks with it", <span class="needs">{task.files.map((path) => <code key={path}>{path}</code>)}</span>]);
   return <dl class="facts">{facts.map(([name, what]) => <div key={name}><dt>{name}</dt><dd>{what}</dd></div>)}</dl>;
 }
@@ -78,7 +78,8 @@ export default function TaskPanel() {
         {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
         {task && <Facts task={task} />}
         {said.length > 0 && <p class="remarks">{said.map((one) => <span key={one.text} class={`remark remark-${one.tone}`}>{one.text}</span>)}</p>}
-        {task?.note && <p class="note" data-testid="task-note"><Words text={task.note} /></p>}
+        {task?.description && task.description.trim() !== task.title && <pre class="value" tabIndex={0} aria-label="Description" data-testid="task-description">{task.description}</pre>}
+        {task?.note && task.note !== task.error_message && <p class="note" data-testid="task-note"><Words text={task.note} /></p>}
         {task?.error_message && <section><h3>Error</h3><pre class="value value-bad" tabIndex={0} aria-label="Error" data-testid="task-error">{task.error_message}</pre></section>}
         {whole && <Value name="Input" value={whole.input_data} testid="task-input" />}
         {whole && <Value name="Result" value={whole.result} testid="task-result" />}
