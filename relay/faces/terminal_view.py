@@ -16,6 +16,7 @@ from typing import Any
 
 from relay.faces import terminal_text as text
 from relay.faces.terminal_client import Frame, Post, Wire
+from relay.faces.terminal_held import HeldLocks
 from relay.faces.terminal_text import Fragments
 from relay.plain import safe, safe_line
 
@@ -63,7 +64,7 @@ class RoomView:
     commands: list[dict[str, Any]] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
     tasks: list[dict[str, Any]] = field(default_factory=list)
-    locks: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
+    locks: HeldLocks = field(default_factory=HeldLocks)
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     streams: dict[Any, Stream] = field(default_factory=dict)
     routing: dict[str, float] = field(default_factory=dict)
@@ -108,16 +109,18 @@ class RoomView:
                 self.agents = {str(each.get("name")): each for each in _dicts(data.get("agents"))}
                 self.commands = _dicts(data.get("commands"))
                 self.tasks, self.people = _dicts(data.get("tasks")), _names(data.get("people"))
-                self.locks = {_held(lock): lock for lock in _dicts(data.get("locks"))}
+                self.locks.anew(_dicts(data.get("locks")))
             case "jobs":
                 self.jobs = {job.get("id"): job for job in _dicts(data) if job.get("state") not in _OVER}
                 self.streams = {job: each for job, each in self.streams.items() if job in self.jobs}
             case "agent" if isinstance(data, dict):
                 self.agents[str(data.get("name"))] = data
             case "task" if isinstance(data, dict):
-                self._board(data)
+                return self._board(data)
             case "lock" if isinstance(data, dict):
-                self._lock(data)
+                self.locks.change(data)
+            case "session" if isinstance(data, dict):
+                self.locks.session(data)
             case "people" if isinstance(data, dict):
                 self.people = _names(data.get("people"))
         return []
@@ -208,17 +211,16 @@ class RoomView:
         stream.text = (stream.text + piece)[-PREVIEW:]
         stream.tool = str(data.get("tool") or ("" if piece else stream.tool))
 
-    def _board(self, data: dict[str, Any]) -> None:
+    def _board(self, data: dict[str, Any]) -> list[Fragments]:
+        """The board changed. What agents do there is not said line by line; that a task failed is."""
         changed, gone = _dicts(data.get("changed")), set(_names(data.get("gone")))
-        kept = {str(task.get("id")): task for task in self.tasks if task.get("id") not in gone}
-        self.tasks = list((kept | {str(task.get("id")): task for task in changed}).values())
-
-    def _lock(self, data: dict[str, Any]) -> None:
-        lock = data["lock"] if isinstance(data.get("lock"), dict) else {}
-        if data.get("change") in ("released", "forced"):
-            self.locks.pop(_held(lock), None)
-        else:
-            self.locks[_held(lock)] = lock
+        before = {str(task.get("id")): task for task in self.tasks if task.get("id") not in gone}
+        self.tasks = list((before | {str(task.get("id")): task for task in changed}).values())
+        return [
+            [("class:warn", _failed(task))]
+            for task in changed
+            if task.get("badge") == "failed" and before.get(str(task.get("id")), {}).get("badge") != "failed"
+        ]
 
     def _about(self, message_id: Any) -> str:
         number = self._numbers.get(str(message_id), 0)
@@ -287,8 +289,7 @@ class RoomView:
         open_tasks = sum(task.get("status") != "done" for task in self.tasks)
         if self.tasks:
             parts.append(("", f"  {open_tasks} open task{'' if open_tasks == 1 else 's'}"))
-        held = sum(1 for lock in self.locks.values() if _until(lock) > now)
-        if held:
+        if held := self.locks.count(now):
             parts.append(("", f"  {held} lock{'' if held == 1 else 's'}"))
         others = [safe_line(name, 32) for name in self.people if name != self.name]
         if others:
@@ -360,14 +361,10 @@ def _cropped(line: Fragments, columns: int) -> Fragments:
     return kept
 
 
-def _held(lock: dict[str, Any]) -> tuple[str, str, str]:
-    """What tells one held lock from another."""
-    return str(lock.get("file_path")), str(lock.get("locked_by")), str(lock.get("session"))
-
-
-def _until(lock: dict[str, Any]) -> float:
-    at = clock(str(lock.get("expires_at")))
-    return at.timestamp() if at else 0.0
+def _failed(task: dict[str, Any]) -> str:
+    by = f" ({safe_line(str(task['assignee']), 40)})" if task.get("assignee") else ""
+    why = f": {safe_line(str(task['error_message']))}" if task.get("error_message") else ""
+    return f"· task #{_int(task.get('number'))} failed{by}, {safe_line(str(task.get('title')), 80)}{why}"
 
 
 def _int(value: Any) -> int:
