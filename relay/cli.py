@@ -70,6 +70,10 @@ def _dispatch(words: list[str]) -> int:
     if words[:1] and words[0] in _COORDINATION:
         own: Callable[[list[str]], int] = import_module(f"relay.{words[0]}_cli").main
         return own(words[1:])
+    if words[:1] == ["keys"]:
+        from relay.keys_cli import main as keys
+
+        return keys(words[1:])
     args = _parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = args.command
     return command(args)
@@ -102,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name, text in _COORDINATION.items():
         commands.add_parser(name, help=text, add_help=False)
+    commands.add_parser("keys", help="Make, list and revoke API keys (`relay keys --help`).", add_help=False)
     link = add("link", _link, "Print a sign-in link for the page: it works once, within 10 minutes.")
     link.add_argument("--json", action="store_true", help='print {"url", "expires_in_s"}')
     show = add("log", _log, "Show the daemon's log and follow it.")

@@ -14,7 +14,7 @@ class Standing:
         self.contested = set(contested)
         self.asked: list[tuple[str, Location]] = []
 
-    async def decide(self, agent: str, location: Location) -> GuardDecision:
+    async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         self.asked.append((agent, location))
         if location.path in self.contested:
             return GuardDecision(True, REASON, "a1")

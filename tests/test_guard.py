@@ -116,7 +116,7 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
     tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stuck:
-        async def decide(self, agent: str, location: Location) -> GuardDecision:
+        async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
             await asyncio.Event().wait()
             raise AssertionError
 

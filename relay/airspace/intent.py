@@ -34,11 +34,17 @@ _BRACKETS = frozenset({"()", "[]", "{}"})
 
 
 class Source(StrEnum):
-    """Who declared it: the agent in an answer, a person's command, the agent by its own call."""
+    """Who declared it: the agent in an answer, a person's command, the agent by its own call. `LOCK`: nobody did, but
+    the agent holds a lock on it (`held.py`), which no row here says."""
 
     ANSWER = "answer"
     COMMAND = "command"
     AGENT = "agent"
+    LOCK = "lock"
+
+
+#: By agent and path, the sources that declared it.
+Declared = Mapping[str, Mapping[str, frozenset[Source]]]
 
 
 def clean(path: str) -> str | None:
@@ -144,6 +150,14 @@ async def declare(
     return tuple(kept)
 
 
+async def end_session(tx: Tx, agent: str, session: str, *, cause: Sequence[str] = ()) -> bool:
+    """What a session declared ends with it; False when it had declared nothing that still holds."""
+    if not session or not await tx.execute(Q.end_intents, agent=agent, session=session):
+        return False
+    await _declared(tx, agent, [], Source.AGENT, agent, cause, session)
+    return True
+
+
 async def _declared(
     tx: Tx, agent: str, paths: Sequence[str], source: Source, by: str, cause: Sequence[str], session: str
 ) -> Event:
@@ -154,7 +168,7 @@ async def _declared(
     return await events.append(tx, NewEvent(DECLARED, lane, parents=cause, outputs=outputs))
 
 
-async def declared(tx: Tx, now: float) -> Mapping[str, Mapping[str, frozenset[Source]]]:
+async def declared(tx: Tx, now: float) -> Declared:
     """What holds now: by agent and path, the sources that declared it."""
     found: dict[str, dict[str, frozenset[Source]]] = {}
     for row in await tx.all(Q.intents, now=now):

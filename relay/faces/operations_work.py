@@ -25,7 +25,7 @@ class GetWork(Request):
 
 
 class Task(Answer):
-    task_id: str | None
+    task_id: str | None = None
     task_type: str | None = None
     task_description: str | None = None
     input_data: Any = None

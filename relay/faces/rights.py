@@ -13,7 +13,10 @@ from relay.model import ADMIN
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
 #: What any good key may.
-_FREE = frozenset({("POST", "/api/sign-out"), ("GET", "/openapi.json"), ("GET", "/reference")})
+_FREE = frozenset(
+    {("POST", "/api/sign-out")}
+    | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
+)
 #: What writes, and the scope that it wants.
 _SCOPES = {
     ("POST", "/api/messages"): "room",

@@ -49,6 +49,9 @@ ON CONFLICT (agent, path, source, session) DO UPDATE SET declared_at = excluded.
 -- name: clear_intents
 DELETE FROM declared_intents WHERE agent = :agent AND (source = :source OR :source = '')
 
+-- name: end_intents
+DELETE FROM declared_intents WHERE agent = :agent AND session = :session
+
 -- name: clear_session_intents
 DELETE FROM declared_intents WHERE agent = :agent AND source = :source AND session = :session
 
