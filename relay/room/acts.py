@@ -7,7 +7,7 @@ did not happen. An unverified entry may ask, but lifts no guard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from relay.log import events
@@ -63,17 +63,19 @@ class Acts:
         self._permissions = permissions
         self._holds = holds
 
-    async def obey(self, tx: Tx, command: commands.Command, act: Act, view: StewardView) -> Done:
-        """Do what `command` says, and answer."""
+    async def obey(
+        self, tx: Tx, command: commands.Command, act: Act, view: Callable[[], Awaitable[StewardView]]
+    ) -> Done:
+        """Do what `command` says, and answer. `view` looks at the room, which costs as much as the room is large."""
         match command:
             case commands.ShowHelp(name):
                 return Done(steward.render_help(name))
             case commands.ShowWho():
-                return Done(steward.render_who(view))
+                return Done(steward.render_who(await view()))
             case commands.ShowQueue():
-                return Done(steward.render_queue(view))
+                return Done(steward.render_queue(await view()))
             case commands.ShowTasks():
-                return Done(steward.render_tasks(view))
+                return Done(steward.render_tasks(await view()))
             case commands.Route(number, agents):
                 self._guard(act, "/route")
                 return await self.route(tx, await _message(tx, number), list(agents), act)
@@ -99,7 +101,7 @@ class Acts:
             case commands.Permit(request, option, allow):
                 return self._permit(request, option, allow, act)
             case commands.ShowLocks(path):
-                return Done(steward.render_locks(view, path))
+                return Done(steward.render_locks(await view(), path))
             case commands.ForceRelease(path, reason):
                 self._guard(act, "/unlock")
                 return await self._unlock(tx, path, reason, act)

@@ -118,12 +118,11 @@ class Desk:
 
     async def _carry_out(self, tx: Tx, message: Message) -> tuple[Done, dict[str, Any]]:
         now = self._clock()
-        view = await self.view(tx, message.speaker)
         command = commands.parse(message.body, dict.fromkeys([*self._roster().names, *self._drain.running]))
         if isinstance(command, commands.Problem):
             return Done(command.text), {"error": True}
         if command is None:
-            return Done(steward.answer(message.body, view)), {}
+            return Done(steward.answer(message.body, await self.view(tx, message.speaker))), {}
         event = await tx.one(Q.event_of_message, id=message.id)
         act = Act(
             by=message.speaker,
@@ -132,7 +131,7 @@ class Desk:
             verified="unverified" not in message.meta,
             now=now,
         )
-        done = await self._acts.obey(tx, command, act, view)
+        done = await self._acts.obey(tx, command, act, lambda: self.view(tx, message.speaker))
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if done.task is not None:
             meta["task"] = done.task
