@@ -10,6 +10,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.browser.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
+from tests.browser.test_look import PALE, UNNAMED
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -168,3 +169,36 @@ async def test_thousands_of_tasks_do_not_slow_the_board_down(room: MockRoom, ope
     await expect(pending.get_by_test_id("task")).to_have_count(200)
     room.change_task(5001, badge=None, created_at=at, title="Free now", priority=1)
     await expect(pending.get_by_test_id("task").first).to_contain_text("Free now")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_it_can_be_read_on_a_phone(room: MockRoom, open_page: OpenPage, scheme: str) -> None:
+    room.held.session("CLAUDE", kind="given", session_id="a" * 120)
+    room.held.lock("packages/" + "very-long-name/" * 12 + "app.py", "CLAUDE", 30, reason="w" * 300)
+    room.held.lock("docs/**", "CODEX", kind="glob", mode="shared")
+    room.held.wait("docs/**", "GEMINI", 12)
+    room.held.session("GEMINI", "ended")
+    room.task("Build", "done", badge="dead", note="n" * 300, task_type="t" * 60, attempts=3, max_attempts=3)
+    room.held.story(1, ("ann", "submitted", ""), input_data={"x": "y" * 400}, result="z" * 400)
+    page = await open_page(size=(360, 740), scheme=scheme)
+    wide = "document.scrollingElement.scrollWidth - innerWidth"
+
+    async def can_be_read() -> None:
+        assert await page.evaluate(wide) <= 0
+        assert await page.evaluate(UNNAMED) == []
+        assert await page.evaluate(PALE) == []
+
+    await go(page)
+    await expect(row(page, "docs/**").get_by_test_id("waiting")).to_be_visible()
+    await can_be_read()
+    assert await page.locator(".locks-box").evaluate("(e) => e.scrollWidth - e.clientWidth") <= 0
+    await row(page, "docs/**").get_by_test_id("release").click()
+    await expect(page.get_by_test_id("release-dialog")).to_be_in_viewport()
+    await can_be_read()
+    await page.keyboard.press("Escape")
+    await page.get_by_test_id("tab-board").click()
+    await can_be_read()
+    await page.get_by_test_id("task-open").click()
+    await expect(page.get_by_test_id("task-result")).to_be_attached()
+    await expect(page.get_by_test_id("reopen")).to_be_in_viewport()
+    await can_be_read()
