@@ -70,6 +70,13 @@ class Lock:
         """The agent and its session."""
         return self.agent, self.session
 
+    def told(self, wanted: Target) -> str:
+        """Who holds what was wanted, in one sentence."""
+        about = "" if self.path == wanted.path else f", through the lock on {self.path}"
+        why = f" ({self.reason})" if self.reason else ""
+        until = iso(self.expires_at)
+        return f"{self.agent} (session {self.session}) holds {wanted.path}{about}{why} until {until}."
+
     def as_json(self) -> Json:
         """LOCK (docs/coordination.md)."""
         return {
@@ -182,17 +189,16 @@ class Blocked:
         return answer | {"error": {"code": self.reason, "message": answer["message"], "fix": answer["fix"]}}
 
     def _message(self) -> str:
-        who, path = f"{self.by.agent} (session {self.by.session})", self.target.path
+        path = self.target.path
         if self.cycle:
             steps = ", ".join(
                 f"{one['agent']} for {one['waits_for']} of {one['held_by']}" for one in self.cycle
             )
             return f"To wait for {path} would close a circle of waiting sessions: {steps}."
         if isinstance(self.by, Wait):
-            return f"{who} stands in line for what meets {path}, before you."
-        about = "" if self.by.path == path else f", through its lock on {self.by.path}"
-        why = f" ({self.by.reason})" if self.by.reason else ""
-        return f"{who} holds {path}{about}{why} until {iso(self.until)}."
+            by = self.by
+            return f"{by.agent} (session {by.session}) stands in line before you, for what meets {path}."
+        return self.by.told(self.target)
 
     def _fix(self) -> str:
         if self.cycle:
@@ -257,13 +263,22 @@ def wish(
     """A wish within the bounds. Raises Rejected (malformed)."""
     if mode not in ("exclusive", "shared"):
         raise _malformed("bad_mode", f"There is no mode {mode!r}.", "exclusive or shared.")
-    if reason is not None and (not isinstance(reason, str) or len(reason) > MAX_REASON):
-        raise _malformed(
-            "bad_reason", f"A reason is text of at most {MAX_REASON} characters.", "Say it shorter."
-        )
+    reason = checked_reason(reason) if reason else None
     ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
     exclusive: Mode = "exclusive" if mode == "exclusive" else "shared"
     return Wish(tuple(targets), exclusive, ttl, reason, task_id)
+
+
+def checked_reason(reason: str) -> str:
+    """A reason within its bounds. Raises Rejected (malformed)."""
+    if not isinstance(reason, str) or not 0 < len(reason.strip()) <= MAX_REASON:
+        fix = f"1 to {MAX_REASON} characters of text."
+        raise _malformed("bad_reason", "The reason is empty, too long or no text.", fix)
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        raise _malformed("bad_reason", "The reason is not valid Unicode.", "Give it as UTF-8 text.") from None
+    return reason.replace("\0", "")
 
 
 def seconds(name: str, value: float, low: float, high: float) -> float:

@@ -116,6 +116,25 @@ async def free(tx: Tx, caller: Caller, target: Target, token: int | None) -> Loc
     return lock
 
 
+async def renew(tx: Tx, caller: Caller, target: Target, ttl_s: float) -> Lock | None:
+    """Let the caller's own lock on exactly this last longer, with the event; None when it holds none."""
+    now = await tx.now()
+    row = await tx.one(
+        Q.renew_lock,
+        key=target.key,
+        kind=target.kind,
+        agent=caller.agent,
+        session=caller.session,
+        now=now,
+        expires_at=now + ttl_s,
+    )
+    if row is None:
+        return None
+    lock = Lock.of_row(row)
+    await say(tx, REFRESHED, lock, lane_of(caller), by=caller.agent)
+    return lock
+
+
 async def own(tx: Tx, caller: Caller, target: Target) -> Lock | None:
     """The caller's own row for exactly this, whether it holds or not."""
     row = await tx.one(

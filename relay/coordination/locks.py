@@ -3,33 +3,44 @@
 Invariants:
 - two locks that hold and meet belong to one session, or are both shared;
 - every call is a heartbeat, also one that is refused: a refusal is decided in the transaction and raised behind it;
-- several paths are taken all or none;
-- who waits and goes away (cancelled, dead) leaves nothing behind: neither a place in line nor a lock.
+- several paths are taken all or none.
 
 (004, "File Locking"; issue 3, "Locks"; docs/coordination.md, "Locks".)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from relay.coordination import lock_table as table
 from relay.coordination import waits
+from relay.coordination.fencing import may_write
 from relay.coordination.lock import (
     DEFAULT_TTL_S,
+    MAX_TTL_S,
+    MAX_WAIT_S,
+    MIN_TTL_S,
     Granted,
     Json,
     Lock,
     Outcome,
+    Verdict,
+    Wait,
     Wish,
+    checked_reason,
+    seconds,
     stale,
     wish,
 )
 from relay.coordination.lock_table import Q
 from relay.coordination.paths import Target, target, targets
 from relay.coordination.sessions import Heartbeat, iso
+from relay.coordination.waiting import Waiting
 from relay.log.store import Store, Tx
-from relay.model import Caller, Fault, Rejected
+from relay.model import ADMIN, Caller, Fault, Rejected
+
+T = TypeVar("T")
 
 
 class Locks:
@@ -39,6 +50,14 @@ class Locks:
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
+
+    def target(self, path: str) -> Target:
+        """What that text means in this repository. Raises Rejected (malformed)."""
+        return target(path, self._fold)
+
+    def targets(self, paths: Sequence[str]) -> tuple[Target, ...]:
+        """Several, each once, in the order in which they are taken. Raises Rejected (malformed)."""
+        return targets(paths, self._fold)
 
     async def acquire(
         self,
@@ -51,8 +70,13 @@ class Locks:
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
     ) -> Json:
-        wanted = wish(targets(paths, self._fold), mode=mode, ttl_s=ttl_s, reason=reason)
-        outcome = await self._store.write(lambda tx: self._acquire(tx, caller, wanted), actor=caller)
+        """All of these paths or none; see docs/coordination.md. Raises Rejected (malformed)."""
+        wanted = wish(self.targets(paths), mode=mode, ttl_s=ttl_s, reason=reason)
+        wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
+        if not wait:
+            outcome = await self._store.write(lambda tx: self._acquire(tx, caller, wanted), actor=caller)
+        else:
+            outcome = await Waiting(self._store, self._acquire, caller, wanted).take_turn(wait)
         return outcome.as_json()
 
     async def acquire_in(
@@ -70,18 +94,22 @@ class Locks:
         asked = wish(wanted, mode=mode, ttl_s=ttl_s, reason=reason, task_id=task_id)
         return await self._acquire(tx, caller, asked)
 
-    async def _acquire(self, tx: Tx, caller: Caller, wanted: Wish, place: int | None = None) -> Outcome:
+    async def _acquire(
+        self, tx: Tx, caller: Caller, wanted: Wish, place: int | None = None, waits_on: bool = False
+    ) -> Outcome:
         session = await self._heartbeat.touch(tx, caller)
-        outcome = await self._grant(tx, caller, wanted, place)
+        outcome = await self._grant(tx, caller, wanted, place, waits_on)
         if isinstance(outcome, Granted):
             until = max(lock.expires_at for lock in outcome.locks)
             await self._heartbeat.promise(tx, caller, session, until)
         return outcome
 
-    async def _grant(self, tx: Tx, caller: Caller, wanted: Wish, place: int | None = None) -> Outcome:
-        """Take all that is wished, or name what is in the way."""
-        if len(wanted.targets) > 1 or place is not None or await waits.line(tx):
-            blocked = await waits.obstacle(tx, caller, wanted, place)
+    async def _grant(
+        self, tx: Tx, caller: Caller, wanted: Wish, place: int | None, waits_on: bool
+    ) -> Outcome:
+        """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `waits.obstacle`."""
+        if len(wanted.targets) > 1 or await waits.line(tx):
+            blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
             if blocked is not None:
                 return blocked
         locks: list[Lock] = []
@@ -89,7 +117,7 @@ class Locks:
         for one in wanted.targets:
             taken = await table.take(tx, caller, one, wanted)
             if taken is None:
-                blocked = await waits.obstacle(tx, caller, wanted, place)
+                blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
                 if blocked is None or locks:
                     raise AssertionError(f"{one.path} could not be taken, and nothing is in the way")
                 return blocked
@@ -99,16 +127,132 @@ class Locks:
         return Granted(tuple(locks), frozenset(fresh))
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
-        meant = target(path, self._fold)
+        """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
+        meant = self.target(path)
 
         async def work(tx: Tx) -> Json | Rejected:
             await self._heartbeat.touch(tx, caller)
-            freed = await table.free(tx, caller, meant, fencing_token)
-            if freed is None:
-                return await _why_not(tx, caller, meant)
+            if await table.free(tx, caller, meant, fencing_token) is None:
+                return await _why_not(tx, caller, meant, fencing_token)
             return {"success": True, "released": True, "file_path": meant.path}
 
-        return _told(await self._store.write(work, actor=caller))
+        return await self._decided(caller, work)
+
+    async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
+        """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises as `release`."""
+        meant = self.target(path)
+        ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
+
+        async def work(tx: Tx) -> Json | Rejected:
+            session = await self._heartbeat.touch(tx, caller)
+            lock = await table.renew(tx, caller, meant, ttl)
+            if lock is None:
+                return await _why_not(tx, caller, meant, None)
+            await self._heartbeat.promise(tx, caller, session, lock.expires_at)
+            return Granted((lock,), frozenset()).as_json()
+
+        return await self._decided(caller, work)
+
+    async def check(self, caller: Caller, paths: Sequence[str] | None = None) -> list[Json]:
+        """LOCK of each that holds now: all (no paths), or those that meet these paths."""
+        meant = self.targets(paths) if paths else None
+
+        async def look(tx: Tx) -> list[Json]:
+            if meant is None:
+                return [lock.as_json() for lock in await table.living(tx)]
+            found = [lock for one in meant for lock in await table.meeting(tx, one)]
+            once = {(lock.target, lock.holder): lock for lock in found}
+            return [lock.as_json() for lock in once.values()]
+
+        return await self._looked(caller, look)
+
+    async def status(self, caller: Caller, path: str) -> Json:
+        """`{file_path, locked, locks: [LOCK], waiting: [...]}`: what meets the path now, and who waits for it."""
+        meant = self.target(path)
+
+        async def look(tx: Tx) -> Json:
+            locks = await table.meeting(tx, meant)
+            return {
+                "file_path": meant.path,
+                "locked": bool(locks),
+                "locks": [lock.as_json() for lock in locks],
+                "waiting": _line(waits.wanting(await waits.line(tx), meant)),
+            }
+
+        return await self._looked(caller, look)
+
+    async def explain(self, caller: Caller, path: str) -> Json:
+        """What keeps the caller from holding this: `{success: true, file_path, free, why: [sentence], locks, waiting,
+        position?, lost?}`. `free`: it would get it now; `lost`: how it lost its own lease on exactly this."""
+        meant = self.target(path)
+
+        async def look(tx: Tx) -> Json:
+            holder = (caller.agent, caller.session)
+            locks = await table.meeting(tx, meant)
+            line = await waits.line(tx)
+            place = next((one.id for one in line if one.holder == holder and meant in one.wanted), None)
+            blocked = await waits.obstacle(tx, caller, Wish((meant,)), place)
+            mine = await table.own(tx, caller, meant)
+            answer: Json = {
+                "success": True,
+                "file_path": meant.path,
+                "free": blocked is None,
+                "locks": [lock.as_json() for lock in locks],
+                "waiting": _line(waits.wanting(line, meant)),
+                "why": [lock.told(meant) for lock in locks if lock.holder != holder],
+            }
+            if any(lock.holder == holder for lock in locks):
+                answer["why"].append("This session holds what meets it.")
+            elif mine is not None:
+                answer |= {"lost": stale(mine).message}
+            if blocked is not None and (place is not None or not locks):
+                answer["position"] = blocked.position
+            if blocked is not None and not answer["why"]:
+                answer["why"].append(blocked.as_json()["message"])
+            return answer
+
+        return await self._looked(caller, look)
+
+    async def force_release(self, caller: Caller, path: str, *, reason: str) -> Json:
+        """Take exactly this from whoever holds it: `{success: true, released: true, file_path, locks: [LOCK]}`.
+
+        A person's. The holders are told at their next call (`stale_token`), and by whoever follows `lock.forced`.
+        Raises Rejected: forbidden, not_held (with what meets it).
+        """
+        if not caller.person and ADMIN not in caller.scopes:
+            fix = "Ask a person, or wait: check_locks says until when."
+            raise Rejected(Fault.FORBIDDEN, "forbidden", "Only a person takes a lock from its holder.", fix)
+        meant = self.target(path)
+        why = checked_reason(reason)
+
+        async def work(tx: Tx) -> Json | Rejected:
+            await self._heartbeat.touch(tx, caller)
+            met = await table.meeting(tx, meant)
+            exact = [one for one in met if (one.target.kind, one.target.key) == (meant.kind, meant.key)]
+            if not exact:
+                near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
+                fix = f"Name a lock as check_locks shows it; what meets it now: {near}."
+                message = f"There is no lock on exactly {meant.path}."
+                return Rejected(Fault.REFUSED, "not_held", message, fix, {"released": False})
+            taken = [await table.force(tx, lock, by=caller.agent, why=why) for lock in exact]
+            return {
+                "success": True,
+                "released": True,
+                "file_path": meant.path,
+                "locks": [lock.as_json() for lock in taken],
+            }
+
+        return await self._decided(caller, work)
+
+    async def may_write(
+        self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
+    ) -> list[Verdict]:
+        """See `fencing.may_write`: a verdict on each file, in a read of the caller's."""
+        return await may_write(tx, caller, paths, fencing_token, fold=self._fold)
+
+    async def held(self, tx: Tx) -> list[Lock]:
+        """Every lock that holds now, the next to run out first."""
+        return await table.living(tx)
 
     async def release_of_task(
         self, tx: Tx, task_id: str, *, by: str, reason: str | None = None
@@ -124,20 +268,46 @@ class Locks:
         rows = await tx.all(Q.free_locks_of_session, **who)
         await table.free_all(tx, rows, by=caller.agent, reason=reason)
 
-    def target(self, path: str) -> Target:
-        """What that text means in this repository. Raises Rejected (malformed)."""
-        return target(path, self._fold)
+    async def _decided(self, caller: Caller, work: Callable[[Tx], Awaitable[Json | Rejected]]) -> Json:
+        """Run `work`; its refusal is raised behind the transaction, which keeps the heartbeat."""
 
-    def targets(self, paths: Sequence[str]) -> tuple[Target, ...]:
-        """Several, each once, in the order in which they are taken. Raises Rejected (malformed)."""
-        return targets(paths, self._fold)
+        async def run(tx: Tx) -> Json | Rejected:
+            return await work(tx)
+
+        answer = await self._store.write(run, actor=caller)
+        if isinstance(answer, Rejected):
+            raise answer
+        return answer
+
+    async def _looked(self, caller: Caller, look: Callable[[Tx], Awaitable[T]]) -> T:
+        """Read, with the heartbeat where one is due."""
+
+        async def run(tx: Tx) -> tuple[bool, T]:
+            return await self._heartbeat.fresh(tx, caller) is None, await look(tx)
+
+        due, answer = await self._store.read(run, actor=caller)
+        if due:
+            await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
+        return answer
 
 
-async def _why_not(tx: Tx, caller: Caller, meant: Target) -> Rejected:
-    """Why the caller has no lock of exactly this to release or renew."""
+def _line(found: Sequence[Wait]) -> list[Json]:
+    return [one.as_json() | {"position": number} for number, one in enumerate(found, 1)]
+
+
+async def _why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
+    """Why the caller has no lock of exactly this (and of that token) to release or renew."""
     mine = await table.own(tx, caller, meant)
     if mine is not None:
-        return stale(mine)
+        if mine.expires_at <= await tx.now():
+            return stale(mine)
+        return Rejected(
+            Fault.REFUSED,
+            "stale_token",
+            f"Fencing token {token} is not the one of your lock on {meant.path}, which is {mine.token}.",
+            "Give the token of the lease that you hold, or none.",
+            {"released": False, "file_path": mine.path, "fencing_token": mine.token},
+        )
     held = await table.meeting(tx, meant)
     others = [lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
     if others:
@@ -145,7 +315,7 @@ async def _why_not(tx: Tx, caller: Caller, meant: Target) -> Rejected:
         return Rejected(
             Fault.REFUSED,
             "not_yours",
-            f"{first.agent} (session {first.session}) holds {meant.path} until {iso(first.expires_at)}.",
+            first.told(meant),
             "Only its holder releases a lock; a person may with a forced release.",
             {"released": False, "locked_by": first.agent, "locked_by_session": first.session}
             | {"expires_at": iso(first.expires_at), "held": first.as_json()},
@@ -157,9 +327,3 @@ async def _why_not(tx: Tx, caller: Caller, meant: Target) -> Rejected:
         "check_locks shows what is held; give the path as it was acquired.",
         {"released": False},
     )
-
-
-def _told(answer: Json | Rejected) -> Json:
-    if isinstance(answer, Rejected):
-        raise answer
-    return answer

@@ -1,9 +1,11 @@
 """Patterns over paths, and whether two of them can meet.
 
 Invariants:
-- a pattern stands for the paths that it matches and everything below them; two meet when there is a path that both
-  stand for. This is decided exactly: by walking the product of the two automata, name by name and, where a name has
-  wildcards, character by character;
+- a pattern stands for the paths that it matches and everything below them; but nothing lies below a file, which is
+  what a last name with an extension means (`app.py`, `*.md`): else `**/*.md` would meet every path there is, which
+  might be a folder;
+- two meet when there is a path that both stand for. This is decided exactly: by walking the product of the two
+  automata, name by name and, where a name has wildcards, character by character;
 - `*` and `?` stay within a name (a leading dot is nothing special), `**` as a whole name is any number of folders,
   none included, and like `*` elsewhere; `{a,b}` is one of several and may be nested; braces without a comma, or
   without their other half, are characters, as in a shell (`{{name}}/` is a folder); `[` is a character; `\\` takes
@@ -15,6 +17,7 @@ Pure. (Issue 3, "Locks"; docs/coordination.md, "Locks".)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,6 +42,13 @@ class BadPattern(ValueError):
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
         self.fix = fix
+
+
+#: What an extension looks like, and those that folders have: of Debian's conventions, and of Apple's bundles.
+EXTENSION = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,9}")
+FOLDER_EXTENSIONS = frozenset(
+    {"d", "git", "app", "bundle", "framework", "lproj", "xcassets", "xcodeproj", "xcworkspace"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,15 +266,38 @@ def alternatives_of(kind: str, key: str) -> tuple[tuple[Name, ...], ...]:
 
 @lru_cache(maxsize=16384)
 def overlaps(a_kind: str, a_key: str, b_kind: str, b_key: str) -> bool:
-    """Is there anything that both locks are about? A `key` is about itself only."""
+    """Is there anything that both locks are about? A `key` is about itself only; a path as such about all below it,
+    whatever its name."""
     if a_kind == "key" or b_kind == "key":
         return (a_kind, a_key) == (b_kind, b_key)
-    return any(_meet(a, b) for a in alternatives_of(a_kind, a_key) for b in alternatives_of(b_kind, b_key))
+    one, other = alternatives_of(a_kind, a_key), alternatives_of(b_kind, b_key)
+    if (a_kind == "path" and _within(other, one[0])) or (b_kind == "path" and _within(one, other[0])):
+        return True
+    return any(_meet(a, b) for a in one for b in other)
+
+
+def _within(alternatives: Sequence[Sequence[Name]], path: Sequence[Name]) -> bool:
+    """Does all of this begin with the path?"""
+    return all(names[: len(path)] == path for names in alternatives)
+
+
+def is_file(name: Name) -> bool:
+    """Has the name an extension, so that nothing lies below it?"""
+    dot = max((at for at, char in enumerate(name) if char == "."), default=0)
+    tail = [char for char in name[dot + 1 :] if isinstance(char, str)]
+    extension = "".join(tail)
+    return (
+        dot > 0
+        and len(tail) == len(name) - dot - 1
+        and EXTENSION.fullmatch(extension) is not None
+        and extension.lower() not in FOLDER_EXTENSIONS
+    )
 
 
 def _meet(a: Sequence[Name], b: Sequence[Name]) -> bool:
-    """Walks both automata at once, a name a step. Where one is at its end, it stands for everything below, and
-    what is left of the other can always be some path there."""
+    """Walks both automata at once, a name a step. Where one is at its end and no file, it stands for everything
+    below, and what is left of the other can always be some path there."""
+    files = is_file(a[-1]), is_file(b[-1])
     seen: set[tuple[int, int]] = set()
     waiting = [(0, 0)]
     while waiting:
@@ -274,8 +307,10 @@ def _meet(a: Sequence[Name], b: Sequence[Name]) -> bool:
         seen.add(at)
         i, j = at
         if i == len(a) or j == len(b):
-            return True
-        if a[i] == FOLDERS or b[j] == FOLDERS:
+            ended, left = (files[0], b[j:]) if i == len(a) else (files[1], a[i:])
+            if not ended or all(name == FOLDERS for name in left):
+                return True
+        elif a[i] == FOLDERS or b[j] == FOLDERS:
             waiting += [(i, j + 1), (i + 1, j)]
         elif _names_meet(a[i], b[j]):
             waiting.append((i + 1, j + 1))

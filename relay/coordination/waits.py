@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from relay.coordination.lock import Blocked, Json, Lock, Wait, Wish
 from relay.coordination.lock_table import Q, meeting
@@ -127,26 +126,26 @@ async def line(tx: Tx) -> list[Wait]:
 
 
 async def obstacle(
-    tx: Tx, caller: Caller, wish: Wish, place: int | None, *, waits: bool = False
+    tx: Tx, caller: Caller, wish: Wish, place: int | None, *, waits_on: bool = False
 ) -> Blocked | None:
     """What keeps this wish from being granted now; None: nothing.
 
-    `place`: the caller's own in line, None = it has none. `waits`: it stands in line, or wants to, so a circle is
-    looked for.
+    `place`: the caller's own in line, None = it has none. `waits_on`: it stands in line, or wants to, so a circle
+    is looked for.
     """
     held: list[Need] = []
     for target in wish.targets:
         met = await meeting(tx, target, mode=wish.mode, besides=(caller.agent, caller.session))
         held += [Need(target, lock) for lock in met]
     standing = [one for one in await line(tx) if one.id != place]
-    if not held and not standing:
-        return None
     now = await tx.now()
     me = Wait(
         _LAST if place is None else place, caller.agent, caller.session, wish.targets, wish.mode, now, now
     )
+    if not held and not any(conflict(one, me) for one in standing):
+        return None
     needs = await _needs(tx, me, held, standing) if standing else {me.holder: held}
-    found = circle(me, needs) if waits and held else ()
+    found = circle(me, needs) if waits_on and held else ()
     front = in_front(me, standing, needs)
     position = len(front) + 1
     if held:
@@ -200,9 +199,6 @@ async def leave(tx: Tx, place: int) -> None:
     await tx.execute(Q.forget_wait, id=place)
 
 
-def position_in(waits: Sequence[Wait], holder: Holder) -> dict[str, Any]:
-    """Where the session stands among those that wait, 1 first; {} when it does not."""
-    for number, one in enumerate(waits, 1):
-        if one.holder == holder:
-            return {"position": number}
-    return {}
+def wanting(waits: Sequence[Wait], target: Target) -> list[Wait]:
+    """Those that wait for what meets the target, in order."""
+    return [one for one in waits if any(target.meets(wanted.kind, wanted.key) for wanted in one.wanted)]

@@ -25,7 +25,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Queries, Row, Store, StoreBusy, Tx
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected
-from relay.room.mentions import clean_name, is_reserved, skeleton
+from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
 
 Q = Queries(Path(__file__).parent)
 Json = dict[str, Any]
@@ -242,7 +242,7 @@ class Keys:
     def _identity(self, identity: str, agent_type: str) -> str:
         """The name as the room shows it. Raises Rejected."""
         try:
-            name = clean_name(identity)
+            name = clean_name(identity, most=MAX_AGENT_NAME)
         except ValueError as error:
             raise Rejected(Fault.MALFORMED, "bad_name", str(error), "Take another name.") from None
         if is_reserved(name, ()):

@@ -22,13 +22,12 @@ from relay.faces.operations import OPERATIONS
 from relay.faces.reading import Body, bad, read_values
 from relay.faces.services import Services
 from relay.model import Caller
+from relay.room.mentions import MAX_AGENT_NAME
 
 #: The header that names a caller's session (INTERFACES, "MCP and sessions").
 SESSION_HEADER = "X-Relay-Session"
 #: What any request may say of who makes it, beside its operation's own fields.
 WHO = ("agent_id", "agent_type", "session_id", "name")
-#: Characters of an agent's name: as many as the transcript's tag holds (relay/room/entry.py), room for a UUID in it.
-MOST_NAME = 64
 _MOST_TYPE = 60
 _PLACE = re.compile(r"\{(\w+)\}")
 _NO_SESSION = re.compile(r"[^A-Za-z0-9._:@+-]")
@@ -94,7 +93,7 @@ class OperationDoors:
         credential = request[CREDENTIAL]
         said = Body(values)
         claims = {field: said.maybe_text(field) for field in ("agent_id", "name")}
-        agent = speaker(credential, claims, self._reserved(), self._owner, most=MOST_NAME)
+        agent = speaker(credential, claims, self._reserved(), self._owner, most=MAX_AGENT_NAME)
         kind = said.maybe_text("agent_type")
         if kind is not None and not 0 < len(kind) <= _MOST_TYPE:
             raise bad(f"agent_type has 1 to {_MOST_TYPE} characters.", "Like claude_code, codex, person.")

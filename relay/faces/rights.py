@@ -12,16 +12,15 @@ from relay.faces.operations import OPERATIONS
 from relay.model import ADMIN
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
-#: What any good key may.
+#: What any good key may; also to ask whether its own agent may write a file.
 _FREE = frozenset(
-    {("POST", "/api/sign-out")}
+    {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write")}
     | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
 )
 #: What writes, and the scope that it wants.
 _SCOPES = {
     ("POST", "/api/messages"): "room",
     ("POST", "/api/airspace/intent"): "locks",
-    ("POST", "/api/guard"): "locks",
 }
 #: What a person does, by a message that the room shows as theirs; beside it, where an agent does the like.
 _PERSONS = {

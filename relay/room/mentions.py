@@ -21,6 +21,9 @@ from relay.room.prose import prose
 
 EVERYONE = "all"
 MAX_NAME = 32
+#: Of an agent that is no part of the configuration: with a UUID in it, and no longer than a tag of the transcript
+#: (relay/room/entry.py).
+MAX_AGENT_NAME = 64
 
 _URL = re.compile(r"(?:://|\bwww\.)[^\s<>\"]*", re.IGNORECASE)
 #: What may stand before the @ of an e-mail address or inside a URL or path, letters and digits aside.

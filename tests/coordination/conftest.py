@@ -1,17 +1,73 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from relay.coordination import board
+from relay.config_coordination import CoordinationSettings
+from relay.coordination import board, waits
+from relay.coordination.locks import Locks
+from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
+from relay.log.events import Event
 from relay.log.sqlite_store import SqliteStore, open_store
+from relay.model import Caller
+
+WINGS = [events.FOLDER, board.FOLDER]
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = await open_store(tmp_path / "events.db", [events.FOLDER, board.FOLDER])
+    opened = await open_store(tmp_path / "events.db", WINGS)
     yield opened
+    await opened.close()
+
+
+@dataclass
+class Clock:
+    """A clock that stands until it is moved. Unix seconds."""
+
+    at: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@dataclass
+class Room:
+    """Locks and sessions on one store with a clock of the test's own, and some who ask."""
+
+    store: SqliteStore
+    clock: Clock
+    settings: CoordinationSettings = field(default_factory=CoordinationSettings)
+
+    def __post_init__(self) -> None:
+        self.heartbeat = Heartbeat(self.settings)
+        self.locks = Locks(self.store, self.heartbeat)
+        self.sessions = Sessions(self.store, self.heartbeat)
+        self.sessions.at_end(self.locks.release_of_session)
+        self.ann, self.ann2 = Caller("ann", "s1"), Caller("ann", "s2")
+        self.bob, self.cid = Caller("bob", "s3"), Caller("cid", "s4")
+        self.process = Caller("dot", "p1", process=True)
+        self.person = Caller("eve", "page", agent_type="human", person=True)
+
+    async def in_line(self, count: int) -> None:
+        """Wait until so many stand in line."""
+        wakeup = self.store.wakeup()
+        while len(await self.store.read(waits.line)) != count:
+            assert await wakeup.wait(10), f"there are not {count} in line"
+        wakeup.close()
+
+    async def told(self, *types: str) -> list[Event]:
+        """The events of these types, in order."""
+        return await self.store.read(lambda tx: events.read_after(tx, 0, types=types))
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    clock = Clock()
+    opened = await open_store(tmp_path / "room.db", WINGS, clock=clock)
+    yield Room(opened, clock)
     await opened.close()

@@ -35,7 +35,24 @@ def meets(a: str, b: str) -> bool:
         ("src/app.py", "src/app.pyc", False),
         ("src", "src2", False),
         ("src/*", "src/a/b/c", True),
-        ("src/*.py", "src/a.py/b", True),
+        ("src/*.py", "src/a.py/b", False),
+        # A last name with an extension is a file, below which nothing lies; else it may be a folder.
+        ("**/*.md", "src/app.py", False),
+        ("**/*.md", "src/app.md", True),
+        ("**/*.md", "src", True),
+        ("**/*.md", "Makefile", True),
+        ("**/*.md", "**/*.py", False),
+        ("**/*.md", "conf.d", True),
+        ("**/*.md", ".github", True),
+        ("**/*.md", "v1.2", True),
+        ("**/*.md", "src/*.py/**", True),
+        ("src/**/test_*.py", "src/core/util.py", False),
+        ("src/**/test_*.py", "src/core", True),
+        ("src/*.{js,ts}", "src/**/*.css", False),
+        ("src/*.js*", "src/**/*.css", True),
+        ("a.py/*", "a.py", True),
+        ("a.py", "a.py/b", True),
+        ("**/x.py/**", "x.py", True),
         ("src/*/x", "src", True),
         ("src/*/x", "src/a", True),
         ("src/*/x", "src/a/y", False),
@@ -99,6 +116,7 @@ def test_overlap(a: str, b: str, expected: bool) -> None:
 
 NAMES = ["".join(chars) for size in (1, 2) for chars in itertools.product("ab.", repeat=size)]
 REAL = [name for name in NAMES if name not in (".", "..")]
+REAL += ["a.b", "b.a", "a.a"]
 EVERY = ["/".join(names) for size in (1, 2, 3) for names in itertools.product(REAL, repeat=size)]
 
 
@@ -113,35 +131,15 @@ def stands_for(pattern: str) -> frozenset[str]:
         for char in name:
             out += {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}.get(char) or re.escape(char)
         out += "/"
-    below = re.compile(out)
-    return frozenset(path for path in EVERY if below.match(path + "/"))
+    file = re.search(r"[^/.][.]a$", pattern) is not None
+    found = re.compile(out).fullmatch if file else re.compile(out).match
+    return frozenset(path for path in EVERY if found(path + "/"))
 
 
 #: Two of these need no name of more than two characters to meet.
-NAME = st.sampled_from(
-    [
-        "a",
-        "b",
-        "*",
-        "a*",
-        "*b",
-        "?",
-        "a?",
-        "*a*",
-        ".a",
-        "?b",
-        "**",
-        "ab",
-        "b*a",
-        "{a,b}",
-        "{a,b*}",
-        "a{a,b}",
-        "{ab,?}",
-        "{a,{b,.a}}",
-        ".?",
-        "?.",
-    ]
-)
+PLAIN = ["a", "b", "*", "a*", "*b", "?", "a?", "*a*", ".a", "?b", "**", "ab", "b*a", ".?", "?."]
+GROUPS = ["{a,b}", "{a,b*}", "a{a,b}", "{ab,?}", "{a,{b,.a}}", "*.a", "{a,b}.a"]
+NAME = st.sampled_from([*PLAIN, *GROUPS])
 PATTERN = st.lists(NAME, min_size=1, max_size=3).map("/".join)
 
 

@@ -4,6 +4,9 @@ SELECT s.*, (SELECT MIN(w.lease_until - MAX(0.75 * COALESCE(w.lease_s, :claim_s)
   AND w.lease_until > :now) AS claims_due
 FROM agent_sessions s WHERE s.agent_id = :agent AND s.id = :session
 
+-- name: session_alive
+SELECT id FROM agent_sessions WHERE agent_id = :agent AND id = :session AND ended_at IS NULL AND lease_until > :now
+
 -- name: start_session
 INSERT INTO agent_sessions (agent_id, id, agent_type, kind, started_at, heartbeat_at, lease_until)
 VALUES (:agent, :session, :agent_type, :kind, :now, :now, :lease_until)

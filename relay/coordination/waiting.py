@@ -1,0 +1,124 @@
+"""One wish that stands in line until it is granted, refused or too late.
+
+Invariants:
+- who goes away leaves nothing behind: a wait that is cancelled gives up its place, and what it was granted in that
+  moment;
+- the store's clock decides when the time is over; the event loop's only decides when to look again.
+
+(Issue 3, "Locks".)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Protocol
+
+from relay.coordination import lock_table as table
+from relay.coordination import waits
+from relay.coordination.lock import Blocked, Granted, Outcome, Wish
+from relay.log.store import Store, StoreError, Tx, Wakeup
+from relay.model import Caller
+
+#: Seconds between two looks at least: every commit wakes all who wait.
+LOOK_EVERY_S = 0.02
+
+
+class Acquire(Protocol):
+    """Takes all or names what is in the way, in a transaction (`Locks`)."""
+
+    def __call__(
+        self, tx: Tx, caller: Caller, wanted: Wish, place: int | None = None, waits_on: bool = False
+    ) -> Awaitable[Outcome]: ...
+
+
+class Waiting:
+    """The wait of one caller for one wish."""
+
+    def __init__(self, store: Store, acquire: Acquire, caller: Caller, wanted: Wish) -> None:
+        self._store = store
+        self._acquire = acquire
+        self._caller = caller
+        self._wanted = wanted
+        self._place: int | None = None
+        self._granted: Granted | None = None
+        self._until = 0.0
+        self._now = 0.0
+
+    async def take_turn(self, wait_s: float) -> Outcome:
+        """Wait for `wait_s` seconds at most. The answer of a wait that was too late is `timeout`."""
+        wakeup = self._store.wakeup()
+        try:
+            while True:
+                outcome = await self._attempt(wait_s)
+                if isinstance(outcome, Granted) or outcome.reason in ("deadlock", "timeout"):
+                    return outcome
+                await self._until_changed(wakeup, outcome)
+        finally:
+            wakeup.close()
+            if self._place is not None:
+                # A place that cannot be given up now is none after a moment.
+                with contextlib.suppress(StoreError, self._store.errors):
+                    await self._store.write(self._undo, actor=self._caller)
+
+    async def _attempt(self, wait_s: float) -> Outcome:
+        """One try. It runs to its end even when this wait is cancelled meanwhile: only then is it known what there
+        is to give back."""
+        trying = asyncio.ensure_future(
+            self._store.write(lambda tx: self._try(tx, wait_s), actor=self._caller)
+        )
+        try:
+            return await asyncio.shield(trying)
+        except asyncio.CancelledError:
+            outcome = await trying
+            if isinstance(outcome, Granted):
+                self._granted = outcome
+                await self._store.write(self._undo, actor=self._caller)
+            raise
+
+    async def _try(self, tx: Tx, wait_s: float) -> Outcome:
+        self._now = now = await tx.now()
+        place = self._place
+        if place is None:
+            self._until = now + wait_s
+        elif not await waits.still(tx, place):
+            # Given up for dead, and others have passed: to come back is to begin again, behind them.
+            await waits.leave(tx, place)
+            place = None
+        outcome = await self._acquire(tx, self._caller, self._wanted, place, waits_on=True)
+        over = isinstance(outcome, Granted) or outcome.reason == "deadlock" or now >= self._until
+        if not over and place is None:
+            place = await waits.stand(tx, self._caller, self._wanted, self._until)
+        elif over and place is not None:
+            await waits.leave(tx, place)
+        self._place = None if over else place
+        if isinstance(outcome, Blocked) and over and outcome.reason != "deadlock":
+            return replace(outcome, reason="timeout")
+        return outcome
+
+    async def _until_changed(self, wakeup: Wakeup, blocked: Blocked) -> None:
+        """Until it may be our turn, our time is over, or the line has to see us again."""
+        end = min(self._until, blocked.until) - self._now
+        look_at = time.monotonic() + min(waits.SEEN_EVERY_S, end)
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            left = look_at - time.monotonic()
+            if left <= 0 or not await wakeup.wait(left):
+                return
+            if await self._store.read(self._free, actor=self._caller):
+                return
+
+    async def _free(self, tx: Tx) -> bool:
+        return await waits.obstacle(tx, self._caller, self._wanted, self._place) is None
+
+    async def _undo(self, tx: Tx) -> None:
+        """Give up the place in line, and what was granted to nobody any more."""
+        if self._place is not None:
+            await waits.leave(tx, self._place)
+        if self._granted is not None:
+            for lock in self._granted.locks:
+                if lock.token in self._granted.fresh:
+                    await table.free(tx, self._caller, lock.target, lock.token)

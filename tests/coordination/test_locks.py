@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from relay.coordination.lock import Granted
+from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED
+from relay.log import events
+from relay.log.verify import VerifyState, verify_batch
+from relay.model import Fault, Rejected
+from tests.coordination.conftest import Room
+
+HOUR = 3600.0
+
+
+async def refused(asking: Awaitable[Any]) -> Rejected:
+    with pytest.raises(Rejected) as told:
+        await asking
+    assert told.value.message and told.value.fix
+    return told.value
+
+
+def at(answer: Any) -> float:
+    found = datetime.fromisoformat(answer["expires_at"])
+    assert found.utcoffset() is not None
+    return found.timestamp()
+
+
+async def test_one_holds_and_the_other_is_told_who_and_until_when(room: Room) -> None:
+    mine = await room.locks.acquire(room.ann, ["./src//app.py"], reason="refactor", ttl_s=90)
+    assert (mine["success"], mine["action"], mine["file_path"]) == (True, "acquired", "src/app.py")
+    assert at(mine) == room.clock.at + 90
+    assert mine["locks"] == await room.locks.check(room.bob)
+    for path in ("src/app.py", "src/**", "src", "src/{app,b}.py", "src/app.py/x"):
+        theirs = await room.locks.acquire(room.bob, [path])
+        assert (theirs["success"], theirs["action"], theirs["reason"]) == (False, "blocked", "locked")
+        assert (theirs["locked_by"], theirs["locked_by_session"]) == ("ann", "s1")
+        assert theirs["expires_at"] == mine["expires_at"]
+        assert theirs["held"] == mine["locks"][0]
+        assert "refactor" in theirs["message"] and theirs["error"]["code"] == "locked"
+    assert (await room.locks.acquire(room.bob, ["src/b.py"]))["success"]
+    assert (await room.locks.release(room.ann, "src/app.py"))["released"]
+    assert (await room.locks.acquire(room.bob, ["src/**"]))["success"]
+    acquired = await room.told(ACQUIRED, RELEASED)
+    assert [(e.lane_key, e.type, e.outputs["lock"]["file_path"]) for e in acquired] == [
+        ("s1/ann", ACQUIRED, "src/app.py"),
+        ("s3/bob", ACQUIRED, "src/b.py"),
+        ("s1/ann", RELEASED, "src/app.py"),
+        ("s3/bob", ACQUIRED, "src/**"),
+    ]
+    assert acquired[0].outputs["lock"] == mine["locks"][0]
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "blocked"),
+    [
+        ("src", "src/a/b.py", True),
+        ("src/a/b.py", "src", True),
+        ("src", "src2", False),
+        ("src/a", "src/b", False),
+        ("**", "x", True),
+        ("x", "**", True),
+        ("src/*.py", "src/a*", True),
+        ("src/a*", "src/b*", False),
+        ("src/**/test_*.py", "src/core/**", True),
+        ("src/core/**", "src/**/test_*.py", True),
+        ("src/**/test_*.py", "src/core/util.py", False),
+        ("src/core/util.py", "src/**/test_*.py", False),
+        ("README.md", "**/*.py", False),
+        ("**/*.py", "**/*.md", False),
+        ("Makefile", "**/*.md", True),
+        ("*/x", "a/b", False),
+        ("a/b", "*/x", False),
+        ("a/*", "a.py", False),
+        ("*/x", "a", True),
+        ("a/b/c/*", "*/b/**", True),
+        ("{a,b}/x", "b", True),
+        ("db:schema", "db:schema", True),
+        ("db:schema", "db:schem", False),
+        ("db:schema", "**", False),
+        ("./db:schema", "db:schema", False),
+        (r"a\*", "a*", True),
+        (r"a\*", "ab", False),
+        ("\u00e4/x", "a\u0308", True),
+    ],
+)
+async def test_what_meets_is_in_the_way(room: Room, held: str, wanted: str, blocked: bool) -> None:
+    await room.locks.acquire(room.ann, [held])
+    answer = await room.locks.acquire(room.bob, [wanted])
+    assert answer["success"] is not blocked
+    if blocked:
+        assert answer["locked_by"] == "ann"
+
+
+async def test_the_same_again_refreshes_and_never_shortens(room: Room) -> None:
+    first = await room.locks.acquire(room.ann, ["a"], ttl_s=100, reason="one")
+    room.clock.at += 10
+    again = await room.locks.acquire(room.ann, ["x/../a"], ttl_s=50)
+    assert (again["action"], again["fencing_token"]) == ("refreshed", first["fencing_token"])
+    assert again["expires_at"] == first["expires_at"]
+    assert again["locks"][0]["reason"] == "one"
+    longer = await room.locks.acquire(room.ann, ["a"], ttl_s=200, reason="two")
+    assert (at(longer), longer["locks"][0]["reason"]) == (room.clock.at + 200, "two")
+    assert longer["locks"][0]["acquired_at"] == first["locks"][0]["acquired_at"]
+    renewed = await room.locks.renew(room.ann, "a", ttl_s=300)
+    assert (at(renewed), renewed["fencing_token"]) == (room.clock.at + 300, first["fencing_token"])
+    assert len(await room.told(REFRESHED)) == 3
+    assert len(await room.locks.check(room.ann)) == 1
+
+
+async def test_two_sessions_of_one_agent_are_two_holders(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["a"])
+    blocked = await room.locks.acquire(room.ann2, ["a"])
+    assert (blocked["locked_by"], blocked["locked_by_session"]) == ("ann", "s1")
+    assert (await refused(room.locks.release(room.ann2, "a"))).code == "not_yours"
+    assert (await refused(room.locks.renew(room.ann2, "a"))).code == "not_yours"
+
+
+async def test_shared_locks_go_beside_each_other(room: Room) -> None:
+    for who in (room.ann, room.bob):
+        assert (await room.locks.acquire(who, ["docs/**"], mode="shared"))["mode"] == "shared"
+    assert not (await room.locks.acquire(room.cid, ["docs/a"]))["success"]
+    assert not (await room.locks.acquire(room.ann, ["docs/**"]))["success"], "bob shares it"
+    assert (await room.locks.check(room.ann))[0]["mode"] == "shared"
+    await room.locks.release(room.bob, "docs/**")
+    upgraded = await room.locks.acquire(room.ann, ["docs/**"])
+    assert (upgraded["success"], upgraded["mode"], upgraded["action"]) == (True, "exclusive", "refreshed")
+    assert not (await room.locks.acquire(room.bob, ["docs/a"], mode="shared"))["success"]
+    assert (await room.locks.acquire(room.ann, ["docs/**"], mode="shared"))["mode"] == "shared"
+    assert (await room.locks.acquire(room.bob, ["docs/a"], mode="shared"))["success"]
+
+
+async def test_several_are_all_or_none(room: Room) -> None:
+    await room.locks.acquire(room.bob, ["c/x"])
+    answer = await room.locks.acquire(room.ann, ["a", "b", "c"])
+    assert (answer["success"], answer["file_path"], answer["locked_by"]) == (False, "c", "bob")
+    assert [lock["file_path"] for lock in await room.locks.check(room.ann)] == ["c/x"]
+    got = await room.locks.acquire(room.ann, ["b", "a", "./a", "d"])
+    assert [lock["file_path"] for lock in got["locks"]] == ["a", "b", "d"]
+    tokens = [lock["fencing_token"] for lock in got["locks"]]
+    assert tokens == sorted(set(tokens)) and got["fencing_token"] == tokens[0]
+    met = await room.locks.check(room.bob, ["a/x", "c"])
+    assert [lock["file_path"] for lock in met] == ["a", "c/x"]
+
+
+async def test_a_lease_runs_out_by_the_stores_clock(room: Room) -> None:
+    first = await room.locks.acquire(room.ann, ["a"], ttl_s=1)
+    room.clock.at += 0.999
+    assert not (await room.locks.acquire(room.bob, ["a"]))["success"]
+    room.clock.at += 0.001
+    assert await room.locks.check(room.bob) == []
+    assert not (await room.locks.status(room.bob, "a"))["locked"]
+    second = await room.locks.acquire(room.bob, ["a"], ttl_s=1)
+    assert (second["action"], second["fencing_token"] > first["fencing_token"]) == ("acquired", True)
+    late = await refused(room.locks.release(room.ann, "a"))
+    assert (late.code, late.details["lost"], late.details["released"]) == ("stale_token", "expired", False)
+    assert (await refused(room.locks.renew(room.ann, "a"))).code == "stale_token"
+    room.clock.at += 1
+    third = await room.locks.acquire(room.ann, ["a"])
+    assert (third["action"], third["fencing_token"] > second["fencing_token"]) == ("acquired", True)
+
+
+async def test_release_says_why_not(room: Room) -> None:
+    got = await room.locks.acquire(room.ann, ["a"])
+    assert (await refused(room.locks.release(room.ann, "b"))).code == "not_held"
+    assert (await refused(room.locks.release(room.ann, "a/b"))).code == "not_held"
+    other = await refused(room.locks.release(room.bob, "a"))
+    assert (other.code, other.details["locked_by"], other.fault) == ("not_yours", "ann", Fault.REFUSED)
+    wrong = await refused(room.locks.release(room.ann, "a", fencing_token=got["fencing_token"] + 1))
+    assert wrong.code == "stale_token"
+    assert (await room.locks.release(room.ann, "a", fencing_token=got["fencing_token"]))["released"]
+    assert (await refused(room.locks.release(room.ann, "a"))).code == "not_held"
+    # A refused call is a heartbeat too: bob's session is there, though he never got anything.
+    assert {one["agent_id"] for one in await room.sessions.list(room.person)} == {"ann", "bob", "eve"}
+
+
+async def test_a_folder_released_leaves_what_was_taken_below_it(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["src"])
+    await room.locks.acquire(room.ann, ["src/a"])
+    await room.locks.release(room.ann, "src")
+    assert [lock["file_path"] for lock in await room.locks.check(room.ann)] == ["src/a"]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"ttl_s": ttl}, "bad_ttl_minutes")
+        for ttl in (0.999, 8 * HOUR + 0.001, 0, -1, math.nan, math.inf, -math.inf, True, "60", None.__class__)
+    ]
+    + [({"wait_s": wait}, "bad_wait_seconds") for wait in (-1, 301, math.nan, True)]
+    + [({"mode": "both"}, "bad_mode"), ({"reason": "x" * 1001}, "bad_reason"), ({"reason": 7}, "bad_reason")],
+)
+async def test_what_is_out_of_bounds_is_malformed(room: Room, more: dict[str, Any], code: str) -> None:
+    wrong = await refused(room.locks.acquire(room.ann, ["a"], **more))
+    assert (wrong.fault, wrong.code) == (Fault.MALFORMED, code)
+    assert await room.locks.check(room.ann) == []
+
+
+async def test_the_bounds_themselves_are_allowed(room: Room) -> None:
+    for ttl in (1, 1.5, 8 * HOUR):
+        assert at(await room.locks.acquire(room.ann, [f"f{ttl}"], ttl_s=ttl)) == room.clock.at + ttl
+
+
+async def test_a_person_takes_a_lock_and_its_holder_is_told(room: Room) -> None:
+    for who in (room.ann, room.bob):
+        await room.locks.acquire(who, ["a"], mode="shared")
+    await room.locks.acquire(room.ann, ["b/c"])
+    agent = await refused(room.locks.force_release(room.cid, "a", reason="mine"))
+    assert agent.fault is Fault.FORBIDDEN
+    assert (await refused(room.locks.force_release(room.person, "a", reason=" "))).code == "bad_reason"
+    near = await refused(room.locks.force_release(room.person, "b", reason="now"))
+    assert near.code == "not_held" and "b/c" in near.fix
+    room.clock.at += 5
+    taken = await room.locks.force_release(room.person, "a", reason="hotfix")
+    assert (taken["success"], len(taken["locks"])) == (True, 2)
+    said = await room.told(FORCED)
+    assert {(e.outputs["lock"]["locked_by"], e.outputs["lock"]["session"]) for e in said} == {
+        ("ann", "s1"),
+        ("bob", "s3"),
+    }
+    assert all((e.outputs["by"], e.outputs["reason"]) == ("eve", "hotfix") for e in said)
+    assert len({e.lane for e in said}) == 2
+    for asking in (room.locks.release(room.ann, "a"), room.locks.renew(room.bob, "a")):
+        told = await refused(asking)
+        assert (told.code, told.details["lost"]) == ("stale_token", "forced")
+        assert (told.details["forced_by"], told.details["forced_why"]) == ("eve", "hotfix")
+        assert "eve" in told.message and "hotfix" in told.message
+    assert (await room.locks.acquire(room.cid, ["a"]))["success"]
+    admin = replace(room.cid, scopes=frozenset({"admin"}))
+    assert (await room.locks.force_release(admin, "b/c", reason="key of an operator"))["success"]
+
+
+async def test_status_and_explain(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["src/**"], reason="moving")
+    waiting = asyncio.create_task(room.locks.acquire(room.bob, ["src/a", "lib"], wait_s=100))
+    await room.in_line(1)
+    seen = await room.locks.status(room.cid, "src/a")
+    assert (seen["locked"], seen["locks"][0]["file_path"]) == (True, "src/**")
+    assert [(one["agent"], one["file_paths"], one["position"]) for one in seen["waiting"]] == [
+        ("bob", ["lib", "src/a"], 1)
+    ]
+    why = await room.locks.explain(room.cid, "src/a")
+    assert (why["free"], len(why["why"])) == (False, 1) and "moving" in why["why"][0]
+    lib = await room.locks.explain(room.cid, "lib")
+    assert (lib["free"], lib["locks"], lib["position"]) == (False, [], 2) and "bob" in lib["why"][0]
+    assert (await room.locks.explain(room.bob, "src/a"))["position"] == 1
+    mine = await room.locks.explain(room.ann, "src/a")
+    assert (mine["free"], mine["why"]) == (True, ["This session holds what meets it."])
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    free = await room.locks.explain(room.cid, "lib")
+    assert (free["free"], free["why"], free["waiting"]) == (True, [], [])
+    room.clock.at += 1800
+    assert "ran out" in (await room.locks.explain(room.ann, "src/**"))["lost"]
+
+
+async def test_a_claims_locks_go_with_it(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["own"])
+    wanted = room.locks.targets(["own", "a", "b"])
+
+    async def claim(tx: Any) -> Any:
+        return await room.locks.acquire_in(tx, room.ann, wanted, ttl_s=60, reason="task #1", task_id="t1")
+
+    granted = await room.store.write(claim)
+    assert isinstance(granted, Granted) and len(granted.locks) == 3 and len(granted.fresh) == 2
+    freed = await room.store.write(lambda tx: room.locks.release_of_task(tx, "t1", by="ann", reason="done"))
+    assert sorted(lock.path for lock in freed) == ["a", "b"]
+    assert [lock["file_path"] for lock in await room.locks.check(room.ann)] == ["own"]
+    assert {e.outputs["reason"] for e in await room.told(RELEASED)} == {"done"}
+
+
+async def test_the_log_of_locks_is_sound(room: Room) -> None:
+    for step in range(20):
+        await room.locks.acquire(room.ann if step % 2 else room.bob, [f"f{step % 3}", "*.md"], ttl_s=2)
+        room.clock.at += 1
+    rows = await room.store.read(lambda tx: tx.all(events.Q.events_after, after=0, limit=999))
+    assert len(rows) > 20 and verify_batch(rows, VerifyState()) == []
