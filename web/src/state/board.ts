@@ -30,7 +30,7 @@ export function remarks(task: Task, all: readonly Task[], now: number): { text: 
   const most = task.max_attempts ?? 0;
   if (task.badge === "blocked") {
     const by = waitsFor(task, all);
-    said.push({ text: by.length ? `waits for ${by.join(", ")}` : "waits for others", tone: "warn", tip: task.note ?? undefined });
+    said.push({ text: by.length ? `waits for ${by.join(", ")}` : task.note || "waits for others", tone: "warn", tip: task.note ?? undefined });
   }
   if (task.badge === "failed" || task.badge === "dead") {
     const why = task.error_message || task.note;
