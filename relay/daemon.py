@@ -24,12 +24,15 @@ from aiohttp import web
 import relay
 from relay import faces, instance
 from relay.agent_keys import AgentKeys
-from relay.airspace.checkout import folds_case
 from relay.config import Settings
 from relay.coordination.board import Board
+from relay.coordination.folding import folds_case
 from relay.coordination.guard import LockGuard, checked
 from relay.coordination.judge import LockJudge
+from relay.coordination.locks import Locks
 from relay.coordination.projection import TasksFile
+from relay.coordination.queue import WorkQueue
+from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import CoordinationDesk
 from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, ensure_token, owner
@@ -157,6 +160,7 @@ class Daemon:
             lambda: self.settings.coordination,
             agents=lambda: self._seats.roster.names,
             running=lambda: {name: one.plan.session for name, one in self._drain.running.items()},
+            sweeps=[self._queue_of(store, fold).take_back],
         )
         self._tower = Tower(
             store,
@@ -224,6 +228,11 @@ class Daemon:
             holds=self._holds,
         )
 
+    def _queue_of(self, store: Store, fold: bool) -> WorkQueue:
+        settings = self.settings.coordination
+        heartbeat = Heartbeat(settings)
+        return WorkQueue(store, settings, sessions=heartbeat, locks=Locks(store, heartbeat, fold=fold))
+
     def _reserved(self) -> Collection[str]:
         return RESERVED_NAMES | set(self._seats.roster.names)
 
@@ -252,7 +261,7 @@ class Daemon:
 
     async def _run_room(self, store: Store, watchdog: Watchdog) -> None:
         self._keys = Keys(store, lambda: self._seats.roster.names)
-        self._build(store, await folds_case(self.settings.repo))
+        self._build(store, await asyncio.to_thread(folds_case, self.settings.repo))
         settings = self.settings
         await self._recover()
         await self._agent_keys.clear()

@@ -34,7 +34,10 @@ Json = dict[str, Any]
 
 
 class Heartbeat(Protocol):
-    """What every operation's transaction does first (`relay.coordination.sessions`)."""
+    """What every operation's transaction does first (`relay.coordination.sessions`): `touch` gives the session, and
+    `fresh`, for a read, None when it is to be touched; `promise` lets it live until then."""
+
+    async def fresh(self, tx: Tx, caller: Caller) -> Any: ...
 
     async def touch(self, tx: Tx, caller: Caller) -> Any: ...
 

@@ -208,6 +208,16 @@ class Blocked:
         return "Work on something else, or wait in line with wait_seconds."
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A request that was done before, by its idempotency key: what it was answered then."""
+
+    answer: Json
+
+    def as_json(self) -> Json:
+        return self.answer
+
+
 Outcome = Granted | Blocked
 
 

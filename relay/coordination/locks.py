@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from relay.coordination import lock_table as table
 from relay.coordination import waits
+from relay.coordination.answered import once
 from relay.coordination.fencing import may_write
 from relay.coordination.lock import (
     DEFAULT_TTL_S,
@@ -25,6 +26,7 @@ from relay.coordination.lock import (
     Json,
     Lock,
     Outcome,
+    Repeated,
     Verdict,
     Wait,
     Wish,
@@ -41,6 +43,9 @@ from relay.log.store import Store, Tx
 from relay.model import ADMIN, Caller, Fault, Rejected
 
 T = TypeVar("T")
+#: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,
+#: and three times the longest lease.
+KEEP_S = 24 * 3600.0
 
 
 class Locks:
@@ -73,10 +78,19 @@ class Locks:
         """All of these paths or none; see docs/coordination.md. Raises Rejected (malformed)."""
         wanted = wish(self.targets(paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
-        if not wait:
-            outcome = await self._store.write(lambda tx: self._acquire(tx, caller, wanted), actor=caller)
-        else:
-            outcome = await Waiting(self._store, self._acquire, caller, wanted).take_turn(wait)
+
+        async def run(
+            tx: Tx, place: int | None = None, waits_on: bool = False
+        ) -> Outcome | Repeated | Rejected:
+            return await self._acquire_once(tx, caller, wanted, idempotency_key, place, waits_on)
+
+        outcome = await (
+            Waiting(self._store, run, caller, wanted).take_turn(wait)
+            if wait
+            else self._store.write(run, actor=caller)
+        )
+        if isinstance(outcome, Rejected):
+            raise outcome
         return outcome.as_json()
 
     async def acquire_in(
@@ -93,6 +107,44 @@ class Locks:
         (`release_of_task`), except those that the session held before. Raises Rejected (malformed)."""
         asked = wish(wanted, mode=mode, ttl_s=ttl_s, reason=reason, task_id=task_id)
         return await self._acquire(tx, caller, asked)
+
+    async def _acquire_once(
+        self, tx: Tx, caller: Caller, wanted: Wish, key: str | None, place: int | None, waits_on: bool
+    ) -> Outcome | Repeated | Rejected:
+        """`_acquire`, or what the request with this key was answered: while what it got still holds."""
+        if key is None:
+            return await self._acquire(tx, caller, wanted, place, waits_on)
+        await self._heartbeat.touch(tx, caller)
+        done: list[Outcome] = []
+
+        async def work() -> Json:
+            done.append(await self._acquire(tx, caller, wanted, place, waits_on))
+            return done[0].as_json()
+
+        request = {
+            "session": caller.session,
+            "mode": wanted.mode,
+            "ttl_s": wanted.ttl_s,
+            "reason": wanted.reason,
+        }
+        request["targets"] = [[one.kind, one.key] for one in wanted.targets]
+        try:
+            answer = await once(tx, caller, "acquire_lock", key, request, work)
+        except Rejected as refused:
+            return refused
+        if done:
+            return done[0]
+        now = await tx.now()
+        living = {lock.token for lock in await table.of_session(tx, caller) if lock.expires_at > now}
+        if living.issuperset(lock["fencing_token"] for lock in answer["locks"]):
+            return Repeated(answer)
+        return Rejected(
+            Fault.REFUSED,
+            "stale_token",
+            f"The lease that the request {key!r} got is over.",
+            "Acquire with a new idempotency key, and look at what changed before you write.",
+            {"file_path": answer["file_path"], "fencing_token": answer["fencing_token"]},
+        )
 
     async def _acquire(
         self, tx: Tx, caller: Caller, wanted: Wish, place: int | None = None, waits_on: bool = False
@@ -253,6 +305,16 @@ class Locks:
     async def held(self, tx: Tx) -> list[Lock]:
         """Every lock that holds now, the next to run out first."""
         return await table.living(tx)
+
+    async def prune(self) -> None:
+        """Forget what ran out a day ago and more, and waits that nobody sees any more. For the daemon's sweep."""
+
+        async def forget(tx: Tx) -> None:
+            before = await tx.now() - KEEP_S
+            await tx.execute(Q.forget_locks, before=before)
+            await tx.execute(Q.forget_waits, before=before)
+
+        await self._store.write(forget)
 
     async def release_of_task(
         self, tx: Tx, task_id: str, *, by: str, reason: str | None = None

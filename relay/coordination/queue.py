@@ -308,6 +308,7 @@ class WorkQueue:
             rows = await tx.all(Q.ready, now=await tx.now(), limit=whole(limit, "limit", 1, 1000))
             return [_shown(Task.of_row(row)) for row in rows]
 
+        await self._beat(caller)
         return await self._store.read(look)
 
     async def task(self, caller: Caller, task_id: str) -> Json:
@@ -321,11 +322,17 @@ class WorkQueue:
                 task.as_json() | more | {"state": str(task.status), "archived": task.archived_at is not None}
             )
 
+        await self._beat(caller)
         return await self._store.read(look)
 
     async def take_back(self) -> list[Json]:
         """Take back the claims that were lost (the daemon's sweep); TASK of each."""
         return [task.as_json() for task in await self._store.write(self.claims.take_back)]
+
+    async def _beat(self, caller: Caller) -> None:
+        """The heartbeat of a read."""
+        if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
+            await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
 
     async def _write(self, caller: Caller, run: Callable[[Tx], Awaitable[Json]]) -> Json:
         return await self._write_in(caller, lambda tx, session: run(tx))

@@ -19,20 +19,22 @@ from typing import Protocol
 
 from relay.coordination import lock_table as table
 from relay.coordination import waits
-from relay.coordination.lock import Blocked, Granted, Outcome, Wish
+from relay.coordination.lock import Blocked, Granted, Outcome, Repeated, Wish
 from relay.log.store import Store, StoreError, Tx, Wakeup
-from relay.model import Caller
+from relay.model import Caller, Rejected
 
 #: Seconds between two looks at least: every commit wakes all who wait.
 LOOK_EVERY_S = 0.02
 
 
-class Acquire(Protocol):
-    """Takes all or names what is in the way, in a transaction (`Locks`)."""
+#: What ends a wait, or is in its way.
+Answer = Outcome | Repeated | Rejected
 
-    def __call__(
-        self, tx: Tx, caller: Caller, wanted: Wish, place: int | None = None, waits_on: bool = False
-    ) -> Awaitable[Outcome]: ...
+
+class Acquire(Protocol):
+    """Takes all that is wanted or names what is in the way, in a transaction (`Locks`)."""
+
+    def __call__(self, tx: Tx, place: int | None = None, waits_on: bool = False) -> Awaitable[Answer]: ...
 
 
 class Waiting:
@@ -48,13 +50,13 @@ class Waiting:
         self._until = 0.0
         self._now = 0.0
 
-    async def take_turn(self, wait_s: float) -> Outcome:
+    async def take_turn(self, wait_s: float) -> Answer:
         """Wait for `wait_s` seconds at most. The answer of a wait that was too late is `timeout`."""
         wakeup = self._store.wakeup()
         try:
             while True:
                 outcome = await self._attempt(wait_s)
-                if isinstance(outcome, Granted) or outcome.reason in ("deadlock", "timeout"):
+                if not isinstance(outcome, Blocked) or outcome.reason in ("deadlock", "timeout"):
                     return outcome
                 await self._until_changed(wakeup, outcome)
         finally:
@@ -64,7 +66,7 @@ class Waiting:
                 with contextlib.suppress(StoreError, self._store.errors):
                     await self._store.write(self._undo, actor=self._caller)
 
-    async def _attempt(self, wait_s: float) -> Outcome:
+    async def _attempt(self, wait_s: float) -> Answer:
         """One try. It runs to its end even when this wait is cancelled meanwhile: only then is it known what there
         is to give back."""
         trying = asyncio.ensure_future(
@@ -79,7 +81,7 @@ class Waiting:
                 await self._store.write(self._undo, actor=self._caller)
             raise
 
-    async def _try(self, tx: Tx, wait_s: float) -> Outcome:
+    async def _try(self, tx: Tx, wait_s: float) -> Answer:
         self._now = now = await tx.now()
         place = self._place
         if place is None:
@@ -88,8 +90,8 @@ class Waiting:
             # Given up for dead, and others have passed: to come back is to begin again, behind them.
             await waits.leave(tx, place)
             place = None
-        outcome = await self._acquire(tx, self._caller, self._wanted, place, waits_on=True)
-        over = isinstance(outcome, Granted) or outcome.reason == "deadlock" or now >= self._until
+        outcome = await self._acquire(tx, place, waits_on=True)
+        over = not isinstance(outcome, Blocked) or outcome.reason == "deadlock" or now >= self._until
         if not over and place is None:
             place = await waits.stand(tx, self._caller, self._wanted, self._until)
         elif over and place is not None:

@@ -16,6 +16,9 @@ class Beats:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
+    async def fresh(self, tx: Tx, caller: Caller) -> None:
+        return None
+
     async def touch(self, tx: Tx, caller: Caller) -> str:
         self.calls.append(caller.agent)
         return caller.session

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from relay.coordination import waits
 from relay.coordination.lock import Granted
 from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
-from relay.model import Fault, Rejected
+from relay.model import Caller, Fault, Rejected
 from tests.coordination.conftest import Room
 
 HOUR = 3600.0
@@ -281,3 +282,24 @@ async def test_the_log_of_locks_is_sound(room: Room) -> None:
         room.clock.at += 1
     rows = await room.store.read(lambda tx: tx.all(events.Q.events_after, after=0, limit=999))
     assert len(rows) > 20 and verify_batch(rows, VerifyState()) == []
+
+
+async def test_a_request_with_a_key_is_done_once(room: Room) -> None:
+    async def ask(who: Caller = room.ann, path: str = "a", key: str = "k1", **more: Any) -> Any:
+        return await room.locks.acquire(who, [path], idempotency_key=key, **more)
+
+    first = await ask()
+    room.clock.at += 10
+    again = await ask()
+    assert again == first | {"repeated": True}
+    assert await ask(wait_s=5) == again, "how long it would wait makes no other request"
+    assert len(await room.told(ACQUIRED, REFRESHED)) == 1
+    assert (await refused(ask(path="b"))).code == "idempotency_key_reused"
+    assert (await refused(ask(room.ann2))).code == "idempotency_key_reused"
+    assert (await refused(ask(key="no key"))).fault is Fault.MALFORMED
+    # What was blocked is tried anew; what got a lease that is over is told so, and gets no second one.
+    assert not (await ask(room.bob, key="k2"))["success"]
+    await room.locks.release(room.ann, "a")
+    assert (await refused(ask())).code == "stale_token"
+    assert (await ask(room.bob, key="k2"))["action"] == "acquired"
+    assert await room.store.read(waits.line) == []

@@ -1,0 +1,219 @@
+"""Random interleavings of locks against a plain model, on the real store with a clock of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from relay.coordination.paths import target
+from relay.log.sqlite_store import open_store
+from relay.model import Caller, Rejected
+from tests.coordination.conftest import WINGS, Clock, Room
+
+#: Two that are named, and one that is a process and dies without a word.
+WHO = [Caller("ann", "s1"), Caller("ann", "s2"), Caller("dot", "p1", process=True)]
+PATHS = [
+    "src",
+    "src/a",
+    "src/a/x.py",
+    "src/b",
+    "src/*",
+    "src/*.py",
+    "src/**/x.py",
+    "{src/a,lib}/*",
+    "lib",
+    "db:a",
+]
+#: Seconds; the process's lease is 90, so both kinds of end come before the other.
+TTLS = [1.0, 40.0, 100.0, 4000.0]
+STEPS = [0.5, 1.0, 39.5, 91.0, 1801.0]
+
+
+@dataclass
+class Held:
+    """A lease that the model believes in."""
+
+    mode: str
+    until: float
+    token: int
+    lost: bool = False
+
+
+class LockModel(RuleBasedStateMachine):
+    """Who holds what, by the simplest rules: a dict, and a look at every pair."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = tempfile.TemporaryDirectory()
+        self.clock = Clock()
+        opened = open_store(Path(self.folder.name) / "model.db", WINGS, clock=self.clock)
+        self.room = Room(self.loop.run_until_complete(opened), self.clock)
+        self.held: dict[tuple[Caller, str], Held] = {}
+        self.lease: dict[Caller, float] = {}
+        self.tokens: list[int] = []
+
+    def teardown(self) -> None:
+        self.loop.run_until_complete(self.room.store.close())
+        self.loop.close()
+        self.folder.cleanup()
+
+    def ask(self, asking: Awaitable[Any]) -> Any:
+        return self.loop.run_until_complete(asking)  # type: ignore[arg-type]
+
+    def alive(self, who: Caller) -> bool:
+        return self.lease.get(who, 0) > self.clock.at
+
+    def holds(self, who: Caller, path: str) -> bool:
+        lease = self.held.get((who, path))
+        return lease is not None and not lease.lost and lease.until > self.clock.at and self.alive(who)
+
+    def call(self, who: Caller) -> None:
+        """The heartbeat: what a dead one held is lost for good."""
+        if not self.alive(who):
+            for (holder, _), lease in self.held.items():
+                lease.lost = lease.lost or holder == who
+        length = 90.0 if who.process else 1800.0
+        self.lease[who] = max(self.lease.get(who, 0), self.clock.at + length)
+
+    def in_the_way(self, who: Caller, path: str, mode: str) -> set[Caller]:
+        wanted = target(path)
+        return {
+            other
+            for (other, taken), lease in self.held.items()
+            if other != who
+            and self.holds(other, taken)
+            and "exclusive" in (mode, lease.mode)
+            and wanted.meets(target(taken).kind, target(taken).key)
+        }
+
+    @rule(
+        who=st.sampled_from(WHO),
+        paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=2),
+        mode=st.sampled_from(["exclusive", "exclusive", "shared"]),
+        ttl=st.sampled_from(TTLS),
+    )
+    def acquire(self, who: Caller, paths: list[str], mode: str, ttl: float) -> None:
+        answer = self.ask(self.room.locks.acquire(who, paths, mode=mode, ttl_s=ttl))
+        self.call(who)
+        blocked = set[Caller]().union(*(self.in_the_way(who, path, mode) for path in paths))
+        assert answer["success"] is not bool(blocked), (answer, blocked)
+        if blocked:
+            named = (answer["locked_by"], answer["locked_by_session"])
+            assert named in {(one.agent, one.session) for one in blocked}
+            assert datetime.fromisoformat(answer["expires_at"]).timestamp() > self.clock.at
+            return
+        for lock in answer["locks"]:
+            path, token = lock["file_path"], lock["fencing_token"]
+            if self.holds(who, path):
+                known = self.held[who, path]
+                assert token == known.token
+                known.mode, known.until = mode, max(known.until, self.clock.at + ttl)
+            else:
+                assert token > max(self.tokens, default=0), "tokens grow"
+                self.tokens.append(token)
+                self.held[who, path] = Held(mode, self.clock.at + ttl, token)
+            if not who.process:
+                self.lease[who] = max(self.lease[who], self.held[who, path].until)
+
+    @rule(
+        who=st.sampled_from(WHO), path=st.sampled_from(PATHS), renew=st.booleans(), ttl=st.sampled_from(TTLS)
+    )
+    def release_or_renew(self, who: Caller, path: str, renew: bool, ttl: float) -> None:
+        locks = self.room.locks
+        try:
+            answer = self.ask(locks.renew(who, path, ttl_s=ttl) if renew else locks.release(who, path))
+        except Rejected as refused:
+            answer = refused.as_json()
+        self.call(who)
+        assert answer["success"] is self.holds(who, path), answer
+        if not answer["success"]:
+            known = (who, path) in self.held
+            assert (
+                answer["reason"] == "stale_token" if known else answer["reason"] in ("not_held", "not_yours")
+            )
+        elif renew:
+            lease = self.held[who, path]
+            lease.until = max(lease.until, self.clock.at + ttl)
+            if not who.process:
+                self.lease[who] = max(self.lease[who], lease.until)
+        else:
+            del self.held[who, path]
+
+    @rule(path=st.sampled_from(PATHS))
+    def force(self, path: str) -> None:
+        holders = [who for who in WHO if self.holds(who, path)]
+        try:
+            taken = self.ask(self.room.locks.force_release(self.room.person, path, reason="test"))["locks"]
+        except Rejected as refused:
+            taken = []
+            assert refused.code == "not_held"
+        assert {(lock["locked_by"], lock["session"]) for lock in taken} == {
+            (w.agent, w.session) for w in holders
+        }
+        for who in holders:
+            self.held[who, path].lost = True
+
+    @rule(who=st.sampled_from(WHO))
+    def end(self, who: Caller) -> None:
+        ended = self.ask(self.room.sessions.end(who))["ended"]
+        if self.alive(who):
+            assert ended
+            self.held = {key: lease for key, lease in self.held.items() if key[0] != who}
+        self.lease[who] = 0
+
+    @rule(seconds=st.sampled_from(STEPS))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.at += seconds
+
+    @rule()
+    def sweep(self) -> None:
+        self.ask(self.room.sessions.sweep())
+
+    @rule(who=st.sampled_from(WHO), path=st.sampled_from(["src/a/x.py", "src/b", "lib/y", "other"]))
+    def write(self, who: Caller, path: str) -> None:
+        """What is known to have been lost is never let through."""
+        verdict = self.ask(self.room.store.read(lambda tx: self.room.locks.may_write(tx, who, [path])))[
+            0
+        ].verdict
+        wanted = target(path)
+        mine = [
+            p for (holder, p) in self.held if holder == who and wanted.meets(target(p).kind, target(p).key)
+        ]
+        if self.in_the_way(who, path, "exclusive"):
+            assert verdict == "locked"
+        elif any(self.holds(who, one) for one in mine):
+            assert verdict == "ok"
+        else:
+            assert verdict == ("stale" if mine else "ok")
+
+    @invariant()
+    def what_holds_is_what_the_model_holds(self) -> None:
+        found = self.ask(self.room.store.read(self.room.locks.held))
+        assert {(lock.agent, lock.session, lock.path, lock.mode, lock.token) for lock in found} == {
+            (who.agent, who.session, path, lease.mode, lease.token)
+            for (who, path), lease in self.held.items()
+            if self.holds(who, path)
+        }
+        for one in found:
+            for other in found:
+                apart = one.holder == other.holder or one.mode == other.mode == "shared"
+                assert apart or not one.target.meets(other.target.kind, other.target.key), (one, other)
+
+
+LockModel.TestCase.settings = settings(
+    max_examples=40,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestLockModel = LockModel.TestCase

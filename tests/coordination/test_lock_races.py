@@ -1,0 +1,157 @@
+"""Threads and processes at one database: never two holders, never a nameless one, nothing acknowledged lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.coordination.locks import Locks
+from relay.coordination.sessions import Heartbeat
+from relay.log.sqlite_store import open_store
+from relay.model import Caller
+from tests.coordination.conftest import WINGS
+
+#: One client: takes and frees what it is told to, and writes down what it saw.
+CLIENT = """
+import asyncio, json, sys
+from pathlib import Path
+from relay.coordination.locks import Locks
+from relay.coordination.sessions import FOLDER, Heartbeat
+from relay.config_coordination import CoordinationSettings
+from relay.log import events
+from relay.log.sqlite_store import open_store
+from relay.model import Caller
+
+async def main(folder, name, rounds, path, hold):
+    store = await open_store(folder / "race.db", [events.FOLDER, FOLDER])
+    locks = Locks(store, Heartbeat(CoordinationSettings(process_lease_s=2)))
+    me = Caller(name, name, process=True)
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    got = blocked = 0
+    mark = folder / "inside"
+    for _ in range(rounds):
+        answer = await locks.acquire(me, [path])
+        if answer["success"]:
+            # Made by who is inside alone: a second one fails here.
+            mark.touch(exist_ok=False)
+            got += 1
+            if hold:
+                print(json.dumps(answer), flush=True)
+                await asyncio.sleep(60)
+            mark.unlink()
+            assert (await locks.release(me, path, fencing_token=answer["fencing_token"]))["released"]
+        else:
+            assert answer["locked_by"] and answer["locked_by_session"] and answer["expires_at"], answer
+            blocked += 1
+    print(json.dumps({"got": got, "blocked": blocked}), flush=True)
+    await store.close()
+
+folder, name, rounds, path, hold = sys.argv[1:]
+asyncio.run(main(Path(folder), name, int(rounds), path, hold == "hold"))
+"""
+HERE = Path(__file__).parents[2]
+
+
+async def client(
+    folder: Path, name: str, rounds: int, path: str, hold: str = ""
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", CLIENT, str(folder), name, str(rounds), path, hold),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+    )
+
+
+async def line(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    return (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
+
+
+def go(process: asyncio.subprocess.Process) -> None:
+    assert process.stdin is not None
+    process.stdin.write(b"go\n")
+
+
+async def test_processes_at_one_path(tmp_path: Path) -> None:
+    clients = [await client(tmp_path, f"c{number}", 60, "src/app.py") for number in range(3)]
+    try:
+        assert [await line(one) for one in clients] == ["ready"] * 3
+        for one in clients:
+            go(one)
+        told = [json.loads(await line(one)) for one in clients]
+        assert [await asyncio.wait_for(one.wait(), 60) for one in clients] == [0, 0, 0]
+    finally:
+        for one in clients:
+            if one.returncode is None:
+                one.kill()
+                await one.wait()
+    assert all(one["got"] + one["blocked"] == 60 for one in told)
+    assert sum(one["got"] for one in told) > 0
+    store = await open_store(tmp_path / "race.db", WINGS)
+    events = await store._reader.execute_fetchall(
+        "SELECT type FROM events WHERE type LIKE 'lock.%' ORDER BY pos"
+    )
+    left = await store._reader.execute_fetchall("SELECT * FROM file_locks")
+    await store.close()
+    # In the order of the log: taken, freed, taken, freed.
+    assert [row[0] for row in events] == ["lock.acquired", "lock.released"] * sum(one["got"] for one in told)
+    assert left == []
+
+
+async def test_stores_of_one_process_on_their_own_threads(tmp_path: Path) -> None:
+    stores = [await open_store(tmp_path / "race.db", WINGS) for _ in range(8)]
+    inside: list[str] = []
+
+    async def work(number: int) -> int:
+        locks, me, got = Locks(stores[number], Heartbeat()), Caller(f"t{number}", f"t{number}"), 0
+        for turn in range(15):
+            path = ("src/a.py", "src/*.py", "src")[(number + turn) % 3]
+            answer: Any = await locks.acquire(me, [path])
+            if answer["success"]:
+                inside.append(me.agent)
+                await asyncio.sleep(0)
+                assert inside == [me.agent]
+                inside.remove(me.agent)
+                await locks.release(me, path)
+                got += 1
+            else:
+                assert answer["locked_by"] and answer["expires_at"]
+        return got
+
+    got = await asyncio.gather(*(work(number) for number in range(8)))
+    for store in stores:
+        await store.close()
+    assert sum(got) > 0
+
+
+@pytest.mark.faults
+async def test_a_holder_that_is_killed_is_followed_by_who_waits(tmp_path: Path) -> None:
+    holder = await client(tmp_path, "dot", 1, "src/app.py", "hold")
+    try:
+        assert await line(holder) == "ready"
+        go(holder)
+        held = json.loads(await line(holder))
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        await holder.wait()
+    store = await open_store(tmp_path / "race.db", WINGS)
+    locks, bob = Locks(store, Heartbeat()), Caller("bob", "s1")
+    try:
+        first = await locks.acquire(bob, ["src/**"])
+        assert (first["locked_by"], first["held"]["fencing_token"]) == ("dot", held["fencing_token"]), (
+            "what was acknowledged is there"
+        )
+        # Its lock lasts half an hour, its session two seconds.
+        got = await asyncio.wait_for(locks.acquire(bob, ["src/**"], wait_s=30), 60)
+        assert got["success"] and got["fencing_token"] > held["fencing_token"]
+    finally:
+        await store.close()
