@@ -219,7 +219,7 @@ class Daemon:
     def _queue_of(self, store: Store, fold: bool) -> WorkQueue:
         settings = self.settings.coordination
         heartbeat = Heartbeat(settings)
-        return WorkQueue(store, settings, sessions=heartbeat, locks=Locks(store, heartbeat, fold=fold))
+        return WorkQueue(store, settings, heartbeat=heartbeat, locks=Locks(store, heartbeat, fold=fold))
 
     def _reserved(self) -> Collection[str]:
         return RESERVED_NAMES | set(self._seats.roster.names)

@@ -14,6 +14,7 @@ from relay.log import events
 from relay.log.events import Event
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import Caller
+from tests.coordination.desk import Desk, at
 
 WINGS = [events.FOLDER, board.FOLDER]
 
@@ -71,3 +72,11 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     opened = await open_store(tmp_path / "room.db", WINGS, clock=clock)
     yield Room(opened, clock)
     await opened.close()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = await at(tmp_path / "events.db")
+    yield made
+    await made.whole()
+    await made.store.close()

@@ -1,99 +1,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from relay.config_coordination import CoordinationSettings
-from relay.coordination import board as wing
-from relay.coordination.board import Board
-from relay.coordination.changes import Q, pairs_of
-from relay.coordination.projection import rebuild, strays
-from relay.coordination.queue import WorkQueue
 from relay.coordination.work import RANK_STEP_S
-from relay.log import events
-from relay.log.events import Lane
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
-from relay.model import Caller, Fault, Rejected
-from tests.coordination.standins import Beats, PathLocks
-
-A, A2 = Caller("CLAUDE", "a1", "claude"), Caller("CLAUDE", "a2", "claude")
-B, ANN = Caller("CODEX", "b1", "codex"), Caller("ann", "p1", "person", person=True)
-START = 1_800_000_000.0
-
-
-@dataclass
-class Desk:
-    """The queue over a real store, with a clock that is moved by hand."""
-
-    store: SqliteStore
-    clock: list[float]
-    beats: Beats
-    locks: PathLocks
-    work: WorkQueue
-    board: Board
-
-    async def submit(self, said: str = "Fix it", *, by: Caller = ANN, **more: Any) -> str:
-        return str((await self.work.submit(by, more.pop("task_type", "fix"), said, **more))["task_id"])
-
-    async def move(self, number: int, to: str) -> None:
-        lane = Lane("room", "human:ann")
-        await self.store.write(lambda tx: self.board.move(tx, number, to, by="ann", lane=lane))
-
-    async def undo(self) -> None:
-        lane = Lane("room", "human:ann")
-        await self.store.write(lambda tx: self.board.undo(tx, by="ann", lane=lane))
-
-    async def told(self, task_id: str) -> dict[str, Any]:
-        return await self.work.task(ANN, task_id)
-
-    async def states(self, *ids: str) -> list[str]:
-        return [(await self.told(one))["state"] for one in ids]
-
-    async def log(self) -> list[tuple[str, str, list[int]]]:
-        """(change, lane, numbers) of every task event."""
-        found = await self.store.read(lambda tx: events.read_after(tx, 0, limit=10_000))
-        return [
-            (event.outputs["change"], event.lane_key, [task.number for _, task in pairs_of(event)])
-            for event in found
-            if event.type.startswith("task.")
-        ]
-
-    async def whole(self) -> None:
-        """The tables are what the log says, and come out the same from it."""
-
-        async def rows(tx: Tx) -> list[list[dict[str, Any]]]:
-            asked = (Q.all_tasks, Q.all_changes, Q.all_needs)
-            return [sorted((dict(row) for row in await tx.all(one)), key=str) for one in asked]
-
-        assert await self.store.read(strays) == []
-        before = await self.store.read(rows)
-        await self.store.write(rebuild)
-        assert await self.store.read(rows) == before
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    clock = [START]
-    store = await open_store(tmp_path / "e.db", [events.FOLDER, wing.FOLDER], clock=lambda: clock[0])
-    beats, locks = Beats(), PathLocks()
-    work = WorkQueue(store, CoordinationSettings(), sessions=beats, locks=locks)
-    made = Desk(store, clock, beats, locks, work, Board(locks=locks))
-    yield made
-    await made.whole()
-    await store.close()
-
-
-async def refused(doing: Any) -> Rejected:
-    with pytest.raises(Rejected) as no:
-        await doing
-    return no.value
+from relay.model import Fault
+from tests.coordination.desk import A2, ANN, START, A, B, Desk, refused
 
 
 async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> None:
@@ -199,7 +114,8 @@ async def test_a_key_submits_once_and_a_chosen_id_is_one_task(desk: Desk) -> Non
     assert (first["task_id"], again) == (id_, {**first, "repeated": True})
     no = await refused(desk.work.submit(A, "fix", "Fix that", **asked))
     assert (no.fault, no.code) == (Fault.REFUSED, "idempotency_key_reused")
-    assert (await refused(desk.submit(task_id=id_))).code == "task_exists"
+    assert (await refused(desk.submit(task_id=id_, by=B))).code == "task_exists"
     assert len(await desk.log()) == 1
     # A refusal is a heartbeat too.
-    assert desk.beats.calls == ["CLAUDE", "CLAUDE", "CLAUDE", "ann"]
+    sessions = await desk.sessions.list(ANN)
+    assert {session["agent_id"] for session in sessions} == {"CLAUDE", "CODEX", "ann"}

@@ -16,5 +16,7 @@ CREATE TABLE memory_episodic (
   updated_at REAL NOT NULL
 );
 CREATE INDEX memories_alike ON memory_episodic (agent_id, event_type, summary, updated_at);
+CREATE INDEX memories_by_time ON memory_episodic (updated_at, number);
 
+-- Found by its words, by `number`; `_`, `/`, `.` and `-` part words, so `src/app.py` and `get_user` are phrases.
 CREATE VIRTUAL TABLE memory_episodic_fts USING fts5(text, tokenize='porter unicode61 remove_diacritics 2');

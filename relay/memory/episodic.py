@@ -1,0 +1,240 @@
+"""Episodic memory: remember what happened, recall what is relevant.
+
+Invariants:
+- a memory, its words in the full-text index and its event commit together;
+- the same agent, event type and summary (NFC, exactly) within `MERGE_S` of the last is one memory, however many write
+  at once: the look and the write are one transaction;
+- what is recalled comes in order of relevance, the newest first among equals, and none is below the least.
+
+(004, "Episodic Memory". Implements `relay.faces.services.MemoryApi`.)
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import uuid_utils
+
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.store import Queries, Row, Store, Tx
+from relay.memory.experience import Experience, as_details, distinct
+from relay.memory.relevance import HALF_LIFE_S, LEAST, decay, outcome_factor, question, text_score
+from relay.model import Caller, Rejected
+from relay.payload import json_value, malformed, text, texts
+
+FOLDER = Path(__file__).parent
+Q = Queries(FOLDER)
+REMEMBERED = "memory.remembered"
+#: Seconds in which the same is one memory (004: "within 1 hour").
+MERGE_S = 3600.0
+MOST_SUMMARY = 4096
+MOST_LESSON = 4096
+MOST_LESSONS = 100
+MOST_TAG = 100
+MOST_TAGS = 50
+MOST_OUTCOME = 200
+MOST_QUESTION = 16_384
+#: Bytes of `details`, as JSON; and of everything in one memory: what would grow beyond is a new one.
+MOST_DETAILS = 262_144
+MOST_JOINED = 1_048_576
+MOST_RECALLED = 100
+#: Candidates that the full-text rank gives to be weighed by outcome and age.
+CANDIDATES = 200
+
+Json = dict[str, Any]
+
+
+class Heartbeat(Protocol):
+    """The heartbeat of a call, in its transaction (`relay.coordination.sessions`)."""
+
+    async def touch(self, tx: Tx, caller: Caller) -> Any: ...
+
+    async def fresh(self, tx: Tx, caller: Caller) -> Any: ...
+
+
+class Once(Protocol):
+    """Does a request with a key once (`relay.coordination.answered.once`)."""
+
+    async def __call__(
+        self,
+        tx: Tx,
+        caller: Caller,
+        operation: str,
+        key: str | None,
+        request: Mapping[str, Any],
+        work: Callable[[], Awaitable[Json]],
+    ) -> Json: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that was found, and how relevant it is."""
+
+    row: Row
+    told: Experience
+    relevance: float
+
+    def as_json(self) -> Json:
+        return {
+            "memory_type": "episodic",
+            "content": self.told.content(),
+            "relevance": round(self.relevance, 6),
+            "memory_id": self.row["id"],
+            "event_type": self.told.event_type,
+            "summary": self.told.summary,
+            "outcome": self.told.outcome,
+            "lessons": list(self.told.lessons),
+            "tags": list(self.told.tags),
+            "agent_id": self.row["agent_id"],
+            "created_at": _iso(self.row["created_at"]),
+        }
+
+
+class EpisodicMemory:
+    """What the agents of the room went through."""
+
+    def __init__(self, store: Store, *, sessions: Heartbeat, once: Once) -> None:
+        self._store, self._sessions, self._once = store, sessions, once
+
+    async def remember(
+        self,
+        caller: Caller,
+        event_type: str,
+        summary: str,
+        *,
+        details: Any = None,
+        outcome: str | None = None,
+        lessons: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Keep an experience, or join it with the same one of the last hour. Raises Rejected."""
+        told = Experience(
+            _nfc(text(event_type, "event_type", 64)),
+            _nfc(text(summary, "summary", MOST_SUMMARY)),
+            distinct(as_details(json_value(details, "details", MOST_DETAILS))),
+            None if outcome is None else _nfc(text(outcome, "outcome", MOST_OUTCOME)),
+            tuple(_nfc(one) for one in texts(lessons, "lessons", MOST_LESSONS, MOST_LESSON)),
+            tuple(_nfc(one) for one in texts(tags, "tags", MOST_TAGS, MOST_TAG)),
+        )
+
+        async def work(tx: Tx) -> Json | Rejected:
+            await self._sessions.touch(tx, caller)
+            try:
+                return await self._once(
+                    tx, caller, "remember", idempotency_key, told.columns(), lambda: _keep(tx, caller, told)
+                )
+            except Rejected as refused:
+                return refused
+
+        answer = await self._store.write(work, actor=caller)
+        if isinstance(answer, Rejected):
+            raise answer
+        return answer
+
+    async def recall(
+        self, caller: Caller, task_description: str, *, tags: Sequence[str] = (), limit: int = 10
+    ) -> list[Json]:
+        """What is relevant to a task, most relevant first. `tags`: only what has one of them. An empty description
+        asks for the newest. Raises Rejected."""
+        asked = _nfc(text(task_description, "task_description", MOST_QUESTION, least=0))
+        wanted = [_nfc(one) for one in texts(tags, "tags", MOST_TAGS, MOST_TAG)]
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_RECALLED:
+            raise malformed("limit", f"`limit` is {str(limit)[:40]}.", f"Give 1 to {MOST_RECALLED}.")
+        if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
+            await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
+        find = _newest if not asked.strip() else _matching
+        found = await self._store.read(lambda tx: find(tx, asked, wanted), actor=caller)
+        kept = [one for one in found if one.relevance >= LEAST]
+        kept.sort(key=lambda one: (-round(one.relevance, 6), -one.row["updated_at"], -one.row["number"]))
+        return [one.as_json() for one in kept[:limit]]
+
+
+async def _keep(tx: Tx, caller: Caller, told: Experience) -> Json:
+    now = await tx.now()
+    row = await tx.one(
+        Q.alike,
+        agent=caller.agent,
+        event_type=told.event_type,
+        summary=told.summary,
+        since=now - MERGE_S,
+    )
+    whole = told if row is None else Experience.of_row(row).joined(told)
+    if row is not None and _bytes(whole) > MOST_JOINED:
+        row, whole = None, told
+    columns = whole.columns()
+    if row is None:
+        id_, number = str(uuid_utils.uuid7()), await events.next_number(tx, "memory")
+        who = {"agent": caller.agent, "session": caller.session}
+        await tx.execute(Q.put_memory, number=number, id=id_, now=now, **who, **columns)
+        await tx.execute(Q.index_memory, number=number, text=whole.words())
+    else:
+        id_, number = row["id"], row["number"]
+        joined = {name: columns[name] for name in ("details", "outcome", "lessons", "tags")}
+        await tx.execute(Q.join_memory, number=number, now=now, **joined)
+        await tx.execute(Q.index_memory_anew, number=number, text=whole.words())
+    lists = {name: list(getattr(told, name)) for name in ("details", "lessons", "tags")}
+    memory = {"id": id_, "number": number, "merged": row is not None, "agent_id": caller.agent}
+    memory |= {"event_type": told.event_type, "summary": told.summary, "outcome": told.outcome, **lists}
+    lane = Lane(caller.session, caller.agent)
+    await events.append(tx, NewEvent(type=REMEMBERED, lane=lane, outputs={"memory": memory}))
+    return {"success": True, "memory_id": id_, "merged": row is not None}
+
+
+async def _matching(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
+    looked = question(asked)
+    if not looked.words:
+        return []
+    look = {"match": looked.match, "limit": CANDIDATES}
+    if tags:
+        rows = await tx.all(Q.found_memories_tagged, tags=json.dumps(tags), **look)
+    else:
+        rows = await tx.all(Q.found_memories, **look)
+    numbers = json.dumps([row["number"] for row in rows])
+    words = json.dumps([f'"{word}"' for word in looked.words])
+    covered = {
+        row["number"]: row["covered"] for row in await tx.all(Q.covered_words, words=words, numbers=numbers)
+    }
+    best, now = max((row["score"] for row in rows), default=0.0), await tx.now()
+    return [
+        _weighed(row, text_score(covered.get(row["number"], 0), len(looked.words), row["score"], best), now)
+        for row in rows
+    ]
+
+
+async def _newest(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
+    now = await tx.now()
+    # Older than this, nothing reaches the least relevance, however well it came out.
+    oldest = now
+    while decay(now - oldest) >= LEAST:
+        oldest -= HALF_LIFE_S
+    look = {"since": oldest, "limit": CANDIDATES}
+    if tags:
+        rows = await tx.all(Q.newest_memories_tagged, tags=json.dumps(tags), **look)
+    else:
+        rows = await tx.all(Q.newest_memories, **look)
+    return [_weighed(row, 1.0, now) for row in rows]
+
+
+def _weighed(row: Row, text_: float, now: float) -> Recalled:
+    told = Experience.of_row(row)
+    return Recalled(row, told, text_ * outcome_factor(told) * decay(now - row["updated_at"]))
+
+
+def _bytes(told: Experience) -> int:
+    return sum(len(str(value).encode()) for value in told.columns().values())
+
+
+def _nfc(value: str) -> str:
+    return unicodedata.normalize("NFC", value.strip())
+
+
+def _iso(at: float) -> str:
+    return events.now_iso(datetime.fromtimestamp(at, UTC))

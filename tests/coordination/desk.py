@@ -1,0 +1,99 @@
+"""A desk to try the work queue at: a real store with a clock that is moved by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.config_coordination import CoordinationSettings
+from relay.coordination import board as wing
+from relay.coordination.board import Board
+from relay.coordination.changes import Q, pairs_of
+from relay.coordination.locks import Locks
+from relay.coordination.projection import rebuild, strays
+from relay.coordination.queue import WorkQueue
+from relay.coordination.sessions import Heartbeat, Sessions
+from relay.log import events
+from relay.log.events import Lane
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Tx
+from relay.model import Caller, Rejected
+
+A, A2 = Caller("CLAUDE", "a1", "claude"), Caller("CLAUDE", "a2", "claude")
+B, ANN = Caller("CODEX", "b1", "codex"), Caller("ann", "p1", "person", person=True)
+START = 1_800_000_000.0
+
+
+@dataclass
+class Desk:
+    """The queue over a real store, with a clock that is moved by hand."""
+
+    store: SqliteStore
+    clock: list[float]
+    sessions: Sessions
+    locks: Locks
+    work: WorkQueue
+    board: Board
+
+    async def submit(self, said: str = "Fix it", *, by: Caller = ANN, **more: Any) -> str:
+        return str((await self.work.submit(by, more.pop("task_type", "fix"), said, **more))["task_id"])
+
+    async def move(self, number: int, to: str) -> None:
+        lane = Lane("room", "human:ann")
+        await self.store.write(lambda tx: self.board.move(tx, number, to, by="ann", lane=lane))
+
+    async def undo(self) -> None:
+        lane = Lane("room", "human:ann")
+        await self.store.write(lambda tx: self.board.undo(tx, by="ann", lane=lane))
+
+    async def clear(self) -> None:
+        lane = Lane("room", "human:ann")
+        await self.store.write(lambda tx: self.board.clear_all(tx, by="ann", lane=lane))
+
+    async def told(self, task_id: str) -> dict[str, Any]:
+        return await self.work.task(ANN, task_id)
+
+    async def states(self, *ids: str) -> list[str]:
+        return [(await self.told(one))["state"] for one in ids]
+
+    async def log(self) -> list[tuple[str, str, list[int]]]:
+        """(change, lane, numbers) of every task event."""
+        found = await self.store.read(lambda tx: events.read_after(tx, 0, limit=10_000))
+        return [
+            (event.outputs["change"], event.lane_key, [task.number for _, task in pairs_of(event)])
+            for event in found
+            if event.type.startswith("task.")
+        ]
+
+    async def whole(self) -> None:
+        """The tables are what the log says, and come out the same from it."""
+
+        async def rows(tx: Tx) -> list[list[dict[str, Any]]]:
+            asked = (Q.all_tasks, Q.all_changes, Q.all_needs)
+            return [sorted((dict(row) for row in await tx.all(one)), key=str) for one in asked]
+
+        assert await self.store.read(strays) == []
+        before = await self.store.read(rows)
+        await self.store.write(rebuild)
+        assert await self.store.read(rows) == before
+
+
+async def at(path: Path) -> Desk:
+    clock = [START]
+    store = await open_store(path, [events.FOLDER, wing.FOLDER], clock=lambda: clock[0])
+    settings = CoordinationSettings()
+    heartbeat = Heartbeat(settings)
+    locks, sessions = Locks(store, heartbeat), Sessions(store, heartbeat)
+    work = WorkQueue(store, settings, heartbeat=heartbeat, locks=locks)
+    sessions.at_end(work.claims.give_back_all)
+    sessions.at_end(locks.release_of_session)
+    return Desk(store, clock, sessions, locks, work, Board(locks=locks))
+
+
+async def refused(doing: Any) -> Rejected:
+    with pytest.raises(Rejected) as no:
+        await doing
+    return no.value

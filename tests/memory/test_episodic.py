@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.coordination import board
+from relay.coordination.answered import once
+from relay.log import events
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.verify import verify
+from relay.memory import episodic
+from relay.memory.episodic import MERGE_S, EpisodicMemory
+from relay.memory.relevance import HALF_LIFE_S, PARTLY
+from relay.model import Caller, Fault, Rejected
+from tests.coordination.standins import Beats
+
+WINGS = [events.FOLDER, board.FOLDER, episodic.FOLDER]
+A, A2, B = Caller("CLAUDE", "a1"), Caller("CLAUDE", "a2"), Caller("CODEX", "b1")
+START = 1_800_000_000.0
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [START]
+
+
+Open = Callable[[], Coroutine[Any, Any, SqliteStore]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, clock: list[float]) -> Open:
+    return lambda: open_store(tmp_path / "e.db", WINGS, clock=lambda: clock[0])
+
+
+@pytest.fixture
+async def store(opened: Open) -> AsyncIterator[SqliteStore]:
+    store = await opened()
+    yield store
+    assert await verify(store) == []
+    await store.close()
+
+
+@pytest.fixture
+def memory(store: SqliteStore) -> EpisodicMemory:
+    return EpisodicMemory(store, sessions=Beats(), once=once)
+
+
+async def found(memory: EpisodicMemory, asked: str, **more: Any) -> list[str]:
+    return [one["summary"] for one in await memory.recall(A, asked, **more)]
+
+
+async def test_the_same_within_an_hour_is_one_and_loses_nothing(
+    memory: EpisodicMemory, clock: list[float], store: SqliteStore
+) -> None:
+    first = await memory.remember(
+        A, "bug", "Pru\u0308fe es", details={"n": 1}, outcome="failure", lessons=["x"], tags=["t"]
+    )
+    assert first == {"success": True, "memory_id": first["memory_id"], "merged": False}
+    clock[0] += MERGE_S - 1
+    again = await memory.remember(
+        A2, "bug", "Prüfe es", details=[{"n": 1}, "seen"], outcome="success", lessons=["y", "x"], tags=["u"]
+    )
+    assert again == {"success": True, "memory_id": first["memory_id"], "merged": True}
+    [told] = await memory.recall(B, "prufe")
+    assert (told["lessons"], told["tags"], told["outcome"]) == (["x", "y"], ["t", "u"], "success")
+    assert told["content"] == (
+        'Prüfe es\nOutcome: success\nLesson: x\nLesson: y\nDetails: {"n": 1}; {"outcome": "failure"}; seen'
+    )
+    assert (told["memory_type"], told["agent_id"], told["event_type"]) == ("episodic", "CLAUDE", "bug")
+    # The hour counts from the last time; another agent, type or spelling is another memory.
+    clock[0] += MERGE_S - 1
+    assert (await memory.remember(A, "bug", "Prüfe es"))["merged"]
+    for who, kind, said in ((B, "bug", "Prüfe es"), (A, "fix", "Prüfe es"), (A, "bug", "prüfe es")):
+        assert not (await memory.remember(who, kind, said))["merged"]
+    clock[0] += MERGE_S
+    assert not (await memory.remember(A, "bug", "Prüfe es"))["merged"]
+    log = await store.read(lambda tx: events.read_after(tx, 0))
+    assert [event.type for event in log] == ["memory.remembered"] * 7
+    assert log[1].lane_key == "a2/CLAUDE"
+
+
+async def test_a_key_remembers_once(memory: EpisodicMemory, clock: list[float]) -> None:
+    first = await memory.remember(A, "e", "s", lessons=["x"], idempotency_key="k")
+    clock[0] += 2 * MERGE_S
+    assert await memory.remember(A, "e", "s", lessons=["x"], idempotency_key="k") == {
+        **first,
+        "repeated": True,
+    }
+    with pytest.raises(Rejected) as refused:
+        await memory.remember(A, "e", "s", lessons=["y"], idempotency_key="k")
+    assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "idempotency_key_reused")
+
+
+async def test_it_is_found_by_its_words(memory: EpisodicMemory) -> None:
+    for said in (
+        "Renamed get_user in src/app.py",
+        "Fixed fetchUserName",
+        "Die Übersicht der Größen war falsch",
+        "Testing the deploy script",
+        "C++ build with AND OR NOT",
+    ):
+        await memory.remember(A, "fix", said)
+    for asked, summary in (
+        ("get_user", "Renamed get_user in src/app.py"),
+        ("src/app.py", "Renamed get_user in src/app.py"),
+        ("where is `app.py`?", "Renamed get_user in src/app.py"),
+        ("fetchUserName", "Fixed fetchUserName"),
+        ("fetch_user_name", "Fixed fetchUserName"),
+        ("fetch the name of a user", "Fixed fetchUserName"),
+        ("ubersicht", "Die Übersicht der Größen war falsch"),
+        ("GRÖßEN", "Die Übersicht der Größen war falsch"),
+        ("run the tests", "Testing the deploy script"),
+        ('AND "build', "C++ build with AND OR NOT"),
+        ("NEAR(build) - * ^ : {", "C++ build with AND OR NOT"),
+    ):
+        assert (await found(memory, asked))[:1] == [summary], asked
+    assert await found(memory, "zebra") == []
+    assert await found(memory, "???") == []
+
+
+async def test_relevance_is_text_times_outcome_times_age(memory: EpisodicMemory, clock: list[float]) -> None:
+    await memory.remember(A, "fix", "login timeout", outcome="success")
+    assert [one["relevance"] for one in await memory.recall(A, "login timeout")] == [1.0]
+    await memory.remember(A, "fix", "login timeout of old", outcome="failure", details="login timeout")
+    await memory.remember(A, "fix", "logout page", outcome="failure", lessons=["login first"])
+    told = await memory.recall(A, "login timeout")
+    relevances = [one["relevance"] for one in told]
+    assert relevances == sorted(relevances, reverse=True)
+    assert all(0 < one <= 1 for one in relevances)
+    assert [one["summary"] for one in told] == ["login timeout", "login timeout of old", "logout page"]
+    fresh = relevances[0]
+    clock[0] += HALF_LIFE_S
+    assert (await memory.recall(A, "login timeout"))[0]["relevance"] == pytest.approx(fresh / 2, rel=1e-3)
+    # A new one of less success comes before an old one, and what is too old is not told at all.
+    await memory.remember(A, "fix", "login timeout", outcome="partial")
+    assert (await memory.recall(A, "login timeout"))[0]["outcome"] == "partial"
+    clock[0] += 6 * HALF_LIFE_S
+    assert [one["outcome"] for one in await memory.recall(A, "login timeout")] == ["partial"]
+    clock[0] += HALF_LIFE_S
+    assert await memory.recall(A, "login timeout") == []
+
+
+async def test_tags_choose_and_an_empty_question_asks_for_the_newest(
+    memory: EpisodicMemory, clock: list[float]
+) -> None:
+    for said, tags in (("a x", ["api"]), ("b x", ["db", "slow"]), ("c x", [])):
+        await memory.remember(A, "e", said, tags=tags)
+        clock[0] += 10
+    assert sorted(await found(memory, "x", tags=["api", "slow"])) == ["a x", "b x"]
+    assert await found(memory, "x", tags=["slow"]) == ["b x"]
+    assert await found(memory, "", tags=["db"]) == ["b x"]
+    assert await found(memory, " ", tags=["none"]) == []
+    assert await found(memory, "") == ["c x", "b x", "a x"]
+    assert await found(memory, "", limit=1) == ["c x"]
+    assert (await memory.recall(A, ""))[0]["relevance"] == pytest.approx(PARTLY, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        {"event_type": ""},
+        {"event_type": "x" * 65},
+        {"summary": " \n"},
+        {"summary": "x" * 4097},
+        {"summary": "a\0"},
+        {"details": float("nan")},
+        {"details": "x" * 262_144},
+        {"lessons": "one"},
+        {"lessons": [1]},
+        {"tags": ["x" * 101]},
+        {"outcome": "x" * 201},
+        {"limit": 0},
+        {"limit": 101},
+        {"limit": True},
+        {"task_description": "x" * 16_385},
+    ],
+)
+async def test_what_is_malformed(memory: EpisodicMemory, what: dict[str, Any]) -> None:
+    asked = {"event_type": "e", "summary": "s"} | what
+    with pytest.raises(Rejected) as refused:
+        if {"limit", "task_description"} & set(what):
+            await memory.recall(A, **({"task_description": "s"} | what))
+        else:
+            await memory.remember(A, **asked)
+    assert refused.value.fault is Fault.MALFORMED
+    assert refused.value.fix
+
+
+async def test_what_would_grow_too_large_is_a_new_memory(memory: EpisodicMemory) -> None:
+    made = [
+        (await memory.remember(A, "e", "s", details=f"{n}" + "x" * 200_000))["memory_id"] for n in range(7)
+    ]
+    assert [len({*made[:5]}), len({*made})] == [1, 2]
+
+
+async def test_it_survives_a_restart(opened: Open) -> None:
+    for answer in ([], ["s"], ["s"]):
+        store = await opened()
+        memory = EpisodicMemory(store, sessions=Beats(), once=once)
+        assert await found(memory, "s") == answer
+        await memory.remember(A, "e", "s")
+        await store.close()
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from relay.coordination.answered import once
+from relay.log.sqlite_store import open_store
+from relay.memory.episodic import EpisodicMemory
+from relay.model import Caller
+from tests.coordination.standins import Beats
+from tests.memory.test_episodic import WINGS
+
+async def main(path, writer):
+    store = await open_store(Path(path), WINGS)
+    memory = EpisodicMemory(store, sessions=Beats(), once=once)
+    for number in range(300):
+        await memory.remember(Caller("CLAUDE", writer), "e", f"s{number}", lessons=[f"from {writer}"])
+    await store.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_four_processes_that_store_the_same_leave_it_once(store: SqliteStore, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(store.path)]
+    writers = [await asyncio.create_subprocess_exec(*command, f"w{n}") for n in range(4)]
+    assert [await writer.wait() for writer in writers] == [0, 0, 0, 0]
+    rows = await store.read(lambda tx: tx.all(episodic.Q.newest_memories, since=0.0, limit=2000))
+    assert sorted(row["summary"] for row in rows) == sorted(f"s{n}" for n in range(300))
+    assert {len(episodic.Experience.of_row(row).lessons) for row in rows} == {4}
+    assert {row["merged"] for row in rows} == {4}
