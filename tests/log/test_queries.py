@@ -60,9 +60,6 @@ WALKS = {
     ("coordination", "work_counts"): "indexes of what is pending, claimed and blocked",
     ("coordination", "needs_within"): "what its inner query reached by an index",
     ("coordination", "all_needs"): "a rebuild wants all",
-    ("coordination", "waits"): "who stands in line now",
-    ("coordination", "forget_waits"): "as many",
-    ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
     ("memory", "index_memory_anew"): "its row of the full-text index",
     ("memory", "found_memories"): "the full-text index gives the hits alone",
     ("memory", "found_memories_tagged"): "the same",
@@ -75,8 +72,6 @@ WALKS = {
 BY_INDEX = (
     {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
     | {"outbox_age", "shown_tasks", "last_undoable", "next_ready", "claim_next"}
-    | {"ready"}
-    | {"outbox_age", "shown_tasks", "last_undoable", "all_sessions"}
     | {"ready", "all_sessions"}
 )  # fmt: skip
 
