@@ -23,6 +23,7 @@ from relay.faces.errors import ApiError, answer
 from relay.faces.fanout import Hub
 from relay.faces.gate import CREDENTIAL, Gate, Hosts, cookie_name, secure, set_cookie, too_many
 from relay.faces.limits import Buckets, Limits
+from relay.faces.mcp_http import McpDoor
 from relay.faces.operations_http import SESSION_HEADER, OperationDoors, caller_of
 from relay.faces.page import PageFiles
 from relay.faces.reading import Body, Query, bad, read_body, whole
@@ -94,6 +95,7 @@ def create_app(
         most = _message_bytes(settings.workspace.max_entry_bytes, limits)
         app.add_routes(OperationDoors(services, reserved, replace(limits, body_bytes=most)).table())
         app.add_routes(reference_doors())
+        McpDoor(services, reserved, limits, outages=(auth.store.transient,)).add_to(app)
     app.on_response_prepare.append(secure)
     app.on_shutdown.append(_stop_sockets)
     app.cleanup_ctx.append(_run_hub)
@@ -261,8 +263,11 @@ class _Doors:
         return answer({"jobs": [job.as_json() for job in jobs]})
 
     async def tasks(self, request: web.Request) -> web.Response:
-        Query(request)
-        return answer({"tasks": list(await self._room.tasks())})
+        status = Query(request, "status").text("status")
+        if status is not None and status not in TASK_STATUSES:
+            raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
+        tasks = await self._room.tasks()
+        return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
 
     async def agent_log(self, request: web.Request) -> web.Response:
         limit = Query(request, "limit").whole("limit", 200, high=2000)
