@@ -64,9 +64,6 @@ WALKS = {
     ("memory", "found_memories"): "the full-text index gives the hits alone",
     ("memory", "found_memories_tagged"): "the same",
     ("memory", "covered_words"): "the same, of each word",
-    ("coordination", "waits"): "who stands in line now",
-    ("coordination", "forget_waits"): "as many",
-    ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
     ("faces", "forget_links"): "good for minutes, so few",
     ("faces", "forget_sessions"): "a row a browser",
     ("faces", "api_keys"): "a row a key, as far as its limit",
@@ -75,7 +72,7 @@ WALKS = {
 BY_INDEX = (
     {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
     | {"outbox_age", "shown_tasks", "last_undoable", "next_ready", "claim_next"}
-    | {"all_sessions", "last_undoable", "outbox_age", "ready", "shown_tasks"}
+    | {"ready", "all_sessions"}
 )  # fmt: skip
 
 
