@@ -34,11 +34,13 @@ from relay.coordination_desk import CoordinationDesk
 from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, ensure_token, owner
 from relay.faces.guard_api import GuardDoor
+from relay.faces.held_api import HeldDoors
 from relay.faces.http import HUB, create_app
 from relay.faces.keys import Keys
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.files import write_atomically
+from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord
 from relay.landing_locks import may_land
 from relay.log import events, follow
@@ -54,10 +56,11 @@ from relay.room.cycle import Router
 from relay.room.desk import Desk, Surroundings
 from relay.room.dispatcher import Dispatcher
 from relay.room.drain import Drain
+from relay.room.frames import SHOWN
 from relay.room.ledger import Rules
 from relay.room.live import Live
 from relay.room.permissions import PermissionDesk
-from relay.room.room import SHOWN, About, Room
+from relay.room.room import About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
 from relay.services import folds, services_of
@@ -142,6 +145,7 @@ class Daemon:
         self._permissions = PermissionDesk(self._live, self._permission_notice)
         self._reload = Reload(settings, self._take_over, self._notice)
         self._board = Board()
+        self._holds = RoomHolds(fold=fold)
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)
         self._drain.turn_seconds = lambda agent, result, seconds: self._metrics.turns.labels(
@@ -196,9 +200,16 @@ class Daemon:
             lambda: self._seats.roster,
             airspace=self._tower.live,
             permissions=self._permissions,
+            holds=self._holds,
         )
         self._desk = Desk(
-            store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings
+            store,
+            acts,
+            self._board,
+            self._drain,
+            lambda: self._seats.roster,
+            self._surroundings,
+            holds=self._holds,
         )
         self._room = Room(
             store,
@@ -222,6 +233,7 @@ class Daemon:
             rules=self._rules,
             set_agent=self._reload.set_agent,
             trouble=self._trouble,
+            holds=self._holds,
         )
 
     def _reserved(self) -> Collection[str]:
@@ -278,6 +290,7 @@ class Daemon:
                 self._tower.live, self._room, self._reserved, agents=lambda: self._seats.roster.names
             ).table()
         )
+        app.add_routes(HeldDoors(self._room, self._reserved).table())
         tower = self._tower
         door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())

@@ -595,6 +595,36 @@ class Board(Protocol):
 
     async def list(self, tx: Any) -> Sequence[BoardTask]: ...
 
+    async def among(self, tx: Any, ids: Sequence[str]) -> Sequence[BoardTask]:
+        """Those of these tasks (by their ids) that stand on the board."""
+        ...
+
+    async def story(self, tx: Any, number: int) -> Mapping[str, Any]:
+        """A task with all that is known of it, as JSON: as on the board, with `input_data`, `result` and its
+        `history`: `[{id, at, by, change, status, note}]`, oldest first; `more`: it began earlier."""
+        ...
+
+
+class Holds(Protocol):
+    """What agents hold, as the room shows it and its commands ask for it. Every method runs in the caller's
+    transaction (`tx`)."""
+
+    async def locks(self, tx: Any) -> Sequence[Mapping[str, Any]]:
+        """Every LOCK that holds now (docs/coordination.md), the oldest first, with `waiting`: who stands in line
+        for something that meets it, `[{agent, session, since, until}]`, in order."""
+        ...
+
+    async def sessions(self, tx: Any) -> Sequence[Mapping[str, Any]]:
+        """Every SESSION that lives now, the latest first."""
+        ...
+
+    async def force_release(
+        self, tx: Any, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take the locks that meet `path` from their holders, for a person; gives them as they were. Raises
+        Refusal when nothing there is held, with what is that is near."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Spoken:

@@ -261,8 +261,11 @@ class _Doors:
         return answer({"jobs": [job.as_json() for job in jobs]})
 
     async def tasks(self, request: web.Request) -> web.Response:
-        Query(request)
-        return answer({"tasks": list(await self._room.tasks())})
+        status = Query(request, "status").text("status")
+        if status is not None and status not in TASK_STATUSES:
+            raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
+        tasks = await self._room.tasks()
+        return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
 
     async def agent_log(self, request: web.Request) -> web.Response:
         limit = Query(request, "limit").whole("limit", 200, high=2000)
