@@ -108,22 +108,18 @@ def _overridden(told: Json, who: Callable[[object], str]) -> str:
 
 def _tasks(told: Json) -> list[str]:
     """Tasks that are given up, or fail because of another: nobody did that, so nobody said it."""
+    how = {"dead": "is given up", "cascaded": "fails with one that it depends on"}.get(
+        str(told.get("change"))
+    )
+    if how is None:
+        return []
     found = []
-    for pair in told.get("tasks") or ():
-        before, after = pair.get("before") or {}, pair["after"]
-        if after.get("status") == before.get("status"):
-            continue
-        title = _words(after.get("task_description"))
-        note = _words(after.get("note") or after.get("error_message"))
-        if after.get("status") == "dead":
-            attempts = after.get("attempts")
-            found.append(
-                f"Task #{after['number']} is given up after {attempts} attempts: {title}. {note}".strip()
-            )
-        elif told.get("change") == "cascaded" and after.get("status") == "failed":
-            found.append(
-                f"Task #{after['number']} fails with one that it depends on: {title}. {note}".strip()
-            )
+    for task in [pair["after"] for pair in told.get("tasks") or ()][:MOST_NAMED]:
+        after = f" after {task['attempts']} attempts" if told["change"] == "dead" else ""
+        note = _words(task.get("note") or task.get("error_message"))
+        found.append(
+            f"Task #{task['number']} {how}{after}: {_words(task.get('task_description'))} {note}".strip()
+        )
     return found
 
 

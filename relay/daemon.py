@@ -24,7 +24,7 @@ from aiohttp import web
 import relay
 from relay import faces, instance
 from relay.agent_keys import AgentKeys
-from relay.airspace.checkout import folds_case
+from relay.airspace.changed import RepoChanges
 from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.guard import LockGuard, checked
@@ -60,6 +60,7 @@ from relay.room.permissions import PermissionDesk
 from relay.room.room import SHOWN, About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
+from relay.services import folds, services_of
 from relay.supervisor import Supervisor
 from relay.tower import Around, Tower
 from relay.watchdog import Watchdog
@@ -74,6 +75,8 @@ PROBE_EVERY_S = 15.0
 FIRST_PROBE_S = 3.0
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
+#: Bytes of a request's first line: a path of 4096 characters, each of four bytes, each byte escaped, and the rest.
+MOST_LINE = 65536
 
 
 class CannotStart(Exception):
@@ -145,7 +148,15 @@ class Daemon:
             agent, result
         ).observe(max(0.0, seconds))
         self._drain.changed = self._agent_changed
-        self._judge = LockJudge(fold=fold)
+        self._services = services_of(
+            store,
+            settings,
+            current=lambda: self.settings,
+            keys=self._keys,
+            fold=fold,
+            changes=lambda: RepoChanges(self.settings.repo, self._tower.hangar),
+        )
+        self._judge: LockJudge = self._services.more["judge"]
         self._agent_keys = AgentKeys(store, self._keys, holder, _holder_is_dead)
         self._coordination = CoordinationDesk(
             store,
@@ -153,6 +164,7 @@ class Daemon:
             lambda: self.settings.coordination,
             agents=lambda: self._seats.roster.names,
             running=lambda: {name: one.plan.session for name, one in self._drain.running.items()},
+            sweeps=self._services.more["sweeps"],
         )
         self._tower = Tower(
             store,
@@ -240,7 +252,7 @@ class Daemon:
 
     async def _run_room(self, store: Store, watchdog: Watchdog) -> None:
         self._keys = Keys(store, lambda: self._seats.roster.names)
-        self._build(store, await folds_case(self.settings.repo))
+        self._build(store, await asyncio.to_thread(folds, self.settings))
         settings = self.settings
         await self._recover()
         await self._agent_keys.clear()
@@ -253,6 +265,7 @@ class Daemon:
             static=STATIC,
             metrics=self._metrics.text,
             reserved=self._reserved,
+            services=self._services,
         )
         app.router.add_post("/api/repair", self._repair)
         doors = GuardDoor(self._guard, self._tower.root_of, check=checked(store, self._judge), owner=owner())
@@ -268,7 +281,7 @@ class Daemon:
         tower = self._tower
         door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, max_line_size=MOST_LINE)
         await runner.setup()
         try:
             await self._open_doors(runner)

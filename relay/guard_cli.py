@@ -95,10 +95,14 @@ def other(arguments: list[str]) -> int:
 
 
 def find_relay() -> None:
-    """As a plain script the package that this file is in is not on the path."""
+    """As a plain script the package that this file is in is not on the path, nor, with -S, is what it needs."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     if package not in sys.path:
         sys.path.insert(0, package)
+    if sys.flags.no_site:
+        import site
+
+        site.main()
 
 
 def refusal(form: str, reason: str) -> dict[str, Any]:

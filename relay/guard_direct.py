@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from relay.coordination.folding import folds_case
 from relay.coordination.guard import Answer, caller_of, check
-from relay.guard_git import Asker, Unasked, git
+from relay.guard_git import Asker, Unasked
 from relay.guard_offline import CannotTell, Room, answered, judge, keep
 from relay.model import Caller, Rejected
 
@@ -24,7 +25,7 @@ def ask_database(config: str, asker: Asker, paths: Sequence[str], act: str, why:
         room = Room.at(config)
         if room.storage != "sqlite":
             return _by_store(config, caller, paths, act, asker.override).as_json()
-        answer = answered(room, caller, paths, asker.override, fold=folds())
+        answer = answered(room, caller, paths, asker.override, fold=folds_case(Path.cwd()))
     except CannotTell as error:
         raise Unasked(f"{why}; and {error}") from None
     if answer.refusals:
@@ -46,11 +47,6 @@ def _caller(asker: Asker) -> Caller:
         raise Unasked(f"{error.message} {error.fix}", final=True) from None
 
 
-def folds() -> bool:
-    """Does the file system of this repository fold case? git looked when it made it. Raises Unasked."""
-    return git("config", "--type=bool", "--default=false", "--get", "core.ignorecase").strip() == b"true"
-
-
 def _user() -> str:
     try:
         return getpass.getuser()
@@ -67,7 +63,9 @@ def _by_store(config: str, caller: Caller, paths: Sequence[str], act: str, overr
     async def ask() -> Answer:
         store = await open_store(load(config), create=False)
         try:
-            return await check(store, judge(folds()), caller, paths, act=act, override=override)
+            return await check(
+                store, judge(folds_case(Path.cwd())), caller, paths, act=act, override=override
+            )
         except (store.errors, store.transient) as error:
             raise CannotTell(f"the database says: {error}") from error
         finally:

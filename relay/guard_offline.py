@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from relay.coordination.folding import folds_case
 from relay.coordination.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
 from relay.files import inside
 from relay.log.sqlite_reader import look
@@ -90,7 +91,7 @@ def reasons_against(
         caller = caller_of(agent, session)
     except Rejected as error:
         raise CannotTell(error.message) from error
-    found = answered(Room.at(config), caller, paths) if paths else Answer()
+    found = answered(Room.at(config), caller, paths, fold=folds_case(top)) if paths else Answer()
     return list(dict.fromkeys(f"{one.text} {one.fix}" for one in found.refusals))
 
 

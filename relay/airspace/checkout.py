@@ -88,12 +88,6 @@ async def _settings(git: Git) -> tuple[str, ...]:
     return tuple(f"{key.decode()}={value.decode() if cut else 'true'}" for key, cut, value in pairs)
 
 
-async def folds_case(folder: Path) -> bool:
-    """Does the file system take `A` and `a` for one name? git has looked when it made the repository."""
-    asked = ("config", "--type=bool", "--default=false", "--get", "core.ignorecase")
-    return await Git(folder).maybe(*asked) == "true"
-
-
 async def head_of(git: Git) -> Head:
     """Where this checkout stands now."""
     name = await git.maybe("symbolic-ref", "-q", "HEAD")

@@ -1,7 +1,7 @@
 """Which locks stand against writing these files (`relay.coordination.guard.Judge`), and which hold at all.
 
 Invariants:
-- the answer is the store's, in one look at what holds and what the caller has on record, however many
+- the answer is `fencing.may_write`'s, in one look at what holds and what the caller has on record, however many
   files are asked about: a commit may change thousands;
 - a file is its name and nothing else: no character of it is a wildcard, and a name that nobody could lock is judged
   by the folder that it is in.
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from relay.coordination import lock_table as table
+from relay.coordination.fencing import concerns, decide
 from relay.coordination.lock import Lock, Verdict
 from relay.coordination.paths import Target, above, file
-from relay.coordination.patterns import overlaps
 from relay.log.store import Tx
 from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Rejected
 
@@ -47,8 +47,7 @@ class LockIndex:
                 return self._on[name][0]
         if target.key in self._below:
             return self._below[target.key][0]
-        globs = (lock for lock in self._globs if target.meets(lock.target.kind, lock.target.key))
-        return next(globs, None)
+        return next((lock for lock in self._globs if concerns(lock, target)), None)
 
 
 class LockJudge:
@@ -66,7 +65,7 @@ class LockJudge:
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
     ) -> list[Verdict]:
-        """May these files be written by the caller now, one verdict each? With a token: by that
+        """May these files be written by the caller now, one verdict each (`fencing.decide`)? With a token: by that
         lease."""
         who = (caller.agent, caller.session)
         every, mine = await table.living(tx), await table.of_session(tx, caller)
@@ -84,7 +83,7 @@ class LockJudge:
             if other is None and forged:
                 found.append(Verdict(path, "stale", told, fencing_token))
             else:
-                found.append(_decide(path, meant, other, mine, living))
+                found.append(decide(path, meant, [other] if other else [], mine, living))
         return found
 
     async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
@@ -100,25 +99,13 @@ class LockJudge:
                 lock.agent,
                 lock.session,
                 lock.path,
-                covers=_covers(lock.target, self._fold),
+                covers=_covers(lock, self._fold),
                 file=lock.target.kind == "path",
                 exclusive=lock.mode == "exclusive",
             )
             for lock in await table.living(tx)
             if lock.target.kind != "key"
         ]
-
-
-def _decide(
-    path: str, meant: Target, other: Lock | None, mine: Sequence[Lock], living: Sequence[Lock]
-) -> Verdict:
-    """`other`: another's that meets it; `mine`: every row of the writer; `living`: those of them that hold."""
-    if other is not None:
-        return Verdict(path, "locked", other)
-    if any(meant.meets(lock.target.kind, lock.target.key) for lock in living):
-        return Verdict(path, "ok")
-    met = [lock for lock in mine if meant.meets(lock.target.kind, lock.target.key)]
-    return Verdict(path, "stale", max(met, key=lambda lock: lock.token)) if met else Verdict(path, "ok")
 
 
 def file_target(path: str, fold: bool) -> Target | None:
@@ -131,10 +118,10 @@ def file_target(path: str, fold: bool) -> Target | None:
     return None
 
 
-def _covers(lock: Target, fold: bool) -> Callable[[str], bool]:
+def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
     def covers(path: str) -> bool:
         target = file_target(path, fold)
-        return target is not None and overlaps(lock.kind, lock.key, target.kind, target.key)
+        return target is not None and concerns(lock, target)
 
     return covers
 

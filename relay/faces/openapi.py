@@ -24,7 +24,7 @@ Json = dict[str, Any]
 Names = dict[tuple[type[BaseModel], JsonSchemaMode], str]
 _REF = "#/components/schemas/{model}"
 _PLACE = re.compile(r"\{(\w+)\}")
-_TEXT: Json = {"type": ["string", "null"]}
+_TEXT: Json = {"type": ["string", "null"], "minLength": 1}
 #: What any operation's request may say of who makes it (docs/coordination.md, "Who asks").
 _WHO: dict[str, Json] = {
     "agent_id": {**_TEXT, "description": "who asks; another than the key's is refused"},

@@ -110,8 +110,27 @@ ROOM_DOORS = (
         "POST",
         "/api/guard",
         "May an agent change this file now?",
-        body={"agent": _TEXT, "path": _TEXT, "lines": {"type": ["array", "null"]}, "tool": _MAYBE},
+        body={
+            "agent": _TEXT,
+            "path": _TEXT,
+            "lines": {"type": ["array", "null"]},
+            "tool": _MAYBE,
+            "session": _MAYBE,
+        },
         required=("agent", "path"),
+    ),
+    RoomDoor(
+        "POST",
+        "/api/guard/write",
+        "May these files be committed, merged or pushed now?",
+        body={
+            "agent": _MAYBE,
+            "session": _MAYBE,
+            "paths": _TEXTS,
+            "act": {"enum": ["commit", "merge", "push"]},
+            "override": _MAYBE,
+        },
+        required=("paths", "act"),
     ),
     RoomDoor("GET", "/api/permissions", "What agents ask people for."),
     RoomDoor(

@@ -183,7 +183,7 @@ def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Rejected:
             f"{field[:60]}: {text.rstrip('.')}." if field else f"{text[:1].upper()}{text[1:].rstrip('.')}."
         )
         fix = _about(model, first["loc"])
-    places = [_place(fault["loc"])[:60] for fault in faults]
+    places = [_place(fault["loc"])[:60] for fault in faults if fault["loc"]]
     return Rejected(Fault.MALFORMED, "bad_request", message, fix, {"fields": places[:20]})
 
 

@@ -65,6 +65,7 @@ OPERATIONS = (
         "/changesets",
         "Record what you changed; files that you changed and do not name are reported.",
         tag="changesets",
+        beats=True,
     ),
     Operation(
         "list_changesets",

@@ -97,7 +97,7 @@ class OperationDoors:
         kind = said.maybe_text("agent_type")
         if kind is not None and not 0 < len(kind) <= _MOST_TYPE:
             raise bad(f"agent_type has 1 to {_MOST_TYPE} characters.", "Like claude_code, codex, person.")
-        session = request.headers.get(SESSION_HEADER) or said.maybe_text("session_id")
+        session = request.headers.get(SESSION_HEADER, said.maybe_text("session_id"))
         return caller_of(
             credential, agent, session=session, agent_type=kind, claimed=bool(claims["agent_id"])
         )

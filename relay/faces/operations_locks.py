@@ -222,6 +222,7 @@ OPERATIONS = (
         result_list=True,
         read_only=True,
         tag="locks",
+        beats=True,
     ),
     Operation(
         "renew",
@@ -246,6 +247,7 @@ OPERATIONS = (
         "Why a path is blocked, or a task cannot be claimed.",
         tool=True,
         read_only=True,
+        beats=True,
     ),
     Operation(
         "renew_lock",
@@ -270,6 +272,7 @@ OPERATIONS = (
         "Who holds what meets a path, who waits, and where you stand in line.",
         read_only=True,
         tag="locks",
+        beats=True,
     ),
     Operation(
         "lock_status",
@@ -283,6 +286,7 @@ OPERATIONS = (
         aliases=(("GET", "/locks/status"),),
         read_only=True,
         tag="locks",
+        beats=True,
     ),
     Operation(
         "force_release_lock",
@@ -294,5 +298,6 @@ OPERATIONS = (
         "/locks/force-release",
         "Take a lock away from its holder, who is told why in the room.",
         tag="locks",
+        beats=True,
     ),
 )

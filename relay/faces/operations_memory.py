@@ -76,6 +76,7 @@ OPERATIONS = (
         aliases=(("POST", "/memory/store"),),
         tool=True,
         tag="memory",
+        beats=True,
     ),
     Operation(
         "recall",
@@ -91,5 +92,6 @@ OPERATIONS = (
         result_list=True,
         read_only=True,
         tag="memory",
+        beats=True,
     ),
 )

@@ -67,6 +67,7 @@ OPERATIONS = (
         result_list=True,
         read_only=True,
         tag="sessions",
+        beats=True,
     ),
     Operation(
         "end_session",

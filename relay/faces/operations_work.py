@@ -160,7 +160,9 @@ async def _pending(services: Services, caller: Caller, asked: Pending) -> list[J
 
 
 async def _task(services: Services, caller: Caller, asked: OneTask) -> Json:
-    return await services.work.task(caller, asked.task_id)
+    told = await services.work.task(caller, asked.task_id)
+    # TASK is the board's; here it goes by the queue's names as well.
+    return {"task_id": told.get("id"), "task_description": told.get("title"), **told}
 
 
 OPERATIONS = (
@@ -240,6 +242,7 @@ OPERATIONS = (
         "Every reason why you cannot claim a task.",
         read_only=True,
         tag="work",
+        beats=True,
     ),
     Operation(
         "set_needs",

@@ -12,7 +12,7 @@ ANSWERS: dict[str, Any] = {
     "locks.check": [],
     "locks.status": {"file_path": "a", "locked": False, "locks": [], "waiting": []},
     "work.pending": [],
-    "work.task": {"task_id": "t", "task_type": "x", "task_description": "y"},
+    "work.task": {"id": "t", "task_type": "x", "title": "y"},
     "work.get": {"success": True, "task_id": None, "why": "nothing is there"},
     "memory.recall": [],
     "sessions.list": [],

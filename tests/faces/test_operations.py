@@ -95,7 +95,7 @@ async def test_null_is_left_out_and_whole_minutes_are_minutes() -> None:
     assert (what, caller, args) == ("locks.acquire", BOT, (["a"],))
     assert (named["ttl_s"], named["mode"], named["reason"]) == (120, "exclusive", None)
     assert seen.beats == [], "its own transaction is the heartbeat"
-    await perform(seen.services(), BOT, OPERATIONS["recall"], {"task_description": "x"})
+    await perform(seen.services(), BOT, OPERATIONS["who"], {})
     assert seen.beats == [BOT]
 
 
