@@ -49,6 +49,10 @@ def main(argv: list[str] | None = None) -> int:
         from relay.guard_cli import main as guard
 
         return guard(words[1:])
+    if words[:1] == ["mcp"]:
+        from relay.mcp_cli import main as mcp
+
+        return mcp(words[1:])
     try:
         return _dispatch(words)
     except ConfigError as error:
@@ -100,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser(
         "guard", help="What agents' programs run before each edit (`relay guard hook`).", add_help=False
+    )
+    commands.add_parser(
+        "mcp", help="The room's tools for an agent, over MCP (`relay mcp --help`).", add_help=False
     )
     commands.add_parser(
         "airspace", help="How close agents are in code-space (`relay airspace --help`).", add_help=False
