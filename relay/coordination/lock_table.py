@@ -31,6 +31,8 @@ FENCE = "fence"
 #: Behind every text that begins with '/': the end of the range of what lies below a folder.
 _BEHIND_SLASH = chr(ord("/") + 1)
 _LAST = chr(0x10FFFF)
+#: Seconds after which a wait that was not seen is none: its process died, or hangs.
+STALE_S = 5.0
 
 
 def reach(target: Target) -> dict[str, Any]:
@@ -68,10 +70,13 @@ async def meeting(
     return [Lock.of_row(row) for row in rows]
 
 
-async def take(tx: Tx, caller: Caller, target: Target, wish: Wish) -> tuple[Lock, bool] | None:
+async def take(
+    tx: Tx, caller: Caller, target: Target, wish: Wish, *, looked: bool
+) -> tuple[Lock, bool] | None:
     """Take the lock, or refresh it where the caller holds it, with the event; and whether its lease is new.
 
-    None: another's is in the way. The caller's session is alive (`Heartbeat.touch` in this transaction).
+    None: another's is in the way, or somebody stands in line and nobody `looked` whether it may be passed. The
+    caller's session is alive (`Heartbeat.touch` in this transaction).
     """
     now = await tx.now()
     row = await tx.one(
@@ -88,6 +93,8 @@ async def take(tx: Tx, caller: Caller, target: Target, wish: Wish) -> tuple[Lock
         now=now,
         expires_at=now + wish.ttl_s,
         task_id=wish.task_id,
+        looked=looked,
+        seen=now - STALE_S,
     )
     if row is None:
         return None

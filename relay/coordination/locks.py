@@ -39,7 +39,7 @@ from relay.coordination.lock_table import Q
 from relay.coordination.paths import Target, target, targets
 from relay.coordination.sessions import Heartbeat, iso
 from relay.coordination.waiting import Waiting
-from relay.log.store import Store, Tx
+from relay.log.store import Store, StoreError, Tx
 from relay.model import ADMIN, Caller, Fault, Rejected
 
 T = TypeVar("T")
@@ -160,23 +160,21 @@ class Locks:
         self, tx: Tx, caller: Caller, wanted: Wish, place: int | None, waits_on: bool
     ) -> Outcome:
         """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `waits.obstacle`."""
-        if len(wanted.targets) > 1 or await waits.line(tx):
-            blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
-            if blocked is not None:
-                return blocked
-        locks: list[Lock] = []
-        fresh: set[int] = set()
+        # One path, and nobody in line: the statement that takes it says all.
+        if len(wanted.targets) == 1:
+            taken = await table.take(tx, caller, wanted.targets[0], wanted, looked=False)
+            if taken is not None:
+                return _granted([taken])
+        blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
+        if blocked is not None:
+            return blocked
+        all_taken = []
         for one in wanted.targets:
-            taken = await table.take(tx, caller, one, wanted)
+            taken = await table.take(tx, caller, one, wanted, looked=True)
             if taken is None:
-                blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
-                if blocked is None or locks:
-                    raise AssertionError(f"{one.path} could not be taken, and nothing is in the way")
-                return blocked
-            locks.append(taken[0])
-            if taken[1]:
-                fresh.add(taken[0].token)
-        return Granted(tuple(locks), frozenset(fresh))
+                raise StoreError(f"{one.path} could not be taken, and nothing is in the way")
+            all_taken.append(taken)
+        return _granted(all_taken)
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
         """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
@@ -351,6 +349,10 @@ class Locks:
         if due:
             await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
         return answer
+
+
+def _granted(taken: Sequence[tuple[Lock, bool]]) -> Granted:
+    return Granted(tuple(lock for lock, _ in taken), frozenset(lock.token for lock, new in taken if new))
 
 
 def _line(found: Sequence[Wait]) -> list[Json]:

@@ -24,7 +24,7 @@ WHERE NOT EXISTS (
   ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
   WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR :mode = 'exclusive')
     AND NOT (l.agent_id = :agent AND l.session_id = :session)
-)
+) AND (:looked OR NOT EXISTS (SELECT 1 FROM lock_waits WHERE until > :now AND seen_at > :seen))
 ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
   path = excluded.path,
   mode = excluded.mode,
