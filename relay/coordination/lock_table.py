@@ -203,3 +203,14 @@ async def of_session(tx: Tx, caller: Caller) -> Sequence[Lock]:
     """Every row of the caller's session, whether it holds or not."""
     rows = await tx.all(Q.locks_of_session, agent=caller.agent, session=caller.session)
     return [Lock.of_row(row) for row in rows]
+
+
+async def of_task(tx: Tx, task_id: str) -> Sequence[Lock]:
+    """What was taken with the claim of this task."""
+    return [Lock.of_row(row) for row in await tx.all(Q.locks_of_task, task_id=task_id)]
+
+
+async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
+    """Let the lock end with the claim of another task of its session."""
+    who = {"agent": lock.agent, "session": lock.session}
+    await tx.execute(Q.hand_on_lock, key=lock.target.key, kind=lock.target.kind, task_id=task_id, **who)

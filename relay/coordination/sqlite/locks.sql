@@ -82,6 +82,18 @@ SELECT * FROM file_locks WHERE agent_id = :agent AND session_id = :session
 -- name: free_locks_of_session
 DELETE FROM file_locks WHERE agent_id = :agent AND session_id = :session RETURNING *
 
+-- name: locks_of_task
+SELECT * FROM file_locks WHERE task_id = :task_id
+
+-- name: other_claims_of_session
+SELECT DISTINCT w.id, w.files FROM file_locks l JOIN work_queue w ON w.claimed_by = l.agent_id
+  AND w.claimed_session = l.session_id AND w.status = 'claimed'
+WHERE l.task_id = :task_id AND w.id <> :task_id AND w.files <> '[]'
+
+-- name: hand_on_lock
+UPDATE file_locks SET task_id = :task_id
+WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
+
 -- name: free_locks_of_task
 DELETE FROM file_locks WHERE task_id = :task_id RETURNING *
 
