@@ -75,7 +75,7 @@ class HeldDoors:
             request, ("path", "reason", *_WHO), limit=limits.body_bytes, within_s=limits.body_s
         )
         credential = request[CREDENTIAL]
-        if credential.identity is not None:
+        if credential.identity is not None and not credential.person:
             raise ApiError(
                 403,
                 "forbidden",

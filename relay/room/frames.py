@@ -7,6 +7,8 @@ makes frames and no messages: the panel shows it, the transcript stays for what 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from relay.log.events import Event, dumps
 from relay.room import ledger
 from relay.room.values import Frame
@@ -47,6 +49,23 @@ def frames_of(event: Event) -> list[Frame]:
     if event.type in SESSION_EVENTS:
         frames.append(Frame(event.pos, "session", {"change": change, "session": told["session"]}))
     return frames
+
+
+def latest(frames: Sequence[Frame]) -> list[Frame]:
+    """The frames without those of a lock that a later one of them is about: an agent that takes and releases in a
+    loop makes thousands a second, and only the last one says how it stands."""
+    kept: list[Frame] = []
+    told: set[tuple[str, str, str]] = set()
+    for frame in reversed(frames):
+        if frame.type == "lock":
+            lock = frame.data["lock"]
+            key = (lock["file_path"], lock["locked_by"], lock["session"])
+            if key in told:
+                continue
+            told.add(key)
+        kept.append(frame)
+    kept.reverse()
+    return kept
 
 
 def summary(event: Event) -> str:

@@ -26,7 +26,7 @@ from relay.room import commands, hops, ledger, pages, roster
 from relay.room.cycle import Router
 from relay.room.desk import Desk
 from relay.room.drain import Drain
-from relay.room.frames import SHOWN, TASK_EVENTS, frames_of, summary
+from relay.room.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.live import Live, LiveFeed
 from relay.room.mentions import clean_name, is_reserved
@@ -331,6 +331,7 @@ class Room:
             frames: list[Frame] = []
             for event in batch:
                 frames += frames_of(event)
+            frames = latest(frames)
             moved = [event for event in batch if event.type in TASK_EVENTS]
             if moved:
                 frames.append(Frame(batch[-1].pos, "task", await self._changed(moved)))

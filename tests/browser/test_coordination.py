@@ -53,7 +53,9 @@ def row(ann: Person, path: str) -> Locator:
     return ann.page.locator(f'[data-testid="lock"][data-path="{path}"]')
 
 
-async def test_locks_of_another_process_show_and_are_taken(ann: Person, elsewhere: Elsewhere) -> None:
+async def test_locks_of_another_process_show_and_are_taken(
+    ann: Person, elsewhere: Elsewhere, house: Outside
+) -> None:
     await ann.go("locks")
     await elsewhere.locks.acquire(CLAUDE, ["src/app.py"], reason="a new door")
     await expect(row(ann, "src/app.py")).to_contain_text("CLAUDE")
@@ -83,10 +85,16 @@ async def test_locks_of_another_process_show_and_are_taken(ann: Person, elsewher
     await ann.say("/locks src")
     await ann.sees("src/other.py CODEX for", "RELAY")
     assert await ann.entries(re.compile("src/other.py"), "CODEX").count() == 0
-    # A session that ends leaves nothing behind.
+    # From a shell, which is one more process; and a session that ends leaves nothing behind.
+    await elsewhere.locks.acquire(CODEX, ["src/third.py"])
+    ran = await house.relay("locks", "release", "src/other.py", "--reason", "tidying", "--name", "ben")
+    assert (ran.code, ran.out) == (0, "src/other.py is free: CODEX held it, and is told.\n")
+    await ann.sees("ben took the lock on src/other.py from @CODEX. tidying", "RELAY")
     await ann.go("locks")
-    await elsewhere.sessions.end(CODEX)
+    await expect(row(ann, "src/third.py")).to_be_visible()
     await expect(row(ann, "src/other.py")).to_have_count(0)
+    await elsewhere.sessions.end(CODEX)
+    await expect(row(ann, "src/third.py")).to_have_count(0)
     await expect(ann.page.locator('[data-session="elsewhere-2"]')).to_contain_text("ended")
 
 
