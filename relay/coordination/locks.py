@@ -37,7 +37,7 @@ from relay.coordination.lock import (
 )
 from relay.coordination.lock_table import Q
 from relay.coordination.paths import Target, target, targets
-from relay.coordination.sessions import Heartbeat, iso
+from relay.coordination.sessions import Heartbeat
 from relay.coordination.waiting import Waiting
 from relay.log.events import loads
 from relay.log.store import Store, StoreError, Tx
@@ -185,7 +185,7 @@ class Locks:
         async def work(tx: Tx) -> Json | Rejected:
             await self._heartbeat.touch(tx, caller)
             if await table.free(tx, caller, meant, fencing_token) is None:
-                return await _why_not(tx, caller, meant, fencing_token)
+                return await table.why_not(tx, caller, meant, fencing_token)
             return {"success": True, "released": True, "file_path": meant.path}
 
         return await self._decided(caller, work)
@@ -199,7 +199,7 @@ class Locks:
             session = await self._heartbeat.touch(tx, caller)
             lock = await table.renew(tx, caller, meant, ttl)
             if lock is None:
-                return await _why_not(tx, caller, meant, None)
+                return await table.why_not(tx, caller, meant, None)
             await self._heartbeat.promise(tx, caller, session, lock.expires_at)
             return Granted((lock,), frozenset()).as_json()
 
@@ -365,37 +365,3 @@ def _granted(taken: Sequence[tuple[Lock, bool]]) -> Granted:
 
 def _line(found: Sequence[Wait]) -> list[Json]:
     return [one.as_json() | {"position": number} for number, one in enumerate(found, 1)]
-
-
-async def _why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
-    """Why the caller has no lock of exactly this (and of that token) to release or renew."""
-    mine = await table.own(tx, caller, meant)
-    if mine is not None:
-        if mine.expires_at <= await tx.now():
-            return stale(mine)
-        return Rejected(
-            Fault.REFUSED,
-            "stale_token",
-            f"Fencing token {token} is not the one of your lock on {meant.path}, which is {mine.token}.",
-            "Give the token of the lease that you hold, or none.",
-            {"released": False, "file_path": mine.path, "fencing_token": mine.token},
-        )
-    held = await table.meeting(tx, meant)
-    others = [lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
-    if others:
-        first = others[0]
-        return Rejected(
-            Fault.REFUSED,
-            "not_yours",
-            first.told(meant),
-            "Only its holder releases a lock; a person may with a forced release.",
-            {"released": False, "locked_by": first.agent, "locked_by_session": first.session}
-            | {"expires_at": iso(first.expires_at), "held": first.as_json()},
-        )
-    return Rejected(
-        Fault.REFUSED,
-        "not_held",
-        f"This session holds no lock on {meant.path}.",
-        "check_locks shows what is held; give the path as it was acquired.",
-        {"released": False},
-    )

@@ -14,7 +14,7 @@ pytestmark = BOTH
 
 
 def queue(room: Room) -> WorkQueue:
-    work = WorkQueue(room.store, room.settings, sessions=room.heartbeat, locks=room.locks)
+    work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
     room.sessions.at_end(work.claims.give_back_all)
     return work
 
@@ -71,4 +71,4 @@ async def test_claims_and_their_locks_die_with_the_session_and_live_with_it(room
     assert await held(room, room.bob) == ["a"]
     await room.sessions.end(room.bob)
     assert await held(room, room.bob) == []
-    assert (await work.task(room.ann, task))["claimed_by"] is None
+    assert (await work.task(room.ann, task))["status"] == "pending"

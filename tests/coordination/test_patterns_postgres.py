@@ -13,7 +13,7 @@ from relay.model import Rejected
 from relay.wings import WINGS
 from tests import postgres
 
-#: What the rules turn on: folders, extensions, dots, wildcards within a name and as one, alternatives, odd characters.
+#: What the rules turn on: folders, extensions, dots, wildcards within a name and as one, alternatives, odd ones.
 NAMED = [
     "src",
     "src/a",
