@@ -16,6 +16,7 @@ from typing import Any
 
 from relay.coordination.lock import Lock, Wish
 from relay.coordination.paths import Target, above
+from relay.coordination.patterns import shape
 from relay.coordination.sessions import lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
@@ -31,12 +32,22 @@ FENCE = "fence"
 #: Behind every text that begins with '/': the end of the range of what lies below a folder.
 _BEHIND_SLASH = chr(ord("/") + 1)
 _LAST = chr(0x10FFFF)
+#: Seconds after which a wait that was not seen is none: its process died, or hangs.
+STALE_S = 5.0
 
 
 def reach(target: Target) -> dict[str, Any]:
     """The parameters by which the statements find what meets a target (see locks.sql)."""
     if target.kind == "key":
-        return {"literal": "key", "above": dumps([target.key]), "low": "", "high": "", "bases": "[]"}
+        shaped = {"shape": shape(target.kind, target.key)}
+        return {
+            "literal": "key",
+            "above": dumps([target.key]),
+            "low": "",
+            "high": "",
+            "bases": "[]",
+            **shaped,
+        }
     base = target.key if target.base is None else target.base
     folders = above(base)
     low, high = (base + "/", base + _BEHIND_SLASH) if base else ("", _LAST)
@@ -46,6 +57,7 @@ def reach(target: Target) -> dict[str, Any]:
         "low": low,
         "high": high,
         "bases": dumps(["", *folders]),
+        "shape": shape(target.kind, target.key),
     }
 
 
@@ -68,10 +80,13 @@ async def meeting(
     return [Lock.of_row(row) for row in rows]
 
 
-async def take(tx: Tx, caller: Caller, target: Target, wish: Wish) -> tuple[Lock, bool] | None:
+async def take(
+    tx: Tx, caller: Caller, target: Target, wish: Wish, *, looked: bool
+) -> tuple[Lock, bool] | None:
     """Take the lock, or refresh it where the caller holds it, with the event; and whether its lease is new.
 
-    None: another's is in the way. The caller's session is alive (`Heartbeat.touch` in this transaction).
+    None: another's is in the way, or somebody stands in line and nobody `looked` whether it may be passed. The
+    caller's session is alive (`Heartbeat.touch` in this transaction).
     """
     now = await tx.now()
     row = await tx.one(
@@ -88,6 +103,8 @@ async def take(tx: Tx, caller: Caller, target: Target, wish: Wish) -> tuple[Lock
         now=now,
         expires_at=now + wish.ttl_s,
         task_id=wish.task_id,
+        looked=looked,
+        seen=now - STALE_S,
     )
     if row is None:
         return None
@@ -186,3 +203,14 @@ async def of_session(tx: Tx, caller: Caller) -> Sequence[Lock]:
     """Every row of the caller's session, whether it holds or not."""
     rows = await tx.all(Q.locks_of_session, agent=caller.agent, session=caller.session)
     return [Lock.of_row(row) for row in rows]
+
+
+async def of_task(tx: Tx, task_id: str) -> Sequence[Lock]:
+    """What was taken with the claim of this task."""
+    return [Lock.of_row(row) for row in await tx.all(Q.locks_of_task, task_id=task_id)]
+
+
+async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
+    """Let the lock end with the claim of another task of its session."""
+    who = {"agent": lock.agent, "session": lock.session}
+    await tx.execute(Q.hand_on_lock, key=lock.target.key, kind=lock.target.kind, task_id=task_id, **who)

@@ -243,6 +243,7 @@ class WorkQueue:
         id_ = reference(task_id)
 
         async def run(tx: Tx) -> Json:
+            await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             found = await reasons(tx, task, caller, self._locks)
             told = {"success": True, "task_id": task.id, "number": task.number, "status": str(task.status)}

@@ -17,7 +17,8 @@ from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
 from relay.faces.limits import Limits
 from relay.faces.sessions import FOLDER
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
+from tests import engines
 from tests.faces.memory_room import MemoryRoom
 
 CONFIG = '{"agents": [{"name": "CLAUDE", "preset": "claude"}], "workspace": {"max_entry_bytes": 4096}}'
@@ -40,7 +41,7 @@ class House:
     app: web.Application
     token: str
     clock: Clock
-    store: SqliteStore
+    store: Store
     server: TestServer
     client: TestClient[Any, Any]
 
@@ -78,7 +79,7 @@ async def house(
 ) -> AsyncIterator[House]:
     """One house; its files are in `folder`, the page's in `folder/static`. `routes`: more doors."""
     settings = config.parse(text, folder / "config.json")
-    store = await open_store(settings.db_path, [FOLDER])
+    store = await engines.open_store(settings.db_path.parent, [FOLDER])
     token = ensure_token(settings.token_path)
     clock = Clock()
     auth = Auth(token, store, clock=clock)

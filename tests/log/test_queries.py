@@ -50,6 +50,7 @@ WALKS = {
     ("coordination", "all_changes"): "a rebuild wants all",
     ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
     ("coordination", "waits"): "who stands in line now",
+    ("coordination", "take_lock"): "the same, to the first",
     ("coordination", "forget_waits"): "as many",
     ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
     ("coordination", "next_ready"): "an index of what is pending, to the first that is not passed over",

@@ -103,7 +103,7 @@ ALTER TABLE work_queue ADD COLUMN note TEXT;
 ALTER TABLE work_queue ADD COLUMN past_claims TEXT NOT NULL DEFAULT '[]';
 CREATE INDEX work_by_type ON work_queue (task_type, rank, number) WHERE status = 'pending' AND archived_at IS NULL;
 CREATE INDEX work_leased ON work_queue (lease_until) WHERE status = 'claimed' AND lease_until IS NOT NULL;
-CREATE INDEX work_blocked ON work_queue (number) WHERE status = 'blocked' AND archived_at IS NULL;
+CREATE INDEX work_blocked ON work_queue (status, archived_at) WHERE status = 'blocked' AND archived_at IS NULL;
 CREATE INDEX work_of_session ON work_queue (claimed_by, claimed_session) WHERE status = 'claimed';
 
 -- depends_on of each task, one row a task that it needs: who waits for a task is found by it.
