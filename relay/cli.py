@@ -17,6 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ from relay.invocation import command as typed
 from relay.log.store import StoreError, StoreMissing
 from relay.plain import safe
 
+#: Commands with a module of their own (`relay.NAME_cli`).
+_COORDINATION = {
+    "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
+    "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
+    "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
+    "changesets": "Show what sessions said they changed (`relay changesets --help`).",
+}
 #: Seconds that a start in the background may take until the room answers.
 START_S = 60.0
 
@@ -41,6 +49,10 @@ def main(argv: list[str] | None = None) -> int:
         from relay.guard_cli import main as guard
 
         return guard(words[1:])
+    if words[:1] == ["mcp"]:
+        from relay.mcp_cli import main as mcp
+
+        return mcp(words[1:])
     try:
         return _dispatch(words)
     except ConfigError as error:
@@ -59,6 +71,13 @@ def _dispatch(words: list[str]) -> int:
         from relay.airspace_cli import main as airspace
 
         return airspace(words[1:])
+    if words[:1] and words[0] in _COORDINATION:
+        own: Callable[[list[str]], int] = import_module(f"relay.{words[0]}_cli").main
+        return own(words[1:])
+    if words[:1] == ["keys"]:
+        from relay.keys_cli import main as keys
+
+        return keys(words[1:])
     args = _parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = args.command
     return command(args)
@@ -84,11 +103,19 @@ def _parser() -> argparse.ArgumentParser:
         "join", help="Join the room from this terminal (`relay join --help`).", add_help=False
     )
     commands.add_parser(
-        "guard", help="What agents' programs run before each edit (`relay guard hook`).", add_help=False
+        "guard",
+        help="Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
+        add_help=False,
+    )
+    commands.add_parser(
+        "mcp", help="The room's tools for an agent, over MCP (`relay mcp --help`).", add_help=False
     )
     commands.add_parser(
         "airspace", help="How close agents are in code-space (`relay airspace --help`).", add_help=False
     )
+    for name, text in _COORDINATION.items():
+        commands.add_parser(name, help=text, add_help=False)
+    commands.add_parser("keys", help="Make, list and revoke API keys (`relay keys --help`).", add_help=False)
     link = add("link", _link, "Print a sign-in link for the page: it works once, within 10 minutes.")
     link.add_argument("--json", action="store_true", help='print {"url", "expires_in_s"}')
     show = add("log", _log, "Show the daemon's log and follow it.")

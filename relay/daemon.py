@@ -23,18 +23,27 @@ from aiohttp import web
 
 import relay
 from relay import faces, instance
+from relay.agent_keys import AgentKeys
+from relay.airspace.changed import RepoChanges
 from relay.config import Settings
 from relay.coordination.board import Board
+from relay.coordination.guard import LockGuard, checked
+from relay.coordination.judge import LockJudge
 from relay.coordination.projection import TasksFile
+from relay.coordination_desk import CoordinationDesk
 from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, ensure_token, owner
 from relay.faces.guard_api import GuardDoor
+from relay.faces.held_api import HeldDoors
 from relay.faces.http import HUB, create_app
+from relay.faces.keys import Keys
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.files import write_atomically
+from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord
-from relay.log import events
+from relay.landing_locks import may_land
+from relay.log import events, follow
 from relay.log.follow import tail
 from relay.log.open import open_store
 from relay.log.store import Store, Tx
@@ -47,12 +56,14 @@ from relay.room.cycle import Router
 from relay.room.desk import Desk, Surroundings
 from relay.room.dispatcher import Dispatcher
 from relay.room.drain import Drain
+from relay.room.frames import SHOWN
 from relay.room.ledger import Rules
 from relay.room.live import Live
 from relay.room.permissions import PermissionDesk
-from relay.room.room import SHOWN, About, Room
+from relay.room.room import About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
+from relay.services import folds, services_of
 from relay.supervisor import Supervisor
 from relay.tower import Around, Tower
 from relay.watchdog import Watchdog
@@ -67,6 +78,8 @@ PROBE_EVERY_S = 15.0
 FIRST_PROBE_S = 3.0
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
+#: Bytes of a request's first line: a path of 4096 characters, each of four bytes, each byte escaped, and the rest.
+MOST_LINE = 65536
 
 
 class CannotStart(Exception):
@@ -123,7 +136,7 @@ class Daemon:
             watchdog.stop()
             await store.close()
 
-    def _build(self, store: Store) -> None:
+    def _build(self, store: Store, fold: bool) -> None:
         settings = self.settings
         self._store = store
         self._live = Live()
@@ -132,12 +145,31 @@ class Daemon:
         self._permissions = PermissionDesk(self._live, self._permission_notice)
         self._reload = Reload(settings, self._take_over, self._notice)
         self._board = Board()
+        self._holds = RoomHolds(fold=fold)
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)
         self._drain.turn_seconds = lambda agent, result, seconds: self._metrics.turns.labels(
             agent, result
         ).observe(max(0.0, seconds))
         self._drain.changed = self._agent_changed
+        self._services = services_of(
+            store,
+            settings,
+            current=lambda: self.settings,
+            keys=self._keys,
+            fold=fold,
+            changes=lambda: RepoChanges(self.settings.repo, self._tower.hangar),
+        )
+        self._judge: LockJudge = self._services.more["judge"]
+        self._agent_keys = AgentKeys(store, self._keys, holder, _holder_is_dead)
+        self._coordination = CoordinationDesk(
+            store,
+            settings.runtime_dir,
+            lambda: self.settings.coordination,
+            agents=lambda: self._seats.roster.names,
+            running=lambda: {name: one.plan.session for name, one in self._drain.running.items()},
+            sweeps=self._services.more["sweeps"],
+        )
         self._tower = Tower(
             store,
             Around(
@@ -146,9 +178,13 @@ class Daemon:
                 board=self._board,
                 drain=self._drain,
                 publish=self._live.publish,
+                held=lambda: store.read(self._judge.held),
             ),
         )
-        self._seats = Seats(settings, guard=self._tower.guard, permits=self._permissions)
+        self._tower.hangar.may_land = may_land(store, self._judge)
+        follow.check_acyclic([*self._tower.followers, *self._coordination.followers])
+        self._guard = LockGuard(store, self._judge, self._tower.guard, self._coordination.refused)
+        self._seats = Seats(settings, guard=self._guard, permits=self._permissions, key=self._agent_keys.of)
         self._router = Router(store, self._live, _dispatcher(settings), lambda: self._seats.roster)
         self._router.decided = lambda action: self._metrics.decisions.labels(action).inc()
         self._transcript = Transcript(
@@ -164,9 +200,16 @@ class Daemon:
             lambda: self._seats.roster,
             airspace=self._tower.live,
             permissions=self._permissions,
+            holds=self._holds,
         )
         self._desk = Desk(
-            store, acts, self._board, self._drain, lambda: self._seats.roster, self._surroundings
+            store,
+            acts,
+            self._board,
+            self._drain,
+            lambda: self._seats.roster,
+            self._surroundings,
+            holds=self._holds,
         )
         self._room = Room(
             store,
@@ -190,6 +233,7 @@ class Daemon:
             rules=self._rules,
             set_agent=self._reload.set_agent,
             trouble=self._trouble,
+            holds=self._holds,
         )
 
     def _reserved(self) -> Collection[str]:
@@ -219,20 +263,25 @@ class Daemon:
         return Surroundings(self._live.people, self._router.state_json(), self._url, str(self.settings.path))
 
     async def _run_room(self, store: Store, watchdog: Watchdog) -> None:
-        self._build(store)
+        self._keys = Keys(store, lambda: self._seats.roster.names)
+        self._build(store, await asyncio.to_thread(folds, self.settings))
         settings = self.settings
         await self._recover()
+        await self._agent_keys.clear()
+        await self._agent_keys.provide(self._seats.types())
         token = await asyncio.to_thread(ensure_token, settings.token_path)
         app = create_app(
             self._room,
-            Auth(token, store),
+            Auth(token, store, keys=self._keys),
             settings=settings,
             static=STATIC,
             metrics=self._metrics.text,
             reserved=self._reserved,
+            services=self._services,
         )
         app.router.add_post("/api/repair", self._repair)
-        app.add_routes(GuardDoor(self._tower.guard, self._tower.root_of).table())
+        doors = GuardDoor(self._guard, self._tower.root_of, check=checked(store, self._judge), owner=owner())
+        app.add_routes(doors.table())
         app.add_routes(
             PermissionDoors(lambda: self._permissions.pending, self._room.order, self._reserved).table()
         )
@@ -241,10 +290,11 @@ class Daemon:
                 self._tower.live, self._room, self._reserved, agents=lambda: self._seats.roster.names
             ).table()
         )
+        app.add_routes(HeldDoors(self._room, self._reserved).table())
         tower = self._tower
         door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, max_line_size=MOST_LINE)
         await runner.setup()
         try:
             await self._open_doors(runner)
@@ -257,6 +307,7 @@ class Daemon:
             await runner.cleanup()
             await self._supervisor.stop()
             await self._tower.close()
+            await self._agent_keys.close()
             await self._router.dispatcher.close()
         # What was acknowledged is in the database; it also belongs in the file before we go.
         with contextlib.suppress(OSError):
@@ -300,6 +351,7 @@ class Daemon:
         start("tasks-file", TasksFile(self._store, self.settings.tasks_path).run)
         start("config", self._reload.watch)
         self._tower.start(start)
+        self._coordination.start(start)
         start(
             "metrics",
             lambda: self._metrics.run(
@@ -390,6 +442,7 @@ class Daemon:
         """Make this room one with these settings."""
         before, self.settings = self.settings, settings
         self._seats.apply(settings)
+        await self._agent_keys.provide(self._seats.types())
         self._drain.set_seats(dict(self._seats.seats()))
         # Worktrees take their time: a turn that needs one waits for it itself.
         self._supervisor.start("worktrees-settle", lambda: self._tower.apply(settings))

@@ -1,12 +1,14 @@
 """`relay guard hook`: what Claude Code, Codex and Gemini CLI run before each edit, to ask the room about it.
 
-Invariant: an edit waits for `ANSWER_S` seconds at most, and is let through, with a note on standard error,
-whenever the room cannot say that it must not be: an advisory is advice. It is refused only by a room that says
-so. Nothing but the standard library is imported, and of that little: the program starts before every edit, and
-also runs as a plain script (`python -I -S guard_cli.py hook ...`), which is how the presets call it.
+Invariant: an edit waits for `ANSWER_S` seconds at most. A room that runs answers for its locks and its advisories;
+one that does not run still has its locks in its database, which are looked at here, and only its advisories are left
+out. What nobody can tell lets the edit through, with a note on standard error: the commit is asked about again, and
+there it is refused (`relay/guard_git.py`). Nothing but the standard library is imported, and of that little: the
+program starts before every edit, and also runs as a plain script (`python -I -S guard_cli.py hook ...`), which is how
+the presets call it.
 
-It runs as the user of the agent, on the room's machine. The agent gets no key of the room: the hook reads the
-address and the room's key from `.relay/` beside the configuration, which that user may read anyway.
+It runs as the user of the agent, on the room's machine. With RELAY_API_KEY it asks as that key's identity; without
+one it reads the room's key from `.relay/` beside the configuration, which that user may read anyway.
 
 What the programs send and expect (looked up in Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0): a JSON
 object on standard input with `tool_name`, `tool_input` and `cwd`; exit code 0 with a JSON object on standard
@@ -33,18 +35,22 @@ FORMATS = ("claude", "codex", "gemini")
 MOST_PATHS = 50
 #: Bytes of a file that is searched for the lines of an edit.
 SEARCHED = 4_000_000
-USAGE = "usage: relay guard hook [--format claude|codex|gemini] [--agent NAME] [--config PATH]"
+USAGE = """usage: relay guard hook [--format claude|codex|gemini] [--agent NAME] [--config PATH]
+       relay guard install|uninstall|status [--repo PATH] [--config PATH] [--json]"""
+#: What the room answers when an edit must not be.
+NO = ("steer", "locked", "stale")
 
 
 class CannotAsk(Exception):
-    """The room cannot be asked; the message says why."""
+    """The room cannot be asked; the message says why. `status`: what it answered instead, 0 for nothing."""
+
+    status = 0
 
 
 def main(arguments: list[str]) -> int:
     """The hook; gives its exit code: 0, or 1 for a wrong use (2 would be a refusal to all three programs)."""
     if arguments[:1] != ["hook"]:
-        print(USAGE, file=sys.stderr)
-        return 1
+        return other(arguments)
     told = {"--format": "claude", "--agent": os.environ.get("RELAY_AGENT_ID", "")}
     told["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
     words = iter(arguments[1:])
@@ -59,13 +65,44 @@ def main(arguments: list[str]) -> int:
         return 1
     try:
         edit = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
-        reasons = ask(edit, told["--agent"], told["--config"])
+        reasons, note = ask(edit, told["--agent"], told["--config"])
     except (CannotAsk, OSError, ValueError, AttributeError, TypeError) as error:
         print(f"relay guard: not asked, so the edit goes on: {error}", file=sys.stderr)
         return 0
+    if note:
+        print(f"relay guard: {note}", file=sys.stderr)
     if reasons:
         print(json.dumps(refusal(told["--format"], " ".join(reasons))))
     return 0
+
+
+def other(arguments: list[str]) -> int:
+    """What is not asked before every edit, and may import more."""
+    find_relay()
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, file=sys.stderr if not arguments else sys.stdout)
+        return 0 if arguments else 2
+    if arguments[0] in ("install", "uninstall", "status"):
+        from relay.guard_install import main as place
+
+        return place(arguments)
+    if arguments[0] in ("pre-commit", "pre-merge-commit", "pre-push"):
+        from relay.guard_git import main as asked
+
+        return asked(arguments)
+    print(f"{USAGE}\nnot understood: {arguments[0]}", file=sys.stderr)
+    return 2
+
+
+def find_relay() -> None:
+    """As a plain script the package that this file is in is not on the path, nor, with -S, is what it needs."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    if package not in sys.path:
+        sys.path.insert(0, package)
+    if sys.flags.no_site:
+        import site
+
+        site.main()
 
 
 def refusal(form: str, reason: str) -> dict[str, Any]:
@@ -81,24 +118,63 @@ def refusal(form: str, reason: str) -> dict[str, Any]:
     }
 
 
-def ask(edit: dict[str, Any], agent: str, config: str) -> list[str]:
-    """The reasons why this edit must not be; none when it may. Raises CannotAsk, OSError, ValueError."""
+def ask(edit: dict[str, Any], agent: str, config: str) -> tuple[list[str], str]:
+    """The reasons why this edit must not be, none when it may, and a note. Raises CannotAsk, OSError, ValueError."""
     tool, given = str(edit.get("tool_name", "")), edit.get("tool_input") or {}
     folder = str(edit.get("cwd") or os.getcwd())  # noqa: PTH109 - pathlib would double the start-up time
     give_up = time.monotonic() + ANSWER_S
-    address = None
+    places = [os.path.join(folder, path) for path in paths_of(given)[:MOST_PATHS]]  # noqa: PTH118
+    if not places:
+        return [], ""
+    try:
+        return ask_room(room(config), places, tool, given, agent, give_up)
+    except (CannotAsk, OSError, ValueError) as error:
+        return look_it_up(config, folder, places, agent, error)
+
+
+def ask_room(
+    address: tuple[str, int, str, str],
+    places: list[str],
+    tool: str,
+    given: dict[str, Any],
+    agent: str,
+    give_up: float,
+) -> tuple[list[str], str]:
+    """What a running room says. Raises CannotAsk, OSError, ValueError."""
     reasons: dict[str, None] = {}
-    for path in paths_of(given)[:MOST_PATHS]:
-        address = address or room(config)
-        at = os.path.join(folder, path)  # noqa: PTH118
+    notes: dict[str, None] = {}
+    session = os.environ.get("RELAY_SESSION_ID")
+    for at in places:
         question: dict[str, Any] = {"agent": agent, "path": at, "tool": tool}
+        if session:
+            question["session"] = session
         lines = lines_of(at, given)
         if lines is not None:
             question["lines"] = lines
-        answer = post(address, question, give_up)
-        if answer.get("decision") == "steer":
-            reasons[str(answer.get("reason") or f"Another agent works on {path}: steer clear of it.")] = None
-    return list(reasons)
+        answer = post(address, "/api/guard", question, give_up)
+        said = str(answer.get("reason") or "")
+        if answer.get("decision") in NO:
+            reasons[said or f"Another agent works on {at}: steer clear of it."] = None
+        elif "could not be read" in said:
+            notes[said] = None
+    return list(reasons), " ".join(notes)
+
+
+def look_it_up(
+    config: str, folder: str, places: list[str], agent: str, error: Exception
+) -> tuple[list[str], str]:
+    """What the room's database says of the locks while the room itself gives no answer. Raises CannotAsk."""
+    # Rare, and so it may import what the hook itself goes without.
+    find_relay()
+    try:
+        from relay.guard_offline import CannotTell, reasons_against
+
+        found = reasons_against(config, folder, places, agent, os.environ.get("RELAY_SESSION_ID"))
+    except ImportError as missing:
+        raise CannotAsk(f"{error}; and its locks cannot be looked up: {missing}") from None
+    except CannotTell as unknown:
+        raise CannotAsk(f"{error}; and {unknown}") from None
+    return found, f"advisories were not asked for: {error}"
 
 
 def paths_of(given: dict[str, Any]) -> list[str]:
@@ -143,8 +219,10 @@ def room(config: str) -> tuple[str, int, str, str]:
     try:
         with open(f"{folder}/state.json", "rb") as file:  # noqa: PTH123
             url = str(json.loads(file.read())["url"])
-        with open(f"{folder}/token", "rb") as file:  # noqa: PTH123
-            token = file.read().decode().strip()
+        token = os.environ.get("RELAY_API_KEY") or ""
+        if not token:
+            with open(f"{folder}/token", "rb") as file:  # noqa: PTH123
+                token = file.read().decode().strip()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CannotAsk(f"the room of {config} does not run ({error})") from None
     where = url.partition("://")[2].rstrip("/")
@@ -152,12 +230,14 @@ def room(config: str) -> tuple[str, int, str, str]:
     return host.strip("[]"), int(port), where, token
 
 
-def post(address: tuple[str, int, str, str], question: dict[str, Any], give_up: float) -> dict[str, Any]:
+def post(
+    address: tuple[str, int, str, str], path: str, question: dict[str, Any], give_up: float
+) -> dict[str, Any]:
     """What the room answers. Raises CannotAsk or OSError, by `give_up` (monotonic seconds) at the latest."""
     host, port, where, token = address
     body = json.dumps(question).encode("utf-8", "replace")
     head = (
-        f"POST /api/guard HTTP/1.1\r\nHost: {where}\r\nX-API-Key: {token}\r\nConnection: close\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {where}\r\nX-API-Key: {token}\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     said = b""
@@ -172,7 +252,10 @@ def post(address: tuple[str, int, str, str], question: dict[str, Any], give_up: 
     status, _, rest = said.partition(b"\r\n")
     text = rest.partition(b"\r\n\r\n")[2]
     if b" 200 " not in status + b" ":
-        raise CannotAsk(f"the room says {(status + b' ' + text)[:300].decode('utf-8', 'replace')}")
+        refused = CannotAsk(f"the room says {(status + b' ' + text)[:300].decode('utf-8', 'replace')}")
+        code = status.split(b" ")[1:2]
+        refused.status = int(code[0]) if code and code[0].isdigit() else 0
+        raise refused
     answer = json.loads(text)
     if not isinstance(answer, dict):
         raise CannotAsk("the room's answer is no object")
@@ -182,7 +265,7 @@ def post(address: tuple[str, int, str, str], question: dict[str, Any], give_up: 
 def left(give_up: float) -> float:
     seconds = give_up - time.monotonic()
     if seconds <= 0:
-        raise CannotAsk(f"no answer within {ANSWER_S:g} s")
+        raise CannotAsk("no answer in time")
     return seconds
 
 

@@ -41,11 +41,15 @@ class Built:
 
 
 def build(
-    settings: Settings, one: AgentSettings, guard: Guard | None = None, permits: Permits | None = None
+    settings: Settings,
+    one: AgentSettings,
+    guard: Guard | None = None,
+    permits: Permits | None = None,
+    key: Callable[[str], str] = lambda name: "",
 ) -> Built:
     """What runs this agent. Never raises: what is wrong is said where people look for the agent.
 
-    `guard` and `permits` answer an agent that asks while it works.
+    `guard` and `permits` answer an agent that asks while it works; `key` gives its key of the room.
     """
     if one.kind == "ollama":
         host = settings.dispatcher.ollama_host
@@ -67,6 +71,7 @@ def build(
             permissions=Permissions(one.permissions),
             guard=_guard(settings, one),
             permission_timeout_s=one.permission_timeout_s,
+            key=lambda: key(one.name),
         )
         return Built(one, build_agent(spec, guard=guard, permits=permits))
     except SpecError as error:
@@ -80,8 +85,6 @@ def _may_edit(one: AgentSettings) -> bool:
 
 def _guard(settings: Settings, one: AgentSettings) -> GuardHook | None:
     """What its program runs before each edit: the guard as a plain script, since it starts before every one."""
-    if not settings.airspace.enabled:
-        return None
     script = str(Path(guard_cli.__file__).absolute())
     words = (sys.executable, "-I", "-S", script, "hook", "--agent", one.name, "--config", str(settings.path))
     return GuardHook(words, settings.runtime_dir / "guard")
@@ -121,9 +124,14 @@ class Seats:
     """The agents of the room as they are now: built from the settings, probed, and handed to the drain."""
 
     def __init__(
-        self, settings: Settings, *, guard: Guard | None = None, permits: Permits | None = None
+        self,
+        settings: Settings,
+        *,
+        guard: Guard | None = None,
+        permits: Permits | None = None,
+        key: Callable[[str], str] = lambda name: "",
     ) -> None:
-        self._guard, self._permits = guard, permits
+        self._guard, self._permits, self._key = guard, permits, key
         self._built: dict[str, Built] = {}
         self._probed: dict[str, Availability] = {}
         self.roster = Roster()
@@ -147,7 +155,7 @@ class Seats:
         self._renew()
 
     def _build(self, settings: Settings, one: AgentSettings) -> Built:
-        return build(settings, one, self._guard, self._permits)
+        return build(settings, one, self._guard, self._permits, self._key)
 
     async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Look which agents can run, and keep each answer as it comes; True when one is another than before.
@@ -199,6 +207,10 @@ class Seats:
                 about=ABOUT.get(settings.preset or "", ""),
             )
         self.roster = Roster(members)
+
+    def types(self) -> Mapping[str, str]:
+        """What each agent is, by its name, as its programs say it (RELAY_AGENT_TYPE)."""
+        return {name: one.settings.preset or one.settings.kind for name, one in self._built.items()}
 
     def seats(self) -> Mapping[str, Seat]:
         """What the drain runs. A seat asks for its policy anew, so a probe needs no new seat."""

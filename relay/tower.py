@@ -6,7 +6,7 @@ Invariant: its parts know each other only here; every long-running one is superv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from relay.airspace.chart import Chart, outline
 from relay.airspace.ground import Ground
 from relay.airspace.guard import AirspaceGuard, Interrupter
 from relay.airspace.hangar import Hangar
+from relay.airspace.held import Held
 from relay.airspace.landings import Landings
 from relay.airspace.live import LiveAirspace
 from relay.airspace.lookout import Lookout
@@ -30,7 +31,7 @@ from relay.config_airspace import AirspaceSettings
 from relay.hangar_log import recorder, tell_trouble
 from relay.log import follow
 from relay.log.store import Store
-from relay.model import Board
+from relay.model import Board, HeldPath
 from relay.room.advice import RoomVoice
 from relay.room.drain import Drain
 from relay.room.roster import Roster
@@ -48,6 +49,8 @@ class Around:
     board: Board
     drain: Drain
     publish: Callable[[str, Json], None]
+    #: The locks that hold now.
+    held: Callable[[], Awaitable[Sequence[HeldPath]]]
 
 
 class Tower:
@@ -79,6 +82,7 @@ class Tower:
             agents=self._agents,
             publish=around.publish,
             after_tick=self._after_tick,
+            held=Held(around.held, self.measure.files),
         )
         self.live = LiveAirspace(store, self.protocol, self.scanner, self._settings, cloud=self.chart.cloud)
         self.guard = AirspaceGuard(self.protocol, lambda: self.scanner.sets, self._settings)
@@ -89,11 +93,11 @@ class Tower:
             guarded=self._guarded,
             interrupt=around.drain.interrupt,
         )
-        self._followers: tuple[follow.Follower, ...] = (
+        self.followers: tuple[follow.Follower, ...] = (
             Answers(voice, self._exists),
             Landings(self.protocol, self.scanner.merged),
         )
-        follow.check_acyclic(self._followers)
+        follow.check_acyclic(self.followers)
         around.drain.workplaces = self.ground
         around.drain.touched = self.sightings.named
 
@@ -104,7 +108,7 @@ class Tower:
         start("airspace-changes", self._listen)
         start("airspace-graph", self._keep_graph)
         start("airspace-interrupts", self.interrupter.run)
-        for one in self._followers:
+        for one in self.followers:
             start(one.name, lambda one=one: follow.run(self._store, one))  # type: ignore[misc]
 
     async def apply(self, settings: Settings) -> None:
@@ -139,11 +143,14 @@ class Tower:
         return main is not None and (main.top / path).exists()
 
     def root_of(self, agent: str) -> Path | None:
-        """The folder that an agent's edits are in; None for a name that is no agent's."""
+        """The top of the checkout that an agent's edits are in; None for a name that is no agent's."""
         seat = self._around.drain.seat(agent)
         if seat is None:
             return None
-        return self.sightings.root(agent) or seat.cwd or self._around.settings().repo
+        repo = self._around.settings().repo
+        top = self.hangar.main.top if self.hangar.main is not None else repo
+        own = seat.cwd or repo
+        return self.sightings.root(agent) or (top if own.is_relative_to(top) else own)
 
     def _poke(self) -> None:
         self.scanner.poke()

@@ -84,13 +84,17 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     """The worktrees without a daemon: those that are there; none is made."""
     from relay.airspace.ground import Ground
     from relay.airspace.hangar import Hangar
+    from relay.coordination.folding import folds_case
+    from relay.coordination.judge import LockJudge
     from relay.daemon import open_room_store
     from relay.hangar_log import recorder
+    from relay.landing_locks import may_land
 
     store = await open_room_store(settings)
     try:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
             hangar = Hangar(settings, recorder(store), scratch=Path(made) / "scratch.git", make=False)
+            hangar.may_land = may_land(store, LockJudge(fold=folds_case(settings.repo)))
             await hangar.open()
             await hangar.refresh()
             yield WorktreesDoor(hangar, Ground(hangar))

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ import pytest
 import pytest_asyncio
 
 from relay import guard_cli
+from relay.coordination.locks import Locks
+from relay.coordination.sessions import Heartbeat
 from relay.faces.guard_api import GuardDoor
-from relay.model import GuardDecision, Location, Unguarded
+from relay.log.sqlite_store import open_store
+from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
+from relay.wings import WINGS
 from tests.faces.house import House, house
 from tests.standing import REASON, Standing
 
@@ -38,7 +43,11 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, tree: Path, guard: Standing) -> AsyncIterator[House]:
-    async with house(tmp_path / "room", routes=GuardDoor(guard, {"BOT": tree}.get).table()) as one:
+    async def check(*asked: Any) -> dict[str, Any]:
+        return {"decision": "allow", "asked": asked}
+
+    door = GuardDoor(guard, {"BOT": tree}.get, check=check, owner="owner")
+    async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
 
@@ -116,7 +125,7 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
     tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stuck:
-        async def decide(self, agent: str, location: Location) -> GuardDecision:
+        async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -130,7 +139,82 @@ async def test_without_an_airspace_nothing_is_contested() -> None:
     assert not (await Unguarded().decide("BOT", Location("src/a.py"))).steer
 
 
+async def test_a_key_asks_as_its_own_agent_only(home: House, tree: Path) -> None:
+    made = await home.auth.keys.create(Caller("ann", "web", person=True), "BOT", scopes=["read"])
+    key = {"X-API-Key": made["key"]}
+    for path in ("/api/guard", "/api/guard/write"):
+        for agent, wanted in (("BOT", 200), ("OTHER", 403)):
+            body = {"agent": agent, "path": "src/b.py"}
+            if path.endswith("write"):
+                body = {"agent": agent, "paths": ["b.py"], "act": "commit"}  # type: ignore[dict-item]
+            status, told, _ = await home.ask("POST", path, json=body, headers=key)
+            assert status == wanted, told
+    status, told, _ = await home.ask(
+        "POST", "/api/guard/write", json={"paths": ["b.py"], "act": "push", "override": "x"}, headers=key
+    )
+    # Whoever comes with an agent's key is that agent, and no person.
+    assert told["asked"] == ["BOT", None, False, ["b.py"], "push", "x"]
+    _, told, _ = await home.ask("POST", "/api/guard/write", json={"paths": ["b.py"], "act": "commit"})
+    assert told["asked"] == ["owner", None, True, ["b.py"], "commit", ""]
+    for bad in ({"act": "commit"}, {"paths": [], "act": "rm"}, {"paths": "a", "act": "push"}):
+        status, _, _ = await home.ask("POST", "/api/guard/write", json=bad)
+        assert status == 400, bad
+
+
 # -- the hook
+
+
+LOCK = LockRefusal(LOCKED, "src/a.py", "src", "CODEX", "s2", 1_800_000_000.0, 7, "a move")
+
+
+async def test_a_locked_or_lost_file_is_refused_by_name(
+    home: House, tree: Path, tmp_path: Path, guard: Standing
+) -> None:
+    config = tmp_path / "room" / "config.json"
+    env = {"RELAY_SESSION_ID": "s-bot"}
+    for code, decision in ((LOCKED, "locked"), (STALE, "stale")):
+        guard.locks = {"src/a.py": replace(LOCK, code=code)}
+        _, told, _ = await home.ask("POST", "/api/guard", json={"agent": "BOT", "path": "src/a.py"})
+        assert (told["decision"], told["locked_by"], told["fencing_token"]) == (decision, "CODEX", 7)
+        ended, said, noted = await hook(edit(tree, file_path="src/a.py"), config=config, env=env)
+        reason = said["hookSpecificOutput"]["permissionDecisionReason"]
+        assert (ended, noted) == (0, "") and reason == told["reason"]
+        assert "2027-01-15T08:00:00+00:00" in reason
+    assert guard.sessions == [None, "s-bot", None, "s-bot"]
+
+
+async def test_the_locks_of_a_room_that_is_down_still_hold(tree: Path, tmp_path: Path) -> None:
+    """They stand in its database. Nothing but the standard library is at hand: the hook runs with -I -S."""
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"agents": []}')
+    (tree / ".git").mkdir()
+    store = await open_store(folder / ".relay" / "events.db", WINGS)
+    locks = Locks(store, Heartbeat())
+    try:
+        assert (await locks.acquire(Caller("CODEX", "s1"), ["src/*.py"], reason="a move"))["success"]
+        config, deep = folder / "config.json", tree / "src"
+        for given in (edit(tree, file_path="src/a.py"), edit(deep, file_path="a.py")):
+            code, said, noted = await hook(given, config=config)
+            reason = said["hookSpecificOutput"]["permissionDecisionReason"]
+            assert (
+                code == 0 and "src/a.py is locked by CODEX" in reason and "advisories were not asked" in noted
+            )
+        for path in ("src/a.txt", "/etc/passwd", "other.py"):
+            code, said, noted = await hook(edit(tree, file_path=path), config=config)
+            assert (code, said) == (0, None) and "advisories" in noted
+        mine = {"RELAY_AGENT_ID": "CODEX", "RELAY_SESSION_ID": "s1", "RELAY_CONFIG": str(config)}
+        assert (await hook(edit(tree, file_path="src/a.py"), env=mine))[:2] == (0, None)
+    finally:
+        await store.close()
+    # The database as a clean end leaves it, without what SQLite keeps beside it.
+    assert (await hook(edit(tree, file_path="src/a.py"), config=config))[1] is not None
+    (folder / ".relay" / "events.db").write_text("no database")
+    code, said, noted = await hook(edit(tree, file_path="src/a.py"), config=config)
+    assert (code, said) == (0, None) and "cannot be read" in noted
+    config.write_text('{"storage": "postgres"}')
+    code, said, noted = await hook(edit(tree, file_path="src/a.py"), config=config)
+    assert (code, said) == (0, None) and "postgres" in noted
 
 
 DENIED = {

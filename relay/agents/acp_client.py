@@ -58,10 +58,12 @@ class AcpClient:
         timeout_s: float,
         outbox: Outbox,
         steered: Callable[[str], Awaitable[bool]],
+        session: str | None = None,
     ) -> None:
         self._agent, self._cwd, self._root, self._permissions = agent, cwd, root, permissions
         self._guard, self._permits, self._timeout_s = guard, permits, timeout_s
         self._outbox, self._steered = outbox, steered
+        self._session = session
         self._calls = Calls()
         self._said = ""
         self._after_tool = ""
@@ -143,7 +145,7 @@ class AcpClient:
             if self._permissions is Permissions.READ_ONLY:
                 return self._refuse(options, f"{title}: refused, it may only read in this turn")
             decision, within = await self._judge(edits)
-            if decision.steer:
+            if decision.refused:
                 self._note(f"{title}: {decision.reason}")
                 return CANCELLED if await self._steered(decision.reason) else self._refuse(options, "")
             if within or self._permissions is Permissions.SKIP_ALL_CHECKS:
@@ -174,8 +176,8 @@ class AcpClient:
             if path is None:
                 within = False
                 continue
-            decision = await self._guard.decide(self._agent, Location(path, edit.lines, True))
-            if decision.steer:
+            decision = await self._guard.decide(self._agent, Location(path, edit.lines, True), self._session)
+            if decision.refused:
                 return decision, within
         return GuardDecision(), within
 
@@ -210,8 +212,8 @@ class AcpClient:
             )
         if len(asked.content) > MOST_FILE:
             raise RequestError(REFUSED, f"A file of more than {MOST_FILE} bytes is not written this way.")
-        decision = await self._guard.decide(self._agent, Location(path, None, True))
-        if decision.steer:
+        decision = await self._guard.decide(self._agent, Location(path, None, True), self._session)
+        if decision.refused:
             self._note(f"write {path}: {decision.reason}")
             raise RequestError(REFUSED, decision.reason)
         await asyncio.to_thread(_put, self._root / path, asked.content)

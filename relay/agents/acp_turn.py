@@ -92,6 +92,7 @@ class AcpTurn:
             timeout_s=spec.permission_timeout_s,
             outbox=self._outbox,
             steered=self._steer,
+            session=turn.room_session or None,
         )
         self._connection: Connection | None = None
         self._session: str | None = None

@@ -153,6 +153,7 @@ class CommandAgent:
             agent=self.name,
             agent_type=self.spec.preset or self.kind,
             session=session,
+            key=self.spec.key() if session else "",
         )
 
     async def signed_out(self, path: str, env: Mapping[str, str]) -> str | None:

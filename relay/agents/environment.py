@@ -1,7 +1,8 @@
 """The environment that an agent program gets.
 
 Invariant: nothing of the daemon's environment reaches an agent unless it is on the list here or in the
-agent's own configuration; the room token and the database's address are on neither.
+agent's own configuration; the room token and the database's address are on neither. The one secret of ours that an
+agent gets is its own key.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ def environment(
     agent: str,
     agent_type: str,
     session: str,
+    key: str = "",
 ) -> dict[str, str]:
     """`daemon` filtered by the list and `prefixes`, then the agent's `own`, then the RELAY_* identity.
 
-    RELAY_CONFIG is passed on, so that an agent's `relay mcp` finds the room.
+    RELAY_CONFIG is passed on, so that an agent's `relay mcp` finds the room; `key` is the agent's own, which proves
+    there that it is this one.
     """
     allowed = (*COMMON_PREFIXES, *prefixes)
     env = {
@@ -47,4 +50,6 @@ def environment(
     env["RELAY_AGENT_TYPE"] = agent_type
     if session:
         env["RELAY_SESSION_ID"] = session
+    if key:
+        env["RELAY_API_KEY"] = key
     return env

@@ -6,7 +6,7 @@ made, in words that name the agent and the key, and never when a turn is already
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -45,7 +45,8 @@ class AgentSpec:
     are appended to a preset's own. `output` is the stream format that `cmd` prints. `timeout_s`: seconds for
     a whole turn, None = what the turn says. `cwd`: where it works when the turn names no folder. `script`:
     the YAML file of a scripted agent. `guard`: what a preset's program runs before each edit; None = nothing.
-    `permission_timeout_s`: seconds that a person has to answer what an agent of the kind `acp` asks.
+    `permission_timeout_s`: seconds that a person has to answer what an agent of the kind `acp` asks. `key`: gives the
+    agent's own key of the room when a turn begins, empty for none.
     """
 
     name: str
@@ -63,6 +64,7 @@ class AgentSpec:
     output: str = "text"
     guard: GuardHook | None = None
     permission_timeout_s: float = 120.0
+    key: Callable[[], str] = str
 
     def __post_init__(self) -> None:
         where = f"agent {self.name}"

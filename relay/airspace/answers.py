@@ -85,7 +85,16 @@ class Answers:
         if paths is None:
             return
         assert one.event_id is not None
-        await intent.declare(tx, agent, paths, source=Source.ANSWER, by=agent, now=now, cause=[one.event_id])
+        await intent.declare(
+            tx,
+            agent,
+            paths,
+            source=Source.ANSWER,
+            by=agent,
+            now=now,
+            cause=[one.event_id],
+            session="" if event.session == records.ROOM else event.session,
+        )
         others = [other for other in one.roles.agents if other != agent]
         if paths and others and one.open:
             await self._voice.say(

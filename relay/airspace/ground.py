@@ -129,7 +129,8 @@ class Ground:
             try:
                 seen = await berth.look(everything=True)
                 side = Side(berth.name, berth.checkout, seen, berth.own)
-                landed = await Landing(hangar.main, hangar.worktrees, hangar.scratch).merge(side, by)
+                landing = Landing(hangar.main, hangar.worktrees, hangar.scratch, hangar.may_land)
+                landed = await landing.merge(side, by)
             except Conflict as refusal:
                 branch = berth.seen.head.branch if berth.seen else None
                 details = {"conflicts": list(refusal.paths)}

@@ -37,7 +37,7 @@ class AirspaceGuard:
         self._sets = sets
         self._settings = settings
 
-    async def decide(self, agent: str, location: Location) -> GuardDecision:
+    async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
         of an agent that holds against it, which no scan has seen yet."""
         settings = self._settings()

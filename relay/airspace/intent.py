@@ -1,7 +1,8 @@
 """What agents say they are about to touch: reading it from their answers, and keeping it for a while.
 
 Invariants: a declared path is relative to the repository, with `/`, and stays inside it; a declaration replaces
-the one before it from the same source, and ends by itself; each is an event (`intent.declared`).
+the one before it from the same source, and ends by itself; each is an event (`intent.declared`). What an agent
+declares by its own call is its session's: two sessions have two sets, and a reader gets both.
 """
 
 from __future__ import annotations
@@ -33,11 +34,17 @@ _BRACKETS = frozenset({"()", "[]", "{}"})
 
 
 class Source(StrEnum):
-    """Who declared it: the agent in an answer, a person's command, the agent by its own call."""
+    """Who declared it: the agent in an answer, a person's command, the agent by its own call. `LOCK`: nobody did, but
+    the agent holds a lock on it (`held.py`), which no row here says."""
 
     ANSWER = "answer"
     COMMAND = "command"
     AGENT = "agent"
+    LOCK = "lock"
+
+
+#: By agent and path, the sources that declared it.
+Declared = Mapping[str, Mapping[str, frozenset[Source]]]
 
 
 def clean(path: str) -> str | None:
@@ -99,8 +106,10 @@ async def declare(
     by: str,
     now: float,
     cause: Sequence[str] = (),
+    session: str = "",
 ) -> tuple[str, ...]:
-    """Replace what `agent` declared from this source; no paths from a command clear all of it.
+    """Replace what `agent` declared from this source (from AGENT: in this session); no paths from a command clear all
+    of it. `session`: whose word it is, '' = not known.
 
     Gives the paths as they are kept. Raises Refusal when one of them is no path of the repository.
     """
@@ -118,11 +127,14 @@ async def declare(
         )
     everything = source is Source.COMMAND and not kept
     await tx.execute(Q.forget_intents, now=now)
-    await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source))
-    # Both are the agent's own word: the later one holds.
+    if source is Source.AGENT:
+        await tx.execute(Q.clear_session_intents, agent=agent, source=str(source), session=session)
+    else:
+        await tx.execute(Q.clear_intents, agent=agent, source="" if everything else str(source))
+    # Both are the session's own word: the later one holds.
     own = {Source.ANSWER: Source.AGENT, Source.AGENT: Source.ANSWER}.get(source)
     if own is not None:
-        await tx.execute(Q.clear_intents, agent=agent, source=str(own))
+        await tx.execute(Q.clear_other_word, agent=agent, source=str(own), session=session)
     kept = list(dict.fromkeys(kept))
     for path in kept:
         await tx.execute(
@@ -130,22 +142,33 @@ async def declare(
             agent=agent,
             path=path,
             source=str(source),
+            session=session,
             declared_at=now,
             expires_at=now + HOLDS_S,
         )
-    await _declared(tx, agent, kept, source, by, cause)
+    await _declared(tx, agent, kept, source, by, cause, session)
     return tuple(kept)
 
 
+async def end_session(tx: Tx, agent: str, session: str, *, cause: Sequence[str] = ()) -> bool:
+    """What a session declared ends with it; False when it had declared nothing that still holds."""
+    if not session or not await tx.execute(Q.end_intents, agent=agent, session=session):
+        return False
+    await _declared(tx, agent, [], Source.AGENT, agent, cause, session)
+    return True
+
+
 async def _declared(
-    tx: Tx, agent: str, paths: Sequence[str], source: Source, by: str, cause: Sequence[str]
+    tx: Tx, agent: str, paths: Sequence[str], source: Source, by: str, cause: Sequence[str], session: str
 ) -> Event:
     outputs: dict[str, Any] = {"agent": agent, "paths": list(paths), "source": str(source), "by": by}
+    if session:
+        outputs["session"] = session
     lane = Lane(ROOM, f"intent:{agent}", short=True)
     return await events.append(tx, NewEvent(DECLARED, lane, parents=cause, outputs=outputs))
 
 
-async def declared(tx: Tx, now: float) -> Mapping[str, Mapping[str, frozenset[Source]]]:
+async def declared(tx: Tx, now: float) -> Declared:
     """What holds now: by agent and path, the sources that declared it."""
     found: dict[str, dict[str, frozenset[Source]]] = {}
     for row in await tx.all(Q.intents, now=now):

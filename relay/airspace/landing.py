@@ -9,7 +9,7 @@ ref moves only from the commit that was seen. No hook and no filter runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from relay.airspace.checkout import Checkout, head_of
@@ -21,6 +21,8 @@ from relay.airspace.speculative import merge_trees
 from relay.airspace.worktrees import Worktrees, in_the_way, is_ancestor
 from relay.model import Refusal
 
+#: Asked before a merge: whose branch, who merges, which paths. Raises Refusal.
+MayLand = Callable[[str, str, Sequence[str]], Awaitable[None]]
 #: Names of files that a refusal lists.
 MOST_NAMED = 8
 #: What git keeps in a git directory while something is under way there.
@@ -89,10 +91,17 @@ class Conflict(Refusal):
         self.paths = tuple(paths)
 
 
+async def _anything(agent: str, by: str, paths: Sequence[str]) -> None:
+    """Nothing is locked."""
+
+
 class Landing:
     """Merges into the branch that `main` has checked out."""
 
-    def __init__(self, main: Checkout, worktrees: Worktrees, scratch: Scratch) -> None:
+    def __init__(
+        self, main: Checkout, worktrees: Worktrees, scratch: Scratch, may_land: MayLand | None = None
+    ) -> None:
+        self._may_land = may_land or _anything
         self._main = main
         self._worktrees = worktrees
         self._scratch = scratch
@@ -117,6 +126,7 @@ class Landing:
         changed = parse_raw(
             (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", main, merged.tree)).out
         )
+        await self._may_land(side.agent, by, [name_of(one.path) for one in changed])
         await self._can_write(changed, main, merged.tree)
         head = await self._commit_work(side, branch)
         text = f"Merge {branch}\n\nMerged by {by}, for {side.agent}, in relay.\n"

@@ -80,13 +80,15 @@ class LiveAirspace:
             tx, agent, paths, source=Source.COMMAND, by=by, now=self._clock(), cause=cause
         )
 
-    async def declare_own(self, agent: str, paths: Sequence[str]) -> Sequence[str]:
-        """What an agent says by a call of its own: no message in the room. Raises Refusal."""
+    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
+        """What a session of an agent says by a call of its own: no message in the room. Raises Refusal."""
         if not self._settings().enabled:
             raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
         now = self._clock()
         return await self._store.write(
-            lambda tx: intent.declare(tx, agent, paths, source=Source.AGENT, by=agent, now=now)
+            lambda tx: intent.declare(
+                tx, agent, paths, source=Source.AGENT, by=agent, now=now, session=session
+            )
         )
 
     def who_is_near(self) -> str:

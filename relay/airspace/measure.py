@@ -124,6 +124,10 @@ class LiveMeasure:
             self._space.set_symbols(self._symbols)
         return self._space
 
+    def files(self) -> tuple[str, ...]:
+        """The files that the graph knows."""
+        return tuple(self._graph)
+
     def graph(self) -> dict[str, Any]:
         if self._graph_state is not None:
             return self._graph_state()

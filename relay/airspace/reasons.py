@@ -97,12 +97,13 @@ def tests(found: Sequence[SharedTest]) -> tuple[Evidence, ...]:
 
 def intent(met: Iterable[tuple[float, str, FileTouch, int, str]], names: Names) -> tuple[Evidence, ...]:
     """The strongest of these: r, the path, what is meant, by whom (0 = a), and how they meet."""
+    means = {True: "holds a lock on", False: "means to change"}
     found = [
         (
             risk,
             path,
             tuple((span.start, span.end) for span in meant.lines),
-            f"{names[at]} means to change {path}, where {names[1 - at]} {how}",
+            f"{names[at]} {means[meant.locked]} {path}, where {names[1 - at]} {how}",
         )
         for risk, path, meant, at, how in met
     ]

@@ -21,7 +21,8 @@ from relay.airspace import history, intent, records, sky
 from relay.airspace.advisories import Pair, Sample, ceiling, closing
 from relay.airspace.advisory import iso
 from relay.airspace.globs import matches
-from relay.airspace.intent import Source
+from relay.airspace.held import Held
+from relay.airspace.intent import Declared, Source
 from relay.airspace.near import Merge
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.reading import Assessment, Level
@@ -42,12 +43,13 @@ MOST_MERGES = 64
 #: A branch that was merged counts as such for this long, so that its empty working set is not taken for steering.
 MERGED_S = 600.0
 
-Declared = Mapping[str, Mapping[str, frozenset[Source]]]
+#: What others write that asks for a look: an intent, and what changes who holds what (docs/coordination.md, Events).
+POKES = (intent.DECLARED, "lock.acquired", "lock.released", "lock.forced", "session.ended")
 
 
 class Scanner:
     """Runs the ticks. `publish(type, data)` tells connected clients; `agents` are the names of the room's agents;
-    `after_tick` is called when the protocol has acted."""
+    `after_tick` is called when the protocol has acted; `held` tells of the locks."""
 
     def __init__(
         self,
@@ -60,10 +62,12 @@ class Scanner:
         agents: Callable[[], Collection[str]] = tuple,
         publish: Callable[[str, dict[str, Any]], None] = lambda type, data: None,
         after_tick: Callable[[], None] = lambda: None,
+        held: Held | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._after_tick = after_tick
+        self._held = held
         self._protocol = protocol
         self._worktrees = worktrees
         self._measure = measure
@@ -136,8 +140,8 @@ class Scanner:
     async def _follow(self) -> None:
         """What others wrote: an intent asks for a look, an advisory changed by an answer or a person is read."""
         start = await self._store.read(events.last_pos)
-        async for batch in tail(self._store, start, types=[intent.DECLARED, records.CHANGED]):
-            if any(event.type == intent.DECLARED for event in batch):
+        async for batch in tail(self._store, start, types=[*POKES, records.CHANGED]):
+            if any(event.type in POKES for event in batch):
                 self.poke()
             if any(event.type == records.CHANGED for event in batch):
                 await self._protocol.load()
@@ -185,6 +189,8 @@ class Scanner:
         self._declared = await self._store.read(lambda tx: intent.declared(tx, now))
         found = await self._worktrees.working_sets()
         self._sets = with_intents({one.agent: one for one in found}, self._declared)
+        if self._held is not None:
+            self._sets = with_intents(self._sets, await self._held.intents(self._sets, self._agents()))
         measured = [without(one, settings.muted) for one in self._sets.values()]
         working = {one.agent for one in measured if one.files}
         self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= working}
@@ -353,7 +359,11 @@ def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str
         before = made.get(agent, WorkingSet(agent))
         new = set(paths) - all_paths(before.intent)
         made[agent] = replace(
-            before, intent=(*before.intent, *(FileTouch(path) for path in paths if path in new))
+            before,
+            intent=(
+                *before.intent,
+                *(FileTouch(path, locked=Source.LOCK in paths[path]) for path in paths if path in new),
+            ),
         )
     return dict(sorted(made.items()))
 

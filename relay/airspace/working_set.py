@@ -46,7 +46,8 @@ class FileTouch:
     """One file of a working set. `lines` empty: the whole file, as far as anybody knows.
 
     `path` is the base's (the old one of a rename), `new_path` the new one of a rename. `weight` in (0, 1].
-    `churn`: commits among the mainline's last 100 that touched the path. `length`: lines in the base.
+    `churn`: commits among the mainline's last 100 that touched the path. `length`: lines in the base. `locked`: it is
+    meant because the agent holds a lock on it.
     """
 
     path: str
@@ -57,6 +58,7 @@ class FileTouch:
     binary: bool = False
     churn: int | None = None
     length: int | None = None
+    locked: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:

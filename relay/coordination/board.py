@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ import uuid_utils
 
 from relay.coordination import changes, transitions, work
 from relay.coordination.changes import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
+from relay.coordination.history import story
 from relay.coordination.locks import Locks
 from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
@@ -203,9 +204,18 @@ class Board:
         await tx.execute(Q.mark_undone, event_id=event.id, undone_by=changed.event_id)
         return changed
 
+    async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
+        """Those of these tasks that are not archived."""
+        rows = await tx.all(Q.tasks_by_id, ids=events.dumps(list(ids)))
+        return [Task.of_row(row) for row in rows if row["archived_at"] is None]
+
     async def list(self, tx: Tx) -> list[Task]:
         """What the board shows: pending, in progress, done; by number within. Archived ones are left out."""
         return work.board_order(Task.of_row(row) for row in await tx.all(Q.shown_tasks))
+
+    async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
+        """A task with all that is known of it, and its history. Raises BoardRefusal."""
+        return await story(tx, await self.get(tx, number))
 
     async def get(self, tx: Tx, number: int) -> Task:
         """The task of that number. Raises BoardRefusal with what there is."""

@@ -17,6 +17,7 @@ from relay.coordination import lock_table as table
 from relay.coordination.lock import Lock, Verdict
 from relay.coordination.lock_table import Q
 from relay.coordination.paths import Target, file
+from relay.coordination.patterns import stands_for
 from relay.log.store import Tx
 from relay.model import Caller
 
@@ -42,7 +43,8 @@ async def may_write(
     verdicts = []
     for path in paths:
         meant = file(path, fold)
-        others = await table.meeting(tx, meant, besides=(caller.agent, caller.session))
+        met = await table.meeting(tx, meant, besides=(caller.agent, caller.session))
+        others = [lock for lock in met if concerns(lock, meant)]
         verdicts.append(decide(path, meant, others, mine, living))
     return verdicts
 
@@ -54,13 +56,20 @@ async def _living(tx: Tx, caller: Caller, mine: Sequence[Lock]) -> list[Lock]:
     return [lock for lock in mine if lock.expires_at > now]
 
 
+def concerns(lock: Lock, file: Target) -> bool:
+    """Is the lock about this file? A path may be a folder, and meets patterns of what is below; a file is none."""
+    if lock.target.kind == "glob":
+        return stands_for(lock.target.key, file.key)
+    return file.meets(lock.target.kind, lock.target.key)
+
+
 def decide(
     path: str, meant: Target, others: Sequence[Lock], mine: Sequence[Lock], living: Sequence[Lock]
 ) -> Verdict:
     """`others`: of other holders, living, that meet it; `mine`: all rows of the writer; `living`: those that hold."""
     if others:
         return Verdict(path, "locked", others[0])
-    if any(meant.meets(lock.target.kind, lock.target.key) for lock in living):
+    if any(concerns(lock, meant) for lock in living):
         return Verdict(path, "ok")
-    met = [lock for lock in mine if meant.meets(lock.target.kind, lock.target.key)]
+    met = [lock for lock in mine if concerns(lock, meant)]
     return Verdict(path, "stale", max(met, key=lambda lock: lock.token)) if met else Verdict(path, "ok")

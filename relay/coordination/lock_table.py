@@ -169,8 +169,9 @@ async def free_all(tx: Tx, rows: Iterable[Row], *, by: str, reason: str | None) 
     return freed
 
 
-async def force(tx: Tx, lock: Lock, *, by: str, why: str) -> Lock:
-    """Take a lock from its holder; the row stays, so that the holder is told at its next call."""
+async def force(tx: Tx, lock: Lock, *, by: str, why: str, cause: Sequence[str] = ()) -> Lock:
+    """Take a lock from its holder; the row stays, so that the holder is told at its next call. `cause`: the ids of
+    the events that it was ordered by."""
     row = await tx.one(
         Q.force_lock,
         key=lock.target.key,
@@ -184,14 +185,23 @@ async def force(tx: Tx, lock: Lock, *, by: str, why: str) -> Lock:
     if row is None:
         raise StoreError("a lock that was read in this transaction is gone")
     taken = Lock.of_row(row)
-    await say(tx, FORCED, taken, own_lane("lock"), by=by, reason=why)
+    await say(tx, FORCED, taken, own_lane("lock"), by=by, reason=why, cause=cause)
     return taken
 
 
-async def say(tx: Tx, what: str, lock: Lock, lane: Lane, *, by: str, reason: str | None = None) -> None:
+async def say(
+    tx: Tx,
+    what: str,
+    lock: Lock,
+    lane: Lane,
+    *,
+    by: str,
+    reason: str | None = None,
+    cause: Sequence[str] = (),
+) -> None:
     """Record the event of a change."""
     told = {"lock": lock.as_json(), "by": by, "reason": reason}
-    await events.append(tx, NewEvent(type=what, lane=lane, outputs=told))
+    await events.append(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
 
 
 async def living(tx: Tx) -> list[Lock]:

@@ -317,6 +317,32 @@ def is_file(name: Name) -> bool:
     )
 
 
+@lru_cache(maxsize=16384)
+def stands_for(key: str, file: str) -> bool:
+    """Does the pattern stand for this file: does it match it, or a folder that it is in? Other than for `overlaps`,
+    there is nothing below a file: `**/*.py` stands for no `README.md`, though a folder of that name may hold some."""
+    names = file.split("/")
+    return any(_leads_to(one, names) for one in alternatives_of("glob", key))
+
+
+def _leads_to(pattern: Sequence[Name], names: Sequence[str]) -> bool:
+    seen: set[tuple[int, int]] = set()
+    waiting = [(0, 0)]
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        i, j = at
+        if i == len(pattern):
+            return True
+        if pattern[i] == FOLDERS:
+            waiting += [(i + 1, j), (i, j + 1)] if j < len(names) else [(i + 1, j)]
+        elif j < len(names) and _names_meet(pattern[i], names[j]):
+            waiting.append((i + 1, j + 1))
+    return False
+
+
 def _meet(a: Sequence[Name], b: Sequence[Name]) -> bool:
     """Walks both automata at once, a name a step. Where one is at its end and no file, it stands for everything
     below, and what is left of the other can always be some path there."""

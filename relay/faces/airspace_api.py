@@ -18,7 +18,7 @@ from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import Body, Query, bad, read_body
 from relay.faces.room_api import Json
-from relay.model import Refusal
+from relay.model import SESSION_ID, Refusal
 
 _WHO = ("name", "agent_id")
 _MARKS = ("useful", "noise")
@@ -37,8 +37,8 @@ class AirspaceApi(Protocol):
 
     async def advisories(self, limit: int) -> Json: ...
 
-    async def declare_own(self, agent: str, paths: Sequence[str]) -> Sequence[str]:
-        """What an agent says by itself. Raises Refusal."""
+    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
+        """What a session of an agent says by itself. Raises Refusal."""
         ...
 
     async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> Json | None:
@@ -118,16 +118,35 @@ class AirspaceDoors:
         if not isinstance(paths, list) or not all(isinstance(one, str) and one.strip() for one in paths):
             raise bad("paths is no list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
         if body.values.get("own") is True:
-            return await self._own_intent(agent, paths)
+            self._by_itself(request, body, agent)
+            session = request.headers.get("X-Relay-Session", "")
+            if session and not SESSION_ID.fullmatch(session):
+                raise bad("X-Relay-Session is no id of a session.", "Leave it out, or send RELAY_SESSION_ID.")
+            return await self._own_intent(agent, paths, session)
+        if not request[CREDENTIAL].person:
+            raise ApiError(
+                403,
+                "scope",
+                "A person says that of an agent, and this is an agent's key.",
+                'Send "own": true with your own name, or use POST /intents.',
+            )
         done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
         return answer({**done, "agent": agent, "intent": paths if done.get("success") else None})
 
-    async def _own_intent(self, agent: str, paths: Sequence[str]) -> web.Response:
+    def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
+        """A key speaks for its own identity only. Raises ApiError."""
+        own = request[CREDENTIAL].identity
+        for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in _WHO)):
+            if own is not None and name is not None and name != own:
+                message = f"This key is {own}'s; {field} says another."
+                raise ApiError(403, "foreign_identity", message, f"Say {own}, or use the key of that one.")
+
+    async def _own_intent(self, agent: str, paths: Sequence[str], session: str) -> web.Response:
         """Said by a process of the agent's own, on this machine (`relay airspace intent`)."""
         if agent not in self._agents():
             raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")
         try:
-            kept = await self._airspace.declare_own(agent, paths)
+            kept = await self._airspace.declare_own(agent, paths, session=session)
         except Refusal as refusal:
             return answer({"success": False, "reason": str(refusal), "agent": agent, "intent": None})
         return answer({"success": True, "agent": agent, "intent": list(kept)})

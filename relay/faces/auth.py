@@ -3,7 +3,8 @@
 Invariants:
 - a name that an agent or the room bears comes from no message: an unbound credential may name any person, a
   bound one only itself (INTERFACES.md, "HTTP");
-- keys are compared in constant time, and no secret is in an error, a log line or an event.
+- keys are compared in constant time, and no secret is in an error, a log line or an event;
+- an API key opens no page session: it is an agent's, and stays within its scopes.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from pathlib import Path
 
 from relay.faces import sessions
 from relay.faces.errors import ApiError
+from relay.faces.keys import Keys
 from relay.log.store import Store
-from relay.room.mentions import clean_name, is_reserved
+from relay.model import ADMIN, SCOPES
+from relay.room.mentions import MAX_NAME, clean_name, is_reserved
 
 #: A token shorter than this was made by hand, and could be guessed.
 MIN_TOKEN = 32
@@ -37,19 +40,31 @@ class CredentialKind(StrEnum):
 
     TOKEN = "token"
     SESSION = "session"
+    KEY = "key"
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
     """Proof of who asks. `key` tells credentials apart (for limits) and is no secret.
 
-    `identity`: the one name that it speaks for; None = any person's. `renewed`: send the cookie anew.
+    `identity`: the one name that it speaks for; None = any person's. `renewed`: send the cookie anew. `agent_type`:
+    what an API key's identity is; `scopes`: what it allows.
     """
 
     kind: CredentialKind
     key: str
     identity: str | None = None
     renewed: bool = False
+    agent_type: str = "person"
+    scopes: frozenset[str] = SCOPES | {ADMIN}
+
+    @property
+    def person(self) -> bool:
+        """Does a person come with it?"""
+        return self.agent_type == "person"
+
+    def allows(self, scope: str) -> bool:
+        return not scope or scope in self.scopes
 
 
 def ensure_token(path: Path) -> str:
@@ -85,16 +100,33 @@ def ensure_token(path: Path) -> str:
 class Auth:
     """The credentials of one room. `clock` gives Unix seconds."""
 
-    def __init__(self, token: str, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        token: str,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.time,
+        keys: Keys | None = None,
+    ) -> None:
         self._token = token.encode()
         self.store = store
         self.clock = clock
+        self.keys = keys or Keys(store)
 
-    def of_key(self, key: str) -> Credential | None:
+    def is_token(self, key: str) -> bool:
+        """Is it the room's token?"""
+        return hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._token)
+
+    async def of_key(self, key: str) -> Credential | None:
         """The credential of a key that a program sent."""
-        if hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._token):
+        if self.is_token(key):
             return Credential(CredentialKind.TOKEN, "token")
-        return None
+        found = await self.keys.find(key)
+        if found is None:
+            return None
+        return Credential(
+            CredentialKind.KEY, found.id, found.identity, agent_type=found.agent_type, scopes=found.scopes
+        )
 
     async def of_cookie(self, secret: str) -> Credential | None:
         """The credential of a page's cookie."""
@@ -104,9 +136,12 @@ class Auth:
         return Credential(CredentialKind.SESSION, session.digest, renewed=session.renewed)
 
     async def holds(self, credential: Credential) -> bool:
-        """Is it still good? A key is for as long as the room runs, a page's session until it ends."""
-        if credential.kind is not CredentialKind.SESSION:
+        """Is it still good? The token is for as long as the room runs, an API key until it is revoked or over, a
+        page's session until it ends."""
+        if credential.kind is CredentialKind.TOKEN:
             return True
+        if credential.kind is CredentialKind.KEY:
+            return await self.keys.alive(credential.key)
         return await sessions.is_alive(self.store, credential.key, now=self.clock())
 
     async def new_link(self) -> str:
@@ -117,7 +152,7 @@ class Auth:
         """The secret of a new session, for a good link or a good key; None for a bad one."""
         if link is not None:
             return await sessions.exchange_link(self.store, link, now=self.clock())
-        if key is not None and self.of_key(key) is not None:
+        if key is not None and self.is_token(key):
             return await sessions.new_session(self.store, now=self.clock())
         return None
 
@@ -128,12 +163,18 @@ class Auth:
 
 
 def speaker(
-    credential: Credential, claims: Mapping[str, str | None], reserved: Collection[str], default: str
+    credential: Credential,
+    claims: Mapping[str, str | None],
+    reserved: Collection[str],
+    default: str,
+    *,
+    most: int = MAX_NAME,
 ) -> str:
     """The name that this credential speaks under.
 
     `claims`: what the request says of itself (`name`, `agent_id`). `reserved`: the names of the agents and of
-    the room. Raises ApiError: 403 for a name that is not its own to use, 400 for one that is none.
+    the room; `most`: characters of a name. Raises ApiError: 403 for a name that is not its own to use, 400 for one
+    that is none.
     """
     claimed = {field: value.strip() for field, value in claims.items() if value is not None}
     if credential.identity is not None:
@@ -143,19 +184,19 @@ def speaker(
                     403,
                     "foreign_identity",
                     f"This key is {credential.identity}'s; {field} says another.",
-                    f"Leave {field} out.",
+                    f"Leave {field} out, or use the key of that one.",
                 )
         return credential.identity
     if len(set(claimed.values())) > 1:
         raise ApiError(400, "bad_request", "name and agent_id differ.", "Give one of them.")
     name = next(iter(claimed.values()), default)
-    return person(name, reserved)
+    return person(name, reserved, most=most)
 
 
-def person(name: str, reserved: Collection[str]) -> str:
+def person(name: str, reserved: Collection[str], *, most: int = MAX_NAME) -> str:
     """The name of a person as the room shows it; the room's own rules. Raises ApiError as `speaker` does."""
     try:
-        clean = clean_name(name)
+        clean = clean_name(name, most=most)
     except ValueError as error:
         raise ApiError(400, "bad_name", str(error), "Take another name.") from None
     if is_reserved(clean, reserved):

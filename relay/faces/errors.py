@@ -1,4 +1,4 @@
-"""Every refusal of the HTTP doors is JSON: `{"error": {"code", "message", "fix"}}`.
+"""Every refusal of the HTTP doors is JSON: `{"success": false, "reason", "message", "fix", "error": {...}}`.
 
 Invariant: nothing leaves a handler as an exception, and what was not foreseen tells its inside to the log
 only: the caller gets 500 and no detail.
@@ -16,24 +16,33 @@ from aiohttp.typedefs import Handler
 
 from relay.invocation import command
 from relay.log.store import StoreBusy
+from relay.model import Fault, Rejected
 
 log = structlog.get_logger(__name__)
 
 
 class ApiError(Exception):
-    """A refusal: HTTP `status`, a `code` for programs, `message` and `fix` for people."""
+    """A refusal: HTTP `status`, a `code` for programs, `message` and `fix` for people, `details` for more fields."""
 
     def __init__(
-        self, status: int, code: str, message: str, fix: str = "", headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        fix: str = "",
+        headers: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.fix = status, code, message, fix
         self.headers = dict(headers or {})
+        self.details = dict(details or {})
 
     def response(self) -> web.Response:
         """This refusal as an answer."""
+        data = {"success": False, "reason": self.code, "message": self.message, "fix": self.fix}
         error = {"code": self.code, "message": self.message, "fix": self.fix}
-        return answer({"error": error}, status=self.status, headers=self.headers)
+        return answer({**data, **self.details, "error": error}, status=self.status, headers=self.headers)
 
 
 @runtime_checkable
@@ -47,6 +56,17 @@ class RoomRefusal(Protocol):
 
 #: The room's codes -> HTTP. `refused` is no error but an answer: 200 with `success: false`.
 STATUS = {"bad_request": 400, "reserved": 403, "not_found": 404, "too_large": 413, "busy": 503}
+
+#: What an operation answers that was not done -> HTTP (docs/coordination.md, "Answers").
+FAULTS = {
+    Fault.REFUSED: 200,
+    Fault.MALFORMED: 400,
+    Fault.UNKNOWN: 404,
+    Fault.FORBIDDEN: 403,
+    Fault.BUSY: 503,
+}
+#: Codes that HTTP has a status of its own for.
+_OWN_STATUS = {"too_many": 429, "too_large": 413}
 
 #: What aiohttp itself refuses.
 _PLAIN = {
@@ -72,6 +92,10 @@ def refusal(error: BaseException) -> web.Response | None:
     """The answer to a foreseen exception; None for any other."""
     if isinstance(error, ApiError):
         return error.response()
+    if isinstance(error, Rejected):
+        status = _OWN_STATUS.get(error.code, FAULTS[error.fault])
+        headers = {"Retry-After": "1"} if error.fault is Fault.BUSY else {}
+        return answer(error.as_json(), status=status, headers=headers)
     if isinstance(error, web.HTTPException):
         code, message, fix = _PLAIN.get(error.status, (f"http_{error.status}", error.reason, ""))
         kept = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}

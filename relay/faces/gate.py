@@ -4,6 +4,7 @@ Invariants:
 - the doors are shut: a handler is open to callers without a credential only when it stands in `open_to_all`;
 - a request under a host name that is not ours is refused (a foreign site whose name was pointed at this
   address, "DNS rebinding"), and so is one that a page of another origin makes, on HTTP and WebSocket alike;
+- an API key does no more than its scopes say, at any door (`relay.faces.rights`);
 - every answer, also a refusal, carries the headers that keep a page from doing more than ours does;
 - no query string, header or body reaches the log.
 """
@@ -25,6 +26,7 @@ from relay.faces import sessions
 from relay.faces.auth import Auth, Credential
 from relay.faces.errors import ApiError, errors, route_name
 from relay.faces.limits import Buckets, Limits
+from relay.faces.rights import check
 from relay.invocation import command
 
 log = structlog.get_logger(__name__)
@@ -134,6 +136,7 @@ class Gate:
         if wait:
             raise too_many(wait)
         request[CREDENTIAL] = credential
+        check(credential, request.method, route_name(request))
         response = await handler(request)
         if credential.renewed and not response.prepared:
             set_cookie(request, response, request.cookies[cookie_name(request)])
@@ -158,7 +161,7 @@ class Gate:
         found: Credential | None = None
         key = _key(request)
         if key is not None:
-            found = self._auth.of_key(key)
+            found = await self._auth.of_key(key)
         elif cookie := request.cookies.get(cookie_name(request)):
             found = await self._auth.of_cookie(cookie)
         if found is not None:
@@ -166,10 +169,10 @@ class Gate:
         wait = self._refused.take(request.remote or "")
         if wait:
             raise too_many(wait)
-        message = "This wants a key." if key is None else "This key is not the room's."
+        message = "This wants a key." if key is None else "This key is unknown here, expired or revoked."
         fix = (
-            "Send X-API-Key with the text of .relay/token, or sign in with the link that "
-            f"{command('link')} prints."
+            f"Send X-API-Key with a key that {command('keys create NAME')} made or the text of .relay/token, or sign "
+            f"in with the link that {command('link')} prints."
         )
         raise ApiError(401, "no_credential", message, fix, {"WWW-Authenticate": "Bearer"})
 

@@ -1,52 +1,74 @@
-"""The door of the guard: an agent's hook asks before each edit (docs/airspace.md).
+"""The doors of the guard: an agent's hook asks before each edit, git's before a commit or a push (docs/guard.md).
 
-Invariant: a path is judged as it stands in the agent's own folder; what is outside of it is nobody's airspace and
-goes on. A question never waits longer than `GUARD_S`: past that the edit goes on, since an advisory is advice.
+Invariants:
+- a path is judged as it stands in the agent's own folder; what is outside of it is nobody's and goes on;
+- a question of an edit never waits longer than `GUARD_S`: past that the edit goes on, with a note; one of git's that
+  cannot be answered is an error, and its hook refuses (`relay/guard_git.py`);
+- a key asks for its own identity only.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
 from aiohttp import web
 
 from relay.faces.errors import ApiError, answer
+from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import Body, bad, read_body
 from relay.files import inside
-from relay.model import Guard, GuardDecision, Location
+from relay.model import Guard, GuardDecision, Location, Rejected
 
 log = structlog.get_logger(__name__)
 #: Seconds for a decision; below what the hook itself waits (relay/guard_cli.py).
 GUARD_S = 1.5
 #: Bytes of a path on any system we run on (PATH_MAX).
 MOST_PATH = 4096
+#: Bytes of a question of git's: some 100,000 paths, and more than that is no commit.
+MOST_WRITE = 16 * 1_048_576
+ACTS = ("commit", "merge", "push")
+
+#: agent, session, is it a person, paths, act, override -> the answer as JSON. Raises Rejected.
+Check = Callable[[str, str | None, bool, Sequence[str], str, str], Awaitable[dict[str, Any]]]
 
 
 class GuardDoor:
-    """`root_of` gives the folder of an agent, None for a name that is none."""
+    """`root_of` gives the folder of an agent, None for a name that is none. `check` answers git's questions (None: it
+    has no door); `owner` is who commits when a question does not say."""
 
     def __init__(
-        self, guard: Guard, root_of: Callable[[str], Path | None], *, limits: Limits | None = None
+        self,
+        guard: Guard,
+        root_of: Callable[[str], Path | None],
+        *,
+        check: Check | None = None,
+        owner: str = "someone",
+        limits: Limits | None = None,
     ) -> None:
         self._guard, self._root_of, self._limits = guard, root_of, limits or Limits()
+        self._check, self._owner = check, owner
 
     def table(self) -> list[web.RouteDef]:
-        return [web.post("/api/guard", self.ask)]
+        doors = [web.post("/api/guard", self.ask)]
+        return doors if self._check is None else [*doors, web.post("/api/guard/write", self.write)]
 
     async def ask(self, request: web.Request) -> web.Response:
-        """`{agent, path, lines?: [first, last], tool?}` -> `{decision: allow|steer, reason, advisory}`."""
+        """`{agent, path, session?, lines?: [first, last], tool?}` -> `{decision: allow|locked|stale|steer, reason,
+        advisory, locked_by, session, file_path, expires_at, fencing_token}`."""
         limits = self._limits
-        fields = ("agent", "path", "lines", "tool")
+        fields = ("agent", "path", "lines", "tool", "session")
         body = await read_body(request, fields, limit=limits.body_bytes, within_s=limits.body_s)
-        agent, path = body.text("agent"), body.text("path")
+        agent, path, session = body.text("agent"), body.text("path"), body.maybe_text("session")
         body.maybe_text("tool")
         if len(path.encode()) > MOST_PATH:
             raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
         lines = _lines(body)
+        _own(request, agent)
         root = self._root_of(agent)
         if root is None:
             raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")
@@ -55,11 +77,45 @@ class GuardDoor:
             return answer(GuardDecision(reason="The path is outside of the agent's folder.").as_json())
         try:
             async with asyncio.timeout(GUARD_S):
-                decision = await self._guard.decide(agent, Location(place, lines, True))
+                decision = await self._guard.decide(agent, Location(place, lines, True), session)
+        except Rejected as error:
+            raise bad(error.message, error.fix) from None
         except TimeoutError:
             log.warning("guard gave no answer", agent=agent, path=place, within_s=GUARD_S)
             decision = GuardDecision(reason=f"The guard gave no answer within {GUARD_S:g} s.")
         return answer(decision.as_json())
+
+    async def write(self, request: web.Request) -> web.Response:
+        """`{agent?, session?, paths: [...], act: commit|merge|push, override?}` -> `{decision: allow|locked|stale|
+        overridden, refusals: [{path, code, locked_by, expires_at, message, fix, ...}], more, overridable}`."""
+        fields = ("agent", "session", "paths", "act", "override")
+        body = await read_body(request, fields, limit=MOST_WRITE, within_s=self._limits.body_s)
+        agent, act = body.maybe_text("agent"), body.text("act")
+        if act not in ACTS:
+            raise bad(f"act is {act[:40]!r}.", f"One of: {', '.join(ACTS)}.")
+        paths = body.values.get("paths")
+        if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
+            raise bad("paths is no list of texts.", 'Send {"paths": ["src/app.py"]}.')
+        credential = request[CREDENTIAL]
+        identity = credential.identity
+        who = agent or identity or self._owner
+        _own(request, who)
+        assert self._check is not None
+        session, override = body.maybe_text("session"), body.maybe_text("override") or ""
+        person = credential.person if identity is not None else agent is None
+        try:
+            return answer(await self._check(who, session, person, paths, act, override))
+        except Rejected as error:
+            raise bad(error.message, error.fix) from None
+
+
+def _own(request: web.Request, agent: str) -> None:
+    """Raises ApiError 403 for a key that asks as another."""
+    identity = request[CREDENTIAL].identity
+    if identity is not None and agent != identity:
+        raise ApiError(
+            403, "foreign_identity", f"This key is {identity}'s; agent says another.", f"Ask as {identity}."
+        )
 
 
 def _lines(body: Body) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,13 @@ from relay.faces.errors import ApiError, answer
 from relay.faces.fanout import Hub
 from relay.faces.gate import CREDENTIAL, Gate, Hosts, cookie_name, secure, set_cookie, too_many
 from relay.faces.limits import Buckets, Limits
+from relay.faces.mcp_http import McpDoor
+from relay.faces.operations_http import SESSION_HEADER, OperationDoors, caller_of
 from relay.faces.page import PageFiles
 from relay.faces.reading import Body, Query, bad, read_body, whole
+from relay.faces.reference import reference_doors
 from relay.faces.room_api import Json, RoomApi, entry_json
+from relay.faces.services import RoomDoor, Services
 from relay.faces.websocket import SIGNED_OUT, SocketDoor
 from relay.invocation import command
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
@@ -51,11 +56,13 @@ def create_app(
     metrics: Callable[[], bytes] | None = None,
     reserved: Callable[[], Collection[str]] | None = None,
     limits: Limits | None = None,
+    services: Services | None = None,
 ) -> web.Application:
     """The doors of one room.
 
     `static` is the folder of the built page, which may be missing. `metrics` gives the Prometheus text.
     `reserved` gives the names that no person has; without it those of the room and of `settings.agents`.
+    `services`: what the operations ask; without them the room has none.
     """
     limits = limits or Limits()
     hub = Hub(room)
@@ -65,7 +72,16 @@ def create_app(
 
     reserved = reserved or own_names
     sockets = SocketDoor(room, auth, hub, limits, reserved)
-    doors = _Doors(room, auth, settings=settings, limits=limits, hub=hub, metrics=metrics, reserved=reserved)
+    doors = _Doors(
+        room,
+        auth,
+        settings=settings,
+        limits=limits,
+        hub=hub,
+        metrics=metrics,
+        reserved=reserved,
+        voices=services.room if services else None,
+    )
     page = PageFiles(static)
     open_to_all: list[Handler] = [doors.health, doors.sign_in, page.index, page.asset, page.other]
     gate = Gate(auth, Hosts.of(settings.ui), limits, open_to_all)
@@ -75,6 +91,11 @@ def create_app(
     app.add_routes([web.get(f"/{name}", page.other) for name in page.top_level()])
     app.add_routes(doors.table())
     app.router.add_get("/ws", sockets.open, allow_head=False)
+    if services is not None:
+        most = _message_bytes(settings.workspace.max_entry_bytes, limits)
+        app.add_routes(OperationDoors(services, reserved, replace(limits, body_bytes=most)).table())
+        app.add_routes(reference_doors())
+        McpDoor(services, reserved, limits, outages=(auth.store.transient,)).add_to(app)
     app.on_response_prepare.append(secure)
     app.on_shutdown.append(_stop_sockets)
     app.cleanup_ctx.append(_run_hub)
@@ -107,9 +128,10 @@ class _Doors:
         hub: Hub,
         metrics: Callable[[], bytes] | None,
         reserved: Callable[[], Collection[str]],
+        voices: RoomDoor | None,
     ) -> None:
         self._room, self._auth, self._limits, self._hub = room, auth, limits, hub
-        self._metrics, self._reserved = metrics, reserved
+        self._metrics, self._reserved, self._voices = metrics, reserved, voices
         self._max_entry = settings.workspace.max_entry_bytes
         self._sign_ins = Buckets(limits.sign_ins)
         self._owner = owner()
@@ -241,8 +263,11 @@ class _Doors:
         return answer({"jobs": [job.as_json() for job in jobs]})
 
     async def tasks(self, request: web.Request) -> web.Response:
-        Query(request)
-        return answer({"tasks": list(await self._room.tasks())})
+        status = Query(request, "status").text("status")
+        if status is not None and status not in TASK_STATUSES:
+            raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
+        tasks = await self._room.tasks()
+        return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
 
     async def agent_log(self, request: web.Request) -> web.Response:
         limit = Query(request, "limit").whole("limit", 200, high=2000)
@@ -255,8 +280,7 @@ class _Doors:
     # --- writing ------------------------------------------------------------------------------------------
 
     async def post(self, request: web.Request) -> web.Response:
-        # A byte of the entry may need six in JSON (\u0001); what the entry itself may hold is asked below.
-        limit = 6 * self._max_entry + self._limits.body_bytes
+        limit = _message_bytes(self._max_entry, self._limits)
         fields = ("body", "in_reply_to", "client_id", *_WHO)
         body = await self._body(request, *fields, limit=limit)
         text = body.text("body")
@@ -270,14 +294,22 @@ class _Doors:
         client_id = body.maybe_text("client_id")
         if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
             raise bad(f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.")
-        posted = await self._room.post(
-            text,
-            name=self._by(request, body),
-            in_reply_to=body.maybe_text("in_reply_to"),
-            client_id=client_id,
-        )
+        name, reply = self._by(request, body), body.maybe_text("in_reply_to")
+        if not request[CREDENTIAL].person:
+            return await self._post_as_agent(request, name, text, reply, client_id)
+        posted = await self._room.post(text, name=name, in_reply_to=reply, client_id=client_id)
         cursor = str(posted.cursor)
         return answer({"id": posted.id, "cursor": cursor, "number": posted.number}, status=201)
+
+    async def _post_as_agent(
+        self, request: web.Request, name: str, text: str, reply: str | None, client_id: str | None
+    ) -> web.Response:
+        """An agent's key speaks as its agent: the entry is an agent's, and opens what an agent's may."""
+        if self._voices is None:
+            raise ApiError(403, "scope", "An agent does not speak here.", "Use POST /room/messages.")
+        caller = caller_of(request[CREDENTIAL], name, session=request.headers.get(SESSION_HEADER))
+        told = await self._voices.post(caller, text, in_reply_to=reply, client_id=client_id)
+        return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
 
     async def route(self, request: web.Request) -> web.Response:
         body = await self._body(request, "agents", *_WHO)
@@ -347,6 +379,12 @@ class _Doors:
     def _by(self, request: web.Request, body: Body) -> str:
         claims: dict[str, Any] = {field: body.maybe_text(field) for field in _WHO}
         return speaker(request[CREDENTIAL], claims, self._reserved(), self._owner)
+
+
+def _message_bytes(max_entry: int, limits: Limits) -> int:
+    """Of a request that holds an entry. A byte of it may need six in JSON (\\u0001); what the entry itself may hold
+    is asked where it is put into the room."""
+    return 6 * max_entry + limits.body_bytes
 
 
 def _agent(request: web.Request) -> str | None:

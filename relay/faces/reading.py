@@ -84,10 +84,19 @@ async def read_body(
 
     `limit` in bytes, `within_s` seconds. With `optional`, no body is an empty object. Raises ApiError.
     """
-    raw = await _bytes(request, limit, within_s)
+    values = await read_values(request, limit=limit, within_s=within_s, optional=optional)
+    _known("field", values, fields)
+    return Body(values)
+
+
+async def read_values(
+    request: web.Request, *, limit: int, within_s: float, optional: bool = False
+) -> dict[str, Any]:
+    """The body as a JSON object, whatever its keys; see `read_body`."""
+    raw = await read_bytes(request, limit, within_s)
     if not raw.strip():
         if optional:
-            return Body({})
+            return {}
         raise bad("The request has no body.", "Send a JSON object.")
     try:
         values = json.loads(raw.decode("utf-8"))
@@ -100,11 +109,11 @@ async def read_body(
         raise bad("The body's JSON is beyond reason.", "Send a plain JSON object.") from None
     if not isinstance(values, dict):
         raise bad(f"The body is {_called(values)}, not an object.", "Send a JSON object.")
-    _known("field", values, fields)
-    return Body(values)
+    return values
 
 
-async def _bytes(request: web.Request, limit: int, within_s: float) -> bytes:
+async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes:
+    """The body as it came. Raises ApiError."""
     too_large = ApiError(
         413, "too_large", f"The request is larger than {limit} bytes.", "Send less, or in several parts."
     )

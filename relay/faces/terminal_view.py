@@ -16,6 +16,7 @@ from typing import Any
 
 from relay.faces import terminal_text as text
 from relay.faces.terminal_client import Frame, Post, Wire
+from relay.faces.terminal_held import HeldLocks
 from relay.faces.terminal_text import Fragments
 from relay.plain import safe, safe_line
 
@@ -63,6 +64,7 @@ class RoomView:
     commands: list[dict[str, Any]] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
     tasks: list[dict[str, Any]] = field(default_factory=list)
+    locks: HeldLocks = field(default_factory=HeldLocks)
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     streams: dict[Any, Stream] = field(default_factory=dict)
     routing: dict[str, float] = field(default_factory=dict)
@@ -107,13 +109,18 @@ class RoomView:
                 self.agents = {str(each.get("name")): each for each in _dicts(data.get("agents"))}
                 self.commands = _dicts(data.get("commands"))
                 self.tasks, self.people = _dicts(data.get("tasks")), _names(data.get("people"))
+                self.locks.anew(_dicts(data.get("locks")))
             case "jobs":
                 self.jobs = {job.get("id"): job for job in _dicts(data) if job.get("state") not in _OVER}
                 self.streams = {job: each for job, each in self.streams.items() if job in self.jobs}
             case "agent" if isinstance(data, dict):
                 self.agents[str(data.get("name"))] = data
             case "task" if isinstance(data, dict):
-                self.tasks = _dicts(data.get("tasks"))
+                return self._board(data)
+            case "lock" if isinstance(data, dict):
+                self.locks.change(data)
+            case "session" if isinstance(data, dict):
+                self.locks.session(data)
             case "people" if isinstance(data, dict):
                 self.people = _names(data.get("people"))
         return []
@@ -204,6 +211,17 @@ class RoomView:
         stream.text = (stream.text + piece)[-PREVIEW:]
         stream.tool = str(data.get("tool") or ("" if piece else stream.tool))
 
+    def _board(self, data: dict[str, Any]) -> list[Fragments]:
+        """The board changed. What agents do there is not said line by line; that a task failed is."""
+        changed, gone = _dicts(data.get("changed")), set(_names(data.get("gone")))
+        before = {str(task.get("id")): task for task in self.tasks if task.get("id") not in gone}
+        self.tasks = list((before | {str(task.get("id")): task for task in changed}).values())
+        return [
+            [("class:warn", _failed(task))]
+            for task in changed
+            if task.get("badge") == "failed" and before.get(str(task.get("id")), {}).get("badge") != "failed"
+        ]
+
     def _about(self, message_id: Any) -> str:
         number = self._numbers.get(str(message_id), 0)
         return f" #{number}" if number else ""
@@ -271,6 +289,8 @@ class RoomView:
         open_tasks = sum(task.get("status") != "done" for task in self.tasks)
         if self.tasks:
             parts.append(("", f"  {open_tasks} open task{'' if open_tasks == 1 else 's'}"))
+        if held := self.locks.count(now):
+            parts.append(("", f"  {held} lock{'' if held == 1 else 's'}"))
         others = [safe_line(name, 32) for name in self.people if name != self.name]
         if others:
             parts.append(("", f"  with {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"))
@@ -339,6 +359,12 @@ def _cropped(line: Fragments, columns: int) -> Fragments:
                 return [*kept, (style, piece[:at] + "…")]
         kept.append((style, piece))
     return kept
+
+
+def _failed(task: dict[str, Any]) -> str:
+    by = f" ({safe_line(str(task['assignee']), 40)})" if task.get("assignee") else ""
+    why = f": {safe_line(str(task['error_message']))}" if task.get("error_message") else ""
+    return f"· task #{_int(task.get('number'))} failed{by}, {safe_line(str(task.get('title')), 80)}{why}"
 
 
 def _int(value: Any) -> int:

@@ -18,7 +18,7 @@ from aiohttp import WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 
 from relay import __version__
-from relay.faces.auth import Auth, Credential, person
+from relay.faces.auth import Auth, Credential, CredentialKind, person
 from relay.faces.errors import ApiError
 from relay.faces.fanout import Client, Cut, Hub, Wire, Wires, close, wire
 from relay.faces.gate import CREDENTIAL
@@ -38,6 +38,9 @@ SMALL_REST = 256 * 1024
 PIECE_BYTES = 128 * 1024
 #: Seconds in which a cursor that is ahead of the room may turn out to be just very new.
 NEW_CURSOR_S = 2.0
+#: Seconds between two looks whether a connected client's key is still good; a look is remembered for all of its
+#: connections (relay/faces/keys.py).
+KEY_LOOK_S = 0.5
 
 BAD_FIRST_FRAME = 4400
 SIGNED_OUT = Cut(4401, "signed out")
@@ -124,7 +127,7 @@ class SocketDoor:
         try:
             self._silent.add(line.transport)
             try:
-                after, name = await self._first_frame(socket)
+                after, name = await self._first_frame(socket, request[CREDENTIAL])
             finally:
                 self._silent.discard(line.transport)
             client = Client(
@@ -147,7 +150,9 @@ class SocketDoor:
         finally:
             await self._close(socket, line.transport, cut)
 
-    async def _first_frame(self, socket: web.WebSocketResponse) -> tuple[int | None, str | None]:
+    async def _first_frame(
+        self, socket: web.WebSocketResponse, credential: Credential
+    ) -> tuple[int | None, str | None]:
         """Where the client stands, and who it says it is (for the list of who is here)."""
         try:
             message = await socket.receive(timeout=self._limits.first_frame_s)
@@ -161,10 +166,13 @@ class SocketDoor:
             first = None
         if not isinstance(first, dict) or "after" not in first or set(first) - {"after", "name"}:
             raise _Refused(BAD_FIRST_FRAME, 'the first frame is {"after": cursor or null}')
-        return _cursor(first["after"]), self._name(first.get("name"))
+        return _cursor(first["after"]), self._name(first.get("name"), credential)
 
-    def _name(self, name: object) -> str | None:
-        if name is None:
+    def _name(self, name: object, credential: Credential) -> str | None:
+        """Whom to show as here: a person. An agent is shown by its sessions."""
+        if credential.identity is not None and name not in (None, credential.identity):
+            raise _Refused(BAD_FIRST_FRAME, f"this key is {credential.identity}'s, and name says another")
+        if name is None or not credential.person:
             return None
         try:
             return person(name if isinstance(name, str) else "", self._reserved())
@@ -207,9 +215,12 @@ class SocketDoor:
             await asyncio.gather(listen, tell, guard, return_exceptions=True)
 
     async def _until_ended(self, credential: Credential) -> Cut:
-        """Until the client's session ends while it is connected: by its time, or in another process."""
+        """Until the client's session or key ends while it is connected: by its time, or in another process."""
+        look_s = self._limits.session_look_s
+        if credential.kind is CredentialKind.KEY:
+            look_s = min(look_s, KEY_LOOK_S)
         while True:
-            await asyncio.sleep(self._limits.session_look_s)
+            await asyncio.sleep(look_s)
             try:
                 good = await self._auth.holds(credential)
             except StoreBusy:

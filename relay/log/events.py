@@ -364,6 +364,15 @@ async def read_after(
     return [from_row(row) for row in rows]
 
 
+async def about(
+    tx: Tx, text: str, *, types: Sequence[str], window: int = 20_000, limit: int = 100
+) -> list[Event]:
+    """Events of these types whose stored outputs hold `text`, newest first, among the last `window` of the log."""
+    after = max(0, await last_pos(tx) - window)
+    rows = await tx.all(Q.events_about, after=after, types=dumps(sorted(types)), text=text, limit=limit)
+    return [from_row(row) for row in rows]
+
+
 async def last_pos(tx: Tx) -> int:
     """The cursor behind the newest event; 0 in an empty log."""
     row = await tx.one(Q.last_pos)

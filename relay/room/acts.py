@@ -7,13 +7,13 @@ did not happen. An unverified entry may ask, but lifts no guard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Tx
-from relay.model import STEWARD, Airspace, Board, Message, Refusal
+from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
 from relay.room.ledger import Q, Rules
@@ -55,23 +55,27 @@ class Acts:
         roster: Callable[[], Roster],
         airspace: Airspace | None = None,
         permissions: PermissionDesk | None = None,
+        holds: Holds | None = None,
     ) -> None:
         self._board = board
         self._roster = roster
         self._airspace = airspace
         self._permissions = permissions
+        self._holds = holds
 
-    async def obey(self, tx: Tx, command: commands.Command, act: Act, view: StewardView) -> Done:
-        """Do what `command` says, and answer."""
+    async def obey(
+        self, tx: Tx, command: commands.Command, act: Act, view: Callable[[], Awaitable[StewardView]]
+    ) -> Done:
+        """Do what `command` says, and answer. `view` looks at the room, which costs as much as the room is large."""
         match command:
             case commands.ShowHelp(name):
                 return Done(steward.render_help(name))
             case commands.ShowWho():
-                return Done(steward.render_who(view))
+                return Done(steward.render_who(await view()))
             case commands.ShowQueue():
-                return Done(steward.render_queue(view))
+                return Done(steward.render_queue(await view()))
             case commands.ShowTasks():
-                return Done(steward.render_tasks(view))
+                return Done(steward.render_tasks(await view()))
             case commands.Route(number, agents):
                 self._guard(act, "/route")
                 return await self.route(tx, await _message(tx, number), list(agents), act)
@@ -96,8 +100,22 @@ class Acts:
                 return Done(f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent.")
             case commands.Permit(request, option, allow):
                 return self._permit(request, option, allow, act)
+            case commands.ShowLocks(path):
+                return Done(steward.render_locks(await view(), path))
+            case commands.ForceRelease(path, reason):
+                self._guard(act, "/unlock")
+                return await self._unlock(tx, path, reason, act)
             case _:
                 return await self._board_command(tx, command, act)
+
+    async def _unlock(self, tx: Tx, path: str, reason: str, act: Act) -> Done:
+        if self._holds is None:
+            raise Refusal("This room has no locks.")
+        taken = await self._holds.force_release(tx, path, by=act.by, reason=reason, cause=[act.event_id])
+        names = list(dict.fromkeys(str(one["locked_by"]) for one in taken))
+        verb, told = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
+        where = code_span(str(taken[0]["file_path"]))
+        return Done(f"{where} is free: {_list(names)} {verb} it no more, and {told}.")
 
     def _permit(self, request: str, option: str | None, allow: bool, act: Act) -> Done:
         """Answer what an agent asks for; it hears of it once this is committed."""

@@ -22,8 +22,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from io import StringIO
 
 MAX_TITLE = 200
+#: Characters of a reason that people read in one glance.
+MAX_REASON = 300
 
 
 class Status(StrEnum):
@@ -152,6 +155,21 @@ class Permit:
     allow: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ShowLocks:
+    """What is held; `path`: only what stands near it, None = all."""
+
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForceRelease:
+    """Take the locks of `path` (a path, a pattern or a key) from whoever holds them."""
+
+    path: str
+    reason: str
+
+
 Command = (
     AddTask
     | MoveTask
@@ -171,6 +189,8 @@ Command = (
     | ShowAirspace
     | DeclareIntent
     | Permit
+    | ShowLocks
+    | ForceRelease
 )
 
 
@@ -326,6 +346,37 @@ def _intent(rest: str, agents: Sequence[str]) -> Command:
     return DeclareIntent(chosen[0], () if paths == ["-"] else tuple(dict.fromkeys(paths)))
 
 
+def _first_word(text: str) -> tuple[str, str]:
+    """The first word, which may stand in quotes, and the rest as it is: a reason has apostrophes."""
+    stream = StringIO(text)
+    words = shlex.shlex(stream, posix=True)
+    words.whitespace_split, words.commenters, words.escape = True, "", ""
+    try:
+        word = words.get_token() or ""
+    except ValueError:
+        raise _WrongArguments("A quotation mark has no second one.") from None
+    return word, stream.read().strip()
+
+
+def _show_locks(rest: str, _agents: Sequence[str]) -> Command:
+    path, more = _first_word(rest)
+    if more:
+        raise _WrongArguments("One path at a time; in quotes, when it has blanks.")
+    return ShowLocks(path or None)
+
+
+def _force_release(rest: str, _agents: Sequence[str]) -> Command:
+    path, reason = _first_word(rest)
+    if not path:
+        raise _WrongArguments("Say which path is to be free.")
+    reason = " ".join(reason.split())
+    if not reason:
+        raise _WrongArguments("Say why: its holder is told.")
+    if len(reason) > MAX_REASON:
+        raise _WrongArguments(f"The reason has {len(reason)} characters; {MAX_REASON} are enough.")
+    return ForceRelease(path, reason)
+
+
 def _permit(allow: bool) -> Callable[[str, Sequence[str]], Command]:
     def parse(rest: str, _agents: Sequence[str]) -> Command:
         request, _, option = " ".join(rest.split()).replace("# ", "#").partition(" ")
@@ -367,7 +418,21 @@ COMMANDS: tuple[Spec, ...] = (
     ),
     Spec("/clearall", "/clearall", "take every task off the board", "/clearall", _bare(ClearAll())),
     Spec("/undo", "/undo", "bring the last change of the board back", "/undo", _bare(Undo())),
-    Spec("/tasks", "/tasks", "show the board", "/tasks", _bare(ShowTasks())),
+    Spec(
+        "/tasks",
+        "/tasks",
+        "show the board, with what is blocked or failed and why",
+        "/tasks",
+        _bare(ShowTasks()),
+    ),
+    Spec("/locks", "/locks [path]", "show who holds which files, and who waits", "/locks", _show_locks),
+    Spec(
+        "/unlock",
+        "/unlock <path> <reason>",
+        "take a lock from its holder, who is told why (a path with blanks in quotes)",
+        "/unlock src/app.py I take it over",
+        _force_release,
+    ),
     Spec("/help", "/help [command]", "explain the commands, or one of them", "/help move", _show_help),
     Spec("/who", "/who", "show who is here and how the agents are", "/who", _bare(ShowWho())),
     Spec("/queue", "/queue", "show what waits, what runs and what went wrong", "/queue", _bare(ShowQueue())),

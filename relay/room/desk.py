@@ -17,7 +17,7 @@ from relay.invocation import command
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Store, Tx
-from relay.model import STEWARD, Board, Message, Refusal
+from relay.model import STEWARD, Board, Holds, Message, Refusal
 from relay.room import commands, ledger, roster, steward
 from relay.room.acts import Act, Acts, Done
 from relay.room.drain import Drain
@@ -51,6 +51,7 @@ class Desk:
         roster: Callable[[], Roster],
         surroundings: Callable[[], Surroundings],
         *,
+        holds: Holds | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -59,6 +60,7 @@ class Desk:
         self._drain = drain
         self._roster = roster
         self._surroundings = surroundings
+        self._holds = holds
         self._clock = clock
 
     async def run(self) -> None:
@@ -116,12 +118,11 @@ class Desk:
 
     async def _carry_out(self, tx: Tx, message: Message) -> tuple[Done, dict[str, Any]]:
         now = self._clock()
-        view = await self.view(tx, message.speaker)
         command = commands.parse(message.body, dict.fromkeys([*self._roster().names, *self._drain.running]))
         if isinstance(command, commands.Problem):
             return Done(command.text), {"error": True}
         if command is None:
-            return Done(steward.answer(message.body, view)), {}
+            return Done(steward.answer(message.body, await self.view(tx, message.speaker))), {}
         event = await tx.one(Q.event_of_message, id=message.id)
         act = Act(
             by=message.speaker,
@@ -130,7 +131,7 @@ class Desk:
             verified="unverified" not in message.meta,
             now=now,
         )
-        done = await self._acts.obey(tx, command, act, view)
+        done = await self._acts.obey(tx, command, act, lambda: self.view(tx, message.speaker))
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if done.task is not None:
             meta["task"] = done.task
@@ -147,6 +148,7 @@ class Desk:
             asker=asker,
             people=around.people,
             tasks=[task.as_json() for task in await self._board.list(tx)],
+            locks=await self._holds.locks(tx) if self._holds is not None else (),
             dispatcher=around.dispatcher,
             address=around.address,
             config=around.config,

@@ -68,7 +68,8 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class NewMessage:
     """A message to be put into the room. `at` is Unix seconds. `in_file`: its line is in the transcript
-    already, so it needs no place in the outbox. `lane` None: the speaker's own, as a person."""
+    already, so it needs no place in the outbox. `lane` None: the speaker's own, as a person. `causal_deps`: event ids
+    of what its author was shown."""
 
     speaker: str
     kind: Kind
@@ -78,6 +79,7 @@ class NewMessage:
     ts: str = ""
     lane: Lane | None = None
     parents: Sequence[str] = ()
+    causal_deps: Sequence[str] = ()
     in_reply_to: str | None = None
     to: tuple[str, ...] = ()
     job: int | None = None
@@ -125,6 +127,7 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
             type=POSTED,
             lane=new.lane or person_lane(new.speaker),
             parents=new.parents,
+            causal_deps=new.causal_deps,
             outputs={"message": shown, **(_routing(message.id) if routing else {})},
             role=str(new.kind),
             source_key=new.source_key,

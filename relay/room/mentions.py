@@ -21,6 +21,9 @@ from relay.room.prose import prose
 
 EVERYONE = "all"
 MAX_NAME = 32
+#: Of an agent that is no part of the configuration: with a UUID in it, and no longer than a tag of the transcript
+#: (relay/room/entry.py).
+MAX_AGENT_NAME = 64
 
 _URL = re.compile(r"(?:://|\bwww\.)[^\s<>\"]*", re.IGNORECASE)
 #: What may stand before the @ of an e-mail address or inside a URL or path, letters and digits aside.
@@ -170,13 +173,14 @@ def is_reserved(name: str, agent_names: Iterable[str]) -> bool:
     return any(seen == skeleton(taken) for taken in (*RESERVED_NAMES, *agent_names))
 
 
-def clean_name(name: str) -> str:
-    """The name as it will be shown (NFC, trimmed); ValueError, with what to do, when it cannot be one."""
+def clean_name(name: str, *, most: int = MAX_NAME) -> str:
+    """The name as it will be shown (NFC, trimmed, at most `most` characters); ValueError, with what to do, when it
+    cannot be one."""
     cleaned = unicodedata.normalize("NFC", name).strip()
     if not cleaned:
-        raise ValueError("The name is empty: give 1 to 32 characters, for example `ann`.")
-    if len(cleaned) > MAX_NAME:
-        raise ValueError(f"The name has {len(cleaned)} characters: use at most {MAX_NAME}.")
+        raise ValueError(f"The name is empty: give 1 to {most} characters, for example `ann`.")
+    if len(cleaned) > most:
+        raise ValueError(f"The name has {len(cleaned)} characters: use at most {most}.")
     if not cleaned.isprintable():
         bad = next(c for c in cleaned if not c.isprintable())
         raise ValueError(

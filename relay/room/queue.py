@@ -26,7 +26,7 @@ from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, back
 from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
 from relay.room.footer import footer
 from relay.room.ledger import Q
-from relay.room.mentions import mentions
+from relay.room.passing import pass_on
 from relay.room.values import Job, JobState, message_of_row
 
 #: Messages that become one turn, and room entries that are looked at for its context.
@@ -451,7 +451,8 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
             )
     # What an agent answers to an advisory alone sets nobody to work.
     if plan.policy.agent_mentions and any(one.kind is not Kind.ADVISORY for one in plan.messages):
-        await _pass_on(tx, plan, answer, event.id, now=now)
+        policy = plan.policy
+        await pass_on(tx, answer, event.id, names=policy.names, hop_limit=policy.hop_limit, now=now)
 
 
 async def _fail(
@@ -541,25 +542,6 @@ async def _agent_state(
             parents=parents,
             outputs=outputs,
         ),
-    )
-
-
-async def _pass_on(tx: Tx, plan: Plan, answer: Message, event_id: str, *, now: float) -> None:
-    """An agent mentioned agents: they get a turn, up to the hop limit, which a person lifts with /continue."""
-    named = [name for name in mentions(answer.body, plan.policy.names) if name != plan.agent]
-    if not named:
-        return
-    if await hops.take(tx, plan.policy.hop_limit):
-        await ledger.queue_jobs(tx, answer.id, named, parents=[event_id], now=now)
-        return
-    await hops.hold(tx, answer.id, named)
-    await ledger.say(
-        tx,
-        f"{plan.agent} asks {', '.join(named)}, but agents have asked each other "
-        f"{plan.policy.hop_limit} times without a person. `/continue` lets them go on.",
-        now=now,
-        about=answer.id,
-        meta={"notice": "hop_limit"},
     )
 
 

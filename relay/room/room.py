@@ -21,31 +21,20 @@ from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
 from relay.log.store import Store, StoreBusy, Tx
-from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Board, Kind, Message, Refusal
+from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Board, Holds, Kind, Message, Refusal
 from relay.room import commands, hops, ledger, pages, roster
 from relay.room.cycle import Router
 from relay.room.desk import Desk
 from relay.room.drain import Drain
+from relay.room.frames import SHOWN, TASK_EVENTS, frames_of, summary
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.live import Live, LiveFeed
 from relay.room.mentions import clean_name, is_reserved
 from relay.room.roster import Roster
 from relay.room.transcript import Transcript
-from relay.room.values import Frame, Job, JobState, Page, Posted, message_of_row
+from relay.room.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
 
 log = structlog.get_logger(__name__)
-#: What the log holds that a connected client is told.
-SHOWN = (
-    ledger.POSTED,
-    ledger.QUEUED,
-    ledger.CHANGED,
-    ledger.DECIDED,
-    ledger.TURN_STARTED,
-    ledger.TURN_ENDED,
-    "task.created",
-    "task.changed",
-    "advisory.changed",
-)
 #: Seconds for which the room is not well after a message had to be refused, unless one is taken before.
 REFUSED_S = 15.0
 _IDS = "GET /api/transcript lists the messages with their ids."
@@ -96,6 +85,7 @@ class Room:
         rules: Callable[[], Rules],
         set_agent: Callable[[str, Mapping[str, Any]], Any],
         trouble: Callable[[], str] = lambda: "",
+        holds: Holds | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -110,6 +100,7 @@ class Room:
         self._rules = rules
         self._set_agent = set_agent
         self._trouble = trouble
+        self._holds = holds
         self._clock = clock
         self.catching_up = True
         self._refused: tuple[float, str] | None = None
@@ -253,6 +244,26 @@ class Room:
 
         return await self._store.read(work)
 
+    async def task(self, number: int) -> dict[str, Any]:
+        """A task with all that is known of it, and what happened to it."""
+        try:
+            return dict(await self._store.read(lambda tx: self._board.story(tx, number), long=True))
+        except Refusal as refusal:
+            fix = refusal.fix or "GET /api/tasks lists them."
+            raise RoomError("not_found", refusal.reason, fix) from None
+
+    async def held(self) -> dict[str, Any]:
+        """Who holds what, as of `now`: `{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
+        holds = self._holds
+        if holds is None:
+            return {"locks": [], "sessions": [], "now": iso(self._clock())}
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            locks, sessions = await holds.locks(tx), await holds.sessions(tx)
+            return {"locks": list(locks), "sessions": list(sessions), "now": iso(await tx.now())}
+
+        return await self._store.read(work)
+
     async def agents(self, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
         now = self._clock()
         return await self._store.read(
@@ -273,6 +284,7 @@ class Room:
             },
             "agents": await self.agents(),
             "tasks": await self.tasks(),
+            **await self.held(),
             "people": self._live.people,
             "dispatcher": self._router.state_json(),
             "storage": {"engine": about.engine, "path": about.database},
@@ -305,7 +317,7 @@ class Room:
                 "type": event.type,
                 "lane": event.lane,
                 "at": event.at,
-                "summary": _summary(event),
+                "summary": summary(event),
             }
             for event in chain
         ]
@@ -319,10 +331,22 @@ class Room:
             frames: list[Frame] = []
             for event in batch:
                 frames += frames_of(event)
-            if any(event.type.startswith("task.") for event in batch):
-                frames.append(Frame(batch[-1].pos, "task", {"tasks": await self.tasks()}))
+            moved = [event for event in batch if event.type in TASK_EVENTS]
+            if moved:
+                frames.append(Frame(batch[-1].pos, "task", await self._changed(moved)))
             if frames:
                 yield frames
+
+    async def _changed(self, changes: Sequence[Event]) -> dict[str, Any]:
+        """The tasks of these changes as they stand now, and the ids of those that left the board."""
+        ids = list(dict.fromkeys(told["after"]["id"] for one in changes for told in one.outputs["tasks"]))
+
+        async def work(tx: Tx) -> list[dict[str, Any]]:
+            return [task.as_json() for task in await self._board.among(tx, ids)]
+
+        changed = await self._store.read(work)
+        here = {task["id"] for task in changed}
+        return {"changed": changed, "gone": [one for one in ids if one not in here]}
 
     def live(self) -> LiveFeed:
         return self._live.feed()
@@ -451,6 +475,10 @@ class Room:
         told = " ".join(map(shlex.quote, paths)) or "-"
         return await self._order(f"/intent {self._mention(agent)} {told}", by)
 
+    async def force_release(self, path: str, reason: str, *, by: str) -> dict[str, Any]:
+        """Take a lock from its holder, as `/unlock` does."""
+        return await self._order(f"/unlock {shlex.quote(path)} {' '.join(reason.split())}", by)
+
     async def undo_tasks(self, *, by: str) -> dict[str, Any]:
         return await self._order("/undo", by)
 
@@ -469,30 +497,3 @@ def _caused_by(new: NewMessage, event_id: str | None) -> NewMessage:
     if event_id is None:
         return new
     return replace(new, parents=[event_id])
-
-
-def frames_of(event: Event) -> list[Frame]:
-    """What clients are told of an event."""
-    told = event.outputs or {}
-    frames = []
-    if "message" in told:
-        entry = {**told["message"], "cursor": str(event.pos)}
-        frames.append(Frame(event.pos, "entry", entry))
-    frames += [Frame(event.pos, "cycle", cycle) for cycle in told.get("cycles", ())]
-    frames += [Frame(event.pos, "receipt", job) for job in told.get("jobs", ())]
-    if "advisory" in told:
-        frames.append(Frame(event.pos, "advisory", told["advisory"]))
-    return frames
-
-
-def _summary(event: Event) -> str:
-    told = event.outputs or {}
-    if "message" in told:
-        body = " ".join(told["message"]["body"].split())
-        return f"{told['message']['speaker']}: {body[:120]}"
-    if "cycles" in told:
-        chosen = told["cycles"][-1]
-        return f"{chosen.get('action', chosen['state'])}: {', '.join(chosen.get('agents', ()))}"
-    if told.get("jobs"):
-        return ", ".join(f"{job['agent']} {job['state']}" for job in told["jobs"])
-    return dumps(told)[:160]

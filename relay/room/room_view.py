@@ -64,6 +64,27 @@ class TaskView:
     status: str
     badge: str = ""
     assignee: str = ""
+    #: Why it stands where it stands: an error, or a note of the queue.
+    why: str = ""
+    #: Numbers of the tasks on the board that it still waits for.
+    waits_for: tuple[int, ...] = ()
+    #: The attempt that runs, or that comes next; of so many (0 = nobody counts).
+    attempt: int = 1
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LockView:
+    """A lock that is held. `held_s` since, `left_s` until its end; `waiting` those who stand in line for it."""
+
+    path: str
+    holder: str
+    session: str = ""
+    shared: bool = False
+    reason: str = ""
+    held_s: float = 0.0
+    left_s: float = 0.0
+    waiting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +123,7 @@ class StewardView:
     people: tuple[str, ...] = ()
     tasks: tuple[TaskView, ...] = ()
     jobs: tuple[JobView, ...] = ()
+    locks: tuple[LockView, ...] = ()
     dispatcher: DispatcherView = DispatcherView()
     address: str = ""
     config: str = "config.json"

@@ -22,6 +22,7 @@ from relay.room.room_view import (
     BudgetView,
     DispatcherView,
     JobView,
+    LockView,
     RunningView,
     StewardView,
     TaskView,
@@ -124,6 +125,7 @@ async def steward_view(
     asker: str,
     people: Sequence[str],
     tasks: Sequence[Mapping[str, Any]],
+    locks: Sequence[Mapping[str, Any]] = (),
     dispatcher: Mapping[str, Any],
     address: str,
     config: str,
@@ -139,10 +141,8 @@ async def steward_view(
         asker=asker,
         agents=tuple(_agent_view(agent, roster, running, now) for agent in agents),
         people=tuple(people),
-        tasks=tuple(
-            TaskView(t["number"], t["title"], t["status"], t.get("badge") or "", t.get("assignee") or "")
-            for t in tasks
-        ),
+        tasks=_task_views(tasks),
+        locks=tuple(_lock_view(lock, now) for lock in locks),
         jobs=tuple(
             JobView(
                 job.id,
@@ -162,6 +162,37 @@ async def steward_view(
         ),
         address=address,
         config=config,
+    )
+
+
+def _task_views(tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskView, ...]:
+    unmet = {t["id"] for t in tasks if t["status"] != "done" or t.get("badge")}
+    return tuple(
+        TaskView(
+            t["number"],
+            t["title"],
+            t["status"],
+            t.get("badge") or "",
+            t.get("assignee") or "",
+            why=t.get("error_message") or t.get("note") or "",
+            waits_for=tuple(one["number"] for one in t.get("depends_on") or () if one["id"] in unmet),
+            attempt=(t.get("attempts") or 0) + 1,
+            attempts=t.get("max_attempts") or 0,
+        )
+        for t in tasks
+    )
+
+
+def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
+    return LockView(
+        path=lock["file_path"],
+        holder=lock["locked_by"],
+        session=lock["session"],
+        shared=lock["mode"] == "shared",
+        reason=lock.get("reason") or "",
+        held_s=max(0.0, now - datetime.fromisoformat(lock["acquired_at"]).timestamp()),
+        left_s=_from_now(lock["expires_at"], now),
+        waiting=tuple(dict.fromkeys(str(one["agent"]) for one in lock.get("waiting") or ())),
     )
 
 

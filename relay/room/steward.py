@@ -20,6 +20,7 @@ from relay.room.room_view import (
     BudgetView,
     DispatcherView,
     JobView,
+    LockView,
     RunningView,
     StewardView,
     TaskView,
@@ -30,6 +31,7 @@ __all__ = [
     "BudgetView",
     "DispatcherView",
     "JobView",
+    "LockView",
     "RunningView",
     "StewardView",
     "TaskView",
@@ -38,6 +40,7 @@ __all__ = [
     "render_abilities",
     "render_help",
     "render_install",
+    "render_locks",
     "render_queue",
     "render_skips",
     "render_tasks",
@@ -137,6 +140,52 @@ def render_tasks(view: StewardView) -> str:
             listed = "\n".join(_some([_task(task) for task in tasks], "more"))
             columns.append(f"**{title}** ({len(tasks)})\n{listed}")
     return "\n\n".join(columns)
+
+
+def render_locks(view: StewardView, path: str | None = None) -> str:
+    """Who holds what, for how long, and who waits; `path`: only what stands near it."""
+    locks = [lock for lock in view.locks if path is None or near(path, lock.path)]
+    if not locks:
+        free = "Nobody holds a lock." if path is None else f"Nobody holds a lock near {_path(path)}."
+        rest = f" {_count(len(view.locks), 'lock')} elsewhere: `/locks`." if view.locks else ""
+        how = " `relay mcp install` gives agents the tools that take them." if not view.locks else ""
+        return f"{free}{rest}{how}"
+    lines = _some([_lock(lock) for lock in locks], "more; the page shows them all")
+    return f"**Held now** ({len(locks)})\n" + "\n".join(lines)
+
+
+def near(path: str, other: str) -> bool:
+    """Do these stand in one folder, or one below the other, or have one name? For a suggestion: not the overlap that
+    locks are decided by."""
+    one, two = path.strip("/").casefold(), other.strip("/").casefold()
+    if one in two or two in one:
+        return True
+    folder, _, name = one.rpartition("/")
+    other_folder, _, other_name = two.rpartition("/")
+    return (bool(folder) and folder == other_folder) or name == other_name
+
+
+def _lock(lock: LockView) -> str:
+    shared = ", shared" if lock.shared else ""
+    why = f": {_plain(lock.reason)}" if lock.reason else ""
+    waits = (
+        f"; {_names(lock.waiting)} {'waits' if len(lock.waiting) == 1 else 'wait'}" if lock.waiting else ""
+    )
+    times = f"for {_span(lock.held_s)}{shared}, {_span(lock.left_s)} left"
+    return f"- {_path(lock.path)} **{_plain(lock.holder)}** {times}{waits}{why}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = [_plain(name) for name in names[:3]]
+    return ", ".join([*shown, f"{len(names) - 3} more"] if len(names) > 3 else shown)
+
+
+def _path(path: str) -> str:
+    """A path as code, whatever is in it."""
+    line = " ".join(path.split())
+    ticks = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
+    pad = " " if "`" in line else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
 def render_skips(view: StewardView) -> str:
@@ -330,7 +379,14 @@ def _wrong(job: JobView) -> str:
 def _task(task: TaskView) -> str:
     extra = [f"**{_plain(task.badge)}**"] if task.badge else []
     extra += [_plain(task.assignee)] if task.assignee else []
-    return f"- #{task.number} {_plain(task.title)}" + (f" ({', '.join(extra)})" if extra else "")
+    if task.attempts and task.attempt > 1 and task.status != "done":
+        extra.append(f"attempt {task.attempt} of {task.attempts}")
+    why = ""
+    if task.badge == "blocked" and task.waits_for:
+        why = f": waits for {', '.join(f'#{number}' for number in task.waits_for)}"
+    elif task.badge and task.why:
+        why = f": {_plain(task.why)}"
+    return f"- #{task.number} {_plain(task.title)}" + (f" ({', '.join(extra)}{why})" if extra else "")
 
 
 def _some(lines: list[str], rest: str) -> list[str]:
@@ -401,6 +457,7 @@ _TOPICS: tuple[tuple[re.Pattern[str], Callable[[StewardView], str]], ...] = (
         render_abilities,
     ),
     (re.compile(r"\btasks?\b|\bboard\b|\bto-?dos?\b"), render_tasks),
+    (re.compile(r"\block(s|ed)?\b|\bwho holds\b"), render_locks),
     (
         re.compile(
             r"\bqueue|\bwaiting\b|\bstatus\b|\brunning\b|\bbusy\b|\bpending\b|\bprogress\b|\bworking on\b"

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from relay.airspace import intent
 from relay.airspace.intent import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.reading import Level
-from relay.log.store import Store
+from relay.log.sqlite_store import open_store
+from relay.log.store import Store, Tx
 from relay.model import Message, Refusal
 from relay.room.acts import Acts
 from relay.room.desk import Desk, Surroundings
 from relay.room.drain import Drain
 from relay.room.live import Live
 from relay.room.roster import Roster
+from relay.wings import WINGS
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
 from tests.airspace.test_scanner import House
 from tests.engines import BOTH
@@ -191,3 +193,23 @@ async def test_a_wrong_intent_is_refused_and_changes_nothing(store: Store) -> No
     office.house.room.settings = replace(office.house.room.settings, enabled=False)
     assert "switched off" in (await office.ask("/intent @codex a.py")).body
     assert "switched off" in (await office.ask("/airspace")).body
+
+
+async def test_two_sessions_of_an_agent_have_two_sets(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "events.db", WINGS)
+
+    async def say(session: str, *paths: str, source: Source = Source.AGENT) -> set[str]:
+        async def work(tx: Tx) -> set[str]:
+            await declare(tx, "BEN", paths, source=source, by="BEN", now=100.0, session=session)
+            return set((await declared(tx, 100.0)).get("BEN", {}))
+
+        return await store.write(work)
+
+    assert await say("s-1", "a.py", "both.py") == {"a.py", "both.py"}
+    assert await say("s-2", "b.py", "both.py") == {"a.py", "b.py", "both.py"}
+    assert await say("s-1", "c.py") == {"b.py", "both.py", "c.py"}
+    assert await say("s-1", "d.py", source=Source.ANSWER) == {"b.py", "both.py", "d.py"}, "its own later word"
+    assert await say("s-1", "e.py") == {"b.py", "both.py", "e.py"}
+    assert await say("s-2") == {"e.py"}
+    assert await say("", source=Source.COMMAND) == set(), "a person clears all"
+    await store.close()

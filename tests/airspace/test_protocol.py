@@ -21,9 +21,9 @@ from relay.log.follow import step
 from relay.log.store import Tx
 from relay.log.verify import verify
 from relay.model import Kind
+from relay.room.frames import SHOWN, frames_of
 from relay.room.queue import Idle
 from relay.room.queue import Outcome as TurnOutcome
-from relay.room.room import SHOWN, frames_of
 from relay.room.values import JobState
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.engines import BOTH

@@ -21,6 +21,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from tests.browser.mock_airspace import MockAirspace
+from tests.browser.mock_held import MockHeld
 
 STATIC = Path(__file__).parents[2] / "relay" / "faces" / "static"
 TOKEN = "test-room-token"
@@ -119,6 +120,8 @@ class MockRoom:
         self.url = ""
         #: Airspace, worktrees and permission requests.
         self.air = MockAirspace(self.tell, self.store)
+        #: Locks and sessions, and whole tasks.
+        self.held = MockHeld(self.store, lambda: self.tasks)
         self._clock = datetime.now(UTC)
         self._runner: web.AppRunner | None = None
 
@@ -212,11 +215,16 @@ class MockRoom:
             "created_by": "ann",
             "created_at": at,
             "updated_at": at,
-            "priority": 0,
+            "priority": 5,
         } | more
         self.tasks = [*self.tasks, task]
-        self.store("task", {"tasks": self.tasks})
+        self.store("task", {"changed": [task], "gone": []})
         return task
+
+    def change_task(self, number: int, **changes: Any) -> None:
+        changes = {"updated_at": stamp(datetime.now(UTC))} | changes
+        self.tasks = [t | changes if t["number"] == number else t for t in self.tasks]
+        self.store("task", {"changed": [t for t in self.tasks if t["number"] == number], "gone": []})
 
     async def drop_clients(self) -> None:
         """Break every socket, without a closing handshake."""
@@ -267,10 +275,12 @@ class MockRoom:
         app.router.add_post("/api/queue/{job}/retry", self._retry)
         app.router.add_post("/api/agents/{name}/{action:pause|resume|cancel}", self._agent_action)
         app.router.add_patch("/api/agents/{name}", self._agent_patch)
+        app.router.add_get("/api/tasks", self._tasks)
         app.router.add_post("/api/tasks", self._task_add)
         app.router.add_post("/api/tasks/undo", self._task_undo)
         app.router.add_patch("/api/tasks/{number}", self._task_patch)
         self.air.add_routes(app.router)
+        self.held.add_routes(app.router)
         app.router.add_get("/ws", self._ws)
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()
@@ -331,6 +341,7 @@ class MockRoom:
                 },
                 "agents": self.agents,
                 "tasks": self.tasks,
+                **self.held.as_json(),
                 "people": self.here(),
                 "dispatcher": self.dispatcher,
                 "storage": {"engine": "sqlite", "path": ".relay/events.db"},
@@ -436,6 +447,10 @@ class MockRoom:
         self.agent(request.match_info["name"], **changes)
         return web.json_response({"success": True})
 
+    async def _tasks(self, request: web.Request) -> web.Response:
+        status = request.query.get("status")
+        return web.json_response({"tasks": [t for t in self.tasks if status in (None, t["status"])]})
+
     async def _task_add(self, request: web.Request) -> web.Response:
         body = await request.json()
         return web.json_response(
@@ -449,16 +464,15 @@ class MockRoom:
         if not any(t["number"] == number for t in self.tasks):
             return refuse(404, "not_found", f"There is no task #{number}.", "")
         self._remember_board()
-        changes |= {"updated_at": stamp(datetime.now(UTC))}
-        self.tasks = [t | changes if t["number"] == number else t for t in self.tasks]
-        self.store("task", {"tasks": self.tasks})
+        self.change_task(number, **changes)
         return web.json_response({"success": True})
 
     async def _task_undo(self, _: web.Request) -> web.Response:
         if not self.boards:
             return web.json_response({"success": False, "reason": "There is nothing to undo."})
-        self.tasks = self.boards.pop()
-        self.store("task", {"tasks": self.tasks})
+        before, self.tasks = self.tasks, self.boards.pop()
+        gone = {t["id"] for t in before} - {t["id"] for t in self.tasks}
+        self.store("task", {"changed": self.tasks, "gone": sorted(gone)})
         return web.json_response({"success": True})
 
     async def _ws(self, request: web.Request) -> web.WebSocketResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,9 @@ from relay import config
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
 from relay.faces.limits import Limits
-from relay.faces.sessions import FOLDER
+from relay.faces.services import Services
 from relay.log.store import Store
+from relay.wings import WINGS
 from tests import engines
 from tests.faces.memory_room import MemoryRoom
 
@@ -75,17 +76,25 @@ async def house(
     limits: Limits | None = None,
     text: str = CONFIG,
     routes: Iterable[web.RouteDef] = (),
+    services: Callable[[Store], Services] | None = None,
     **room: Any,
 ) -> AsyncIterator[House]:
-    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: more doors."""
+    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: more doors; `services`: what the
+    operations ask."""
     settings = config.parse(text, folder / "config.json")
-    store = await engines.open_store(settings.db_path.parent, [FOLDER])
-    token = ensure_token(settings.token_path)
     clock = Clock()
+    store = await engines.open_store(settings.db_path.parent, WINGS, clock=clock)
+    token = ensure_token(settings.token_path)
     auth = Auth(token, store, clock=clock)
     memory = MemoryRoom(**room)
     app = create_app(
-        memory, auth, settings=settings, static=folder / "static", metrics=lambda: b"up 1\n", limits=limits
+        memory,
+        auth,
+        settings=settings,
+        static=folder / "static",
+        metrics=lambda: b"up 1\n",
+        limits=limits,
+        services=services(store) if services else None,
     )
     app.add_routes(list(routes))
     server = TestServer(app, host="127.0.0.1", access_log=None)

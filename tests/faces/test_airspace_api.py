@@ -26,7 +26,7 @@ class PlayedAirspace:
         idle = {"b.py": [1, 1, 1]} if all_files else {}
         return {"enabled": True, "fileCoordinates": {"a.py": [0, 0, 0], **idle}}
 
-    async def declare_own(self, agent: str, paths: Sequence[str]) -> Sequence[str]:
+    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
         if "../out" in paths:
             raise Refusal("'../out' is no path inside the repository.", "Give it relative.")
         return paths

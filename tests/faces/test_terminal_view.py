@@ -198,3 +198,32 @@ def test_the_toolbar_counts_tasks_and_people(view: RoomView) -> None:
     tasks = [{"status": "pending"}, {"status": "done"}]
     view.on_frame(frame("state", agents=[{"name": "CLAUDE"}], tasks=tasks, people=["ann", "bob"]), NOW)
     assert plain([view.toolbar(NOW)]) == [" ● live  CLAUDE ✓  1 open task  with bob"]
+
+
+def test_locks_and_tasks_are_counted_and_only_a_failure_is_said(view: RoomView) -> None:
+    def lock(path: str, until: str = "2099-01-01T00:00:00Z") -> dict[str, Any]:
+        return {"file_path": path, "locked_by": "CLAUDE", "session": "c1", "expires_at": until}
+
+    def toolbar() -> str:
+        return str(plain([view.toolbar(NOW)])[0])
+
+    tasks = [{"id": "a", "number": 1, "title": "Build", "status": "pending"}]
+    view.on_frame(frame("state", tasks=tasks, locks=[lock("a.py"), lock("b.py", TS)]), NOW)
+    assert toolbar() == " ● live   1 open task  1 lock"
+    assert said(view, frame("lock", change="acquired", lock=lock("c.py"))) == []
+    assert "2 locks" in toolbar()
+    assert said(view, frame("lock", change="forced", lock=lock("a.py"))) == []
+    assert "1 lock" in toolbar()
+    done = tasks[0] | {"status": "done", "assignee": "CODEX"}
+    new = {"id": "b", "number": 2, "title": "Ship", "status": "pending"}
+    assert said(view, frame("task", changed=[done, new], gone=[])) == []
+    assert "1 open task" in toolbar()
+    bad = done | {"badge": "failed", "error_message": "exit\x1b[31m 1"}
+    assert said(view, frame("task", changed=[bad], gone=["b"])) == ["· task #1 failed (CODEX), Build: exit 1"]
+    assert said(view, frame("task", changed=[bad], gone=[])) == []
+    assert "0 open tasks" in toolbar()
+    ended = {"agent_id": "CLAUDE", "session_id": "c1"}
+    assert said(view, frame("session", change="ended", session=ended)) == []
+    assert "lock" not in toolbar()
+    for odd in (frame("lock"), frame("lock", lock=7), frame("session"), frame("task", changed=7, gone=7)):
+        assert said(view, odd) == []

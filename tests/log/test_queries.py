@@ -45,10 +45,12 @@ WALKS = {
     ("airspace", "intents"): "what holds for half an hour",
     ("airspace", "forget_intents"): "as many",
     ("airspace", "samples"): "what its inner query found by an index",
+    ("coordination", "latest_changesets"): "backwards by an index, as far as its limit",
     ("coordination", "shown_tasks"): "an index of what is shown",
     ("coordination", "all_tasks"): "a rebuild wants all",
     ("coordination", "all_changes"): "a rebuild wants all",
     ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
+    ("faces", "keys_made_by"): "a row a key, once a start",
     ("coordination", "waits"): "who stands in line now",
     ("coordination", "take_lock"): "the same, to the first",
     ("coordination", "forget_waits"): "as many",
@@ -65,6 +67,7 @@ WALKS = {
     ("memory", "covered_words"): "the same, of each word",
     ("faces", "forget_links"): "good for minutes, so few",
     ("faces", "forget_sessions"): "a row a browser",
+    ("faces", "api_keys"): "a row a key, as far as its limit",
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from relay.room.commands import (
     Command,
     Continue,
     DeclareIntent,
+    ForceRelease,
     MoveAll,
     MoveTask,
     Pause,
@@ -21,6 +24,7 @@ from relay.room.commands import (
     Route,
     ShowAirspace,
     ShowHelp,
+    ShowLocks,
     ShowQueue,
     ShowTasks,
     ShowWho,
@@ -77,6 +81,14 @@ PENDING, DOING, DONE = Status
         ("/intent @codex src/a.py, src/b.py", DeclareIntent("CODEX", ("src/a.py", "src/b.py"))),
         ("/intent CLAUDE 'with a blank.md' x.py x.py", DeclareIntent("CLAUDE", ("with a blank.md", "x.py"))),
         ("/intent @GEMINI -", DeclareIntent("GEMINI", ())),
+        ("/locks", ShowLocks()),
+        ("/locks 'a b/c.py'", ShowLocks("a b/c.py")),
+        ("/unlock src/app.py  it's\nmine  now", ForceRelease("src/app.py", "it's mine now")),
+        ("/unlock 'api:GET /v1/users' moved", ForceRelease("api:GET /v1/users", "moved")),
+        ('/unlock "a b.py" moved', ForceRelease("a b.py", "moved")),
+        ("/unlock " + shlex.quote("it's.py") + " moved", ForceRelease("it's.py", "moved")),
+        ("/unlock app/[id]/*.tsx#x moved", ForceRelease("app/[id]/*.tsx#x", "moved")),
+        (r"/unlock src/\*.py moved", ForceRelease(r"src/\*.py", "moved")),
     ],
 )
 def test_a_command_is_understood(body: str, expected: Command) -> None:
@@ -138,6 +150,11 @@ def test_what_is_not_command_like_is_a_message(body: str) -> None:
         ("/intent @CODEX", ["which files"]),
         ("/intent @CODEX 'x", ["quotation mark"]),
         ("/move #3 `x\n`done", ["`x 'done` is no status"]),
+        ("/locks a b", ["One path at a time"]),
+        ("/unlock", ["which path", "/unlock src/app.py I take it over"]),
+        ("/unlock src/app.py", ["Say why"]),
+        ("/unlock 'src/app.py moved", ["quotation mark"]),
+        ("/unlock x " + "y" * 301, ["301 characters"]),
     ],
 )
 def test_a_problem_says_what_would_be_right(body: str, says: list[str]) -> None:

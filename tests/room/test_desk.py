@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from relay.coordination.board import Board
 from relay.log import events
+from relay.log.events import Lane, NewEvent
 from relay.log.store import Store, Tx
-from relay.model import STEWARD, FailureClass, Kind, Message, Part, Turn
+from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn
 from relay.room import ledger, queue
 from relay.room.acts import Acts
 from relay.room.desk import Desk, Surroundings
 from relay.room.drain import Drain, Seat
+from relay.room.frames import frames_of, summary
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.live import Live
 from relay.room.queue import Outcome, Policy
@@ -38,20 +41,53 @@ pytestmark = BOTH
 ROSTER = Roster({name: Member(name, "played", Policy(name)) for name in ("ALPHA", "BETA")})
 
 
+class Shelf:
+    """What agents hold, in memory: it keeps the promises of `relay.model.Holds`, and each change as an event."""
+
+    def __init__(self) -> None:
+        self.held: list[dict[str, Any]] = []
+
+    def put(self, path: str, holder: str, **more: Any) -> None:
+        at = {"acquired_at": "2027-01-15T08:00:00.000Z", "expires_at": "2027-01-15T08:30:00.000Z"}
+        lock = {"file_path": path, "locked_by": holder, "session": "s1", "mode": "exclusive", "reason": None}
+        self.held.append(lock | at | {"fencing_token": 1, "kind": "path", "waiting": []} | more)
+
+    async def locks(self, tx: Tx) -> list[dict[str, Any]]:
+        return self.held
+
+    async def sessions(self, tx: Tx) -> list[dict[str, Any]]:
+        return []
+
+    async def force_release(
+        self, tx: Tx, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        taken = [lock for lock in self.held if lock["file_path"] == path]
+        if not taken:
+            raise Refusal(f"Nobody holds {path}.", "Held near it: src/app.py.")
+        outputs = {"lock": taken[0], "by": by, "reason": reason}
+        await events.append(
+            tx, NewEvent(type="lock.forced", lane=Lane("-", by, short=True), parents=cause, outputs=outputs)
+        )
+        self.held = [lock for lock in self.held if lock not in taken]
+        return taken
+
+
 class Office:
     """The desk at work, and a person before it."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
+        self.shelf = Shelf()
         self.store, self.clock = store, clock
         self.board = Board()
         self.drain = Drain(store, Live(), holder="me", clock=clock)
         self.desk = Desk(
             store,
-            Acts(self.board, lambda: ROSTER),
+            Acts(self.board, lambda: ROSTER, holds=self.shelf),
             self.board,
             self.drain,
             lambda: ROSTER,
             lambda: Surroundings(["ann"], {"state": "ok", "model": "m"}, "http://127.0.0.1:1", "config.json"),
+            holds=self.shelf,
             clock=clock,
         )
 
@@ -177,6 +213,45 @@ async def test_an_unverified_line_lifts_no_guard(office: Office) -> None:
     (row,) = await office.store.read(lambda tx: tx.all(Q.agents))
     assert row["paused"] == 1
     assert "error" not in (await office.ask("/task It may ask", verified=False)).meta
+
+
+async def test_a_lock_is_shown_and_taken_from_its_holder(office: Office) -> None:
+    office.shelf.put("src/app.py", "ALPHA", reason="a new door", waiting=[{"agent": "BETA"}])
+    office.clock.now = datetime(2027, 1, 15, 8, 10, tzinfo=UTC).timestamp()
+    shown = (await office.ask("/locks")).body
+    assert "`src/app.py` **ALPHA** for 10 min, 20 min left; BETA waits: a new door" in shown
+    refused = await office.ask("/unlock src/ap.py mine")
+    assert refused.meta["error"] is True
+    assert refused.body == "Nobody holds src/ap.py. Held near it: src/app.py."
+    unproved = await office.ask("/unlock src/app.py mine", verified=False)
+    assert "proves nobody" in unproved.body and office.shelf.held
+    answer = await office.ask("/unlock src/app.py it's mine now")
+    assert answer.body == "`src/app.py` is free: ALPHA holds it no more, and is told."
+    assert office.shelf.held == []
+    (forced,) = await all_events(office.store, "lock.forced")
+    chain = await office.store.read(lambda tx: events.why(tx, forced.id))
+    assert chain[-1].outputs["message"]["body"] == "/unlock src/app.py it's mine now"
+    assert summary(forced) == "ann forced src/app.py"
+    (frame,) = frames_of(forced)
+    assert (frame.type, frame.data["change"], frame.data["by"]) == ("lock", "forced", "ann")
+    assert frame.data["lock"]["file_path"] == "src/app.py"
+
+
+async def test_the_whole_story_of_a_task(office: Office) -> None:
+    await office.ask("/task Fix it")
+    await office.ask("/task Another")
+    await office.ask("/move #1 in_progress", by="bob")
+    await office.ask("/moveall done")
+    told = await office.store.read(lambda tx: office.board.story(tx, 1))
+    assert [(one["by"], one["change"], one["status"]) for one in told["history"]] == [
+        ("ann", "created", "pending"),
+        ("bob", "moved", "claimed"),
+        ("ann", "moved_all", "completed"),
+    ]
+    assert (told["title"], told["more"], told["result"]) == ("Fix it", False, None)
+    ids = [task.id for task in await office.store.read(office.board.list)]
+    await office.ask("/clearall")
+    assert await office.store.read(lambda tx: office.board.among(tx, ids)) == []
 
 
 async def test_resume_closes_a_breaker(office: Office) -> None:

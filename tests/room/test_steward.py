@@ -12,12 +12,14 @@ from relay.room.steward import (
     BudgetView,
     DispatcherView,
     JobView,
+    LockView,
     RunningView,
     StewardView,
     TaskView,
     answer,
     no_agent_answer,
     render_help,
+    render_locks,
     render_queue,
     render_skips,
     render_tasks,
@@ -88,6 +90,8 @@ WHO, QUEUE, SKIPS, INSTALL, ABLE, TASKS, HELP, ELSE = (
         ("who are you", ABLE),
         ("what is relay?", ABLE),
         ("show me the tasks", TASKS),
+        ("who holds what?", "Nobody holds a lock"),
+        ("which files are locked", "Nobody holds a lock"),
         ("what is on the board", TASKS),
         ("help", HELP),
         ("how do I move a card?", HELP),
@@ -231,6 +235,49 @@ def test_the_board() -> None:
     assert render_tasks(ROOM) == (
         "**In progress** (1)\n- #2 Write docs (**blocked**, CLAUDE)\n\n**Pending** (1)\n- #1 Fix the login"
     )
+
+
+def test_the_board_says_why_a_task_does_not_go_on() -> None:
+    tasks = (
+        TaskView(1, "Build", "pending", attempt=2, attempts=3),
+        TaskView(2, "Ship", "pending", "blocked", waits_for=(1, 4)),
+        TaskView(3, "Tell", "pending", "blocked", why="it needs what failed: #4"),
+        TaskView(4, "Test", "done", "failed", "CODEX", why="exit code 1\n*boom*"),
+        TaskView(5, "Try", "done", "dead", why="its lease ran out three times"),
+        TaskView(6, "Rest", "done", why="a note of something that went well"),
+    )
+    assert render_tasks(StewardView(tasks=tasks)) == (
+        "**Pending** (3)\n"
+        "- #1 Build (attempt 2 of 3)\n"
+        "- #2 Ship (**blocked**: waits for #1, #4)\n"
+        "- #3 Tell (**blocked**: it needs what failed: #4)\n\n"
+        "**Done** (3)\n"
+        r"- #4 Test (**failed**, CODEX: exit code 1 \*boom\*)"
+        "\n- #5 Try (**dead**: its lease ran out three times)\n"
+        "- #6 Rest"
+    )
+
+
+def test_the_locks() -> None:
+    assert "`relay mcp install`" in render_locks(EMPTY)
+    app = LockView("src/app.py", "CLAUDE", reason="a *new* door", held_s=70, left_s=1730, waiting=("CODEX",))
+    view = replace(
+        ROOM,
+        locks=(
+            app,
+            LockView("docs/**", "GEMINI", shared=True, held_s=2, left_s=59, waiting=("A", "B", "C", "D")),
+            LockView("a`b", "ann", held_s=1, left_s=1),
+        ),
+    )
+    assert render_locks(view) == (
+        "**Held now** (3)\n"
+        r"- `src/app.py` **CLAUDE** for 1 min, 28 min left; CODEX waits: a \*new\* door"
+        "\n- `docs/**` **GEMINI** for 2 s, shared, 59 s left; A, B, C, 1 more wait\n"
+        "- `` a`b `` **ann** for 1 s, 1 s left"
+    )
+    for path, there in (("src/app.py", 1), ("src", 1), ("src/other.py", 1), ("lib/app.py", 1), ("x.py", 0)):
+        assert render_locks(view, path).count("`src/app.py`") == there, path
+    assert "Nobody holds a lock near `x.py`. 3 locks elsewhere" in render_locks(view, "x.py")
 
 
 def test_help_lists_every_command_and_explains_one() -> None:

@@ -2,7 +2,7 @@
 
 import { personName } from "./state/prefs";
 import type {
-  Advisory, Agent, AirspaceState, Entry, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, WorktreeDiff, Worktrees,
+  Advisory, Agent, AirspaceState, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
 } from "./types";
 
 export class ApiError extends Error {
@@ -132,6 +132,12 @@ export const api = {
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
   setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
     call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  /** The tasks that somebody works on. */
+  claimed: async () => (await call<{ tasks: Task[] }>("GET", "/api/tasks?status=in_progress")).tasks,
+  task: async (number: number) => (await call<{ task: TaskDetail }>("GET", `/api/tasks/${number}`)).task,
+  held: () => call<Held>("GET", "/api/locks"),
+  unlock: (path: string, reason: string) =>
+    call<{ reason?: string }>("POST", "/api/locks/release", signed({ path, reason })),
   airspace: (files: "all" | "touched") => call<AirspaceState>("GET", `/api/airspace${query({ files })}`),
   /** Times as ISO 8601. */
   airspaceHistory: async (from: string, to: string) =>

@@ -121,6 +121,67 @@ export interface Task {
   created_at: Time;
   updated_at: Time;
   priority: number | null;
+  task_type?: string;
+  /** The whole of it; the title is its first line. */
+  description?: string;
+  depends_on?: { id: string; number: number }[];
+  /** Attempts that are over, of `max_attempts`. */
+  attempts?: number;
+  max_attempts?: number;
+  lease_until?: Time;
+  /** A second attempt is not made before this. */
+  not_before?: Time;
+  error_message?: string | null;
+  /** Why it stands where it stands. */
+  note?: string | null;
+  /** What a claim locks with it. */
+  files?: string[];
+}
+
+/** The whole of a task: GET /api/tasks/NUMBER. */
+export interface TaskDetail extends Task {
+  input_data: unknown;
+  result: unknown;
+  history: { id: string; at: string; by: string | null; change: string; status: string; note: string | null }[];
+  /** The history begins later than the task. */
+  more: boolean;
+}
+
+/** A lock that somebody holds (docs/coordination.md). */
+export interface Lock {
+  file_path: string;
+  locked_by: string;
+  session: string;
+  mode: "exclusive" | "shared";
+  fencing_token: number;
+  reason: string | null;
+  acquired_at: Time;
+  expires_at: Time;
+  kind: "path" | "glob" | "key";
+  /** Who stands in line for it, in order. */
+  waiting?: { agent: string; session: string; since: Time; until: Time }[];
+}
+
+export interface Session {
+  session_id: string;
+  agent_id: string;
+  agent_type: string;
+  kind: "process" | "given";
+  alive: boolean;
+  started_at: Time;
+  heartbeat_at: Time;
+  lease_until: Time;
+  ended_at: Time;
+  end_reason?: string | null;
+  /** How many tasks it has claimed, or which. */
+  claims?: number | unknown[];
+}
+
+export interface Held {
+  locks: Lock[];
+  sessions: Session[];
+  /** The room's clock when it was read. */
+  now: Time;
 }
 
 export interface DispatcherState {
@@ -141,6 +202,10 @@ export interface RoomState {
   room: { name: string; version: string; started_at: Time; cursor: string; repo: string | null };
   agents: Agent[];
   tasks: Task[];
+  locks?: Lock[];
+  sessions?: Session[];
+  /** The room's clock when it was read. */
+  now?: Time;
   people: string[];
   dispatcher: DispatcherState;
   storage: { engine: string; path: string };
@@ -331,7 +396,9 @@ export type Frame =
   | { cursor: string | null; type: "receipt"; data: Job }
   | { cursor: string | null; type: "cycle"; data: Cycle }
   | { cursor: string | null; type: "agent"; data: Agent }
-  | { cursor: string | null; type: "task"; data: { tasks: Task[] } }
+  | { cursor: string | null; type: "task"; data: { changed: Task[]; gone: string[] } }
+  | { cursor: string | null; type: "lock"; data: { change: "acquired" | "refreshed" | "released" | "forced"; lock: Lock; by: string | null } }
+  | { cursor: string | null; type: "session"; data: { change: "started" | "ended"; session: Session } }
   | { cursor: string | null; type: "stream"; data: StreamPiece }
   | { cursor: string | null; type: "people"; data: { people: string[] } }
   | { cursor: string | null; type: "dispatcher"; data: DispatcherState }

@@ -9,6 +9,8 @@ import { batch, computed, signal, type Signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import { setMentions } from "../text/markdown";
 import type { Agent, Command, Cycle, DispatcherState, Entry, Frame, Job, RoomState, StreamPiece, Task } from "../types";
+import * as board from "./board";
+import { heldAsOf, putLock, putSession } from "./locks";
 import * as tl from "./timeline";
 
 export const room = signal<RoomState["room"] | null>(null);
@@ -22,9 +24,7 @@ export const timeline = signal<tl.Timeline>(tl.emptyTimeline);
 export const jobs = signal<ReadonlyMap<number, Job>>(new Map());
 export const streams = signal<ReadonlyMap<number, Stream>>(new Map());
 export const loaded = signal(false);
-/** Ticks once a second, for elapsed times. */
-export const now = signal(Date.now());
-setInterval(() => (now.value = Date.now()), 1000);
+export { clockNow as now } from "./clock";
 
 export interface Stream {
   job: number;
@@ -143,7 +143,13 @@ export function applyFrames(frames: readonly Frame[]): void {
             : [...agents.value, frame.data];
           break;
         case "task":
-          tasks.value = frame.data.tasks;
+          tasks.value = board.changed(tasks.value, frame.data.changed, frame.data.gone);
+          break;
+        case "lock":
+          putLock(frame.data.lock, frame.data.change);
+          break;
+        case "session":
+          putSession(frame.data.session, frame.data.change);
           break;
         case "stream":
           putStream(flowing, frame.data);
@@ -174,7 +180,8 @@ export function applyFrames(frames: readonly Frame[]): void {
 function takeState(state: RoomState): void {
   room.value = state.room;
   agents.value = state.agents;
-  tasks.value = state.tasks;
+  tasks.value = board.changed([], state.tasks, []);
+  heldAsOf(state.locks ?? [], state.sessions ?? [], state.now ?? null);
   people.value = state.people;
   dispatcher.value = state.dispatcher;
   commands.value = state.commands;

@@ -4,8 +4,8 @@ import { signal } from "@preact/signals";
 import type { Entry } from "../types";
 import { jumpTo } from "./room";
 
-export type View = "room" | "board" | "agents" | "queue" | "airspace" | "worktrees";
-export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "worktrees"];
+export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees";
+export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");
@@ -14,6 +14,8 @@ export const agentPanel = signal<string | null>(null);
 export const replyTo = signal<Entry | null>(null);
 /** The task that was just pointed at. */
 export const taskFocus = signal<number | null>(null);
+/** The task whose whole story is shown, by its number. */
+export const taskOpen = signal<number | null>(null);
 /** What the airspace view shows the evidence of. A link's key is `linkKey` of state/airspace.ts. */
 export type Picked = { agent: string } | { link: string } | { advisory: string } | null;
 export const picked = signal<Picked>(null);

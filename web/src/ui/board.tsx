@@ -3,8 +3,10 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
+import { ordered, remarks } from "../state/board";
+import { roomNow } from "../state/locks";
 import { now, tasks } from "../state/room";
-import { taskFocus } from "../state/view";
+import { taskFocus, taskOpen } from "../state/view";
 import { ago } from "../text/format";
 import type { Task, TaskStatus } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "./bits";
@@ -15,6 +17,9 @@ const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = 
   { status: "in_progress", name: "In progress", empty: "Drag a task here when somebody starts on it." },
   { status: "done", name: "Done", empty: "Finished tasks rest here." },
 ];
+
+/** Cards of a column that are drawn at once: agents may leave thousands. */
+const SHOWN = 100;
 
 /** The board's changes are asked for one after another: the next may be about what the last one makes. */
 let last: Promise<unknown> = Promise.resolve();
@@ -71,6 +76,7 @@ function Card({ task }: { task: Task }) {
       taskFocus.value = null;
     }
   }, [taskFocus.value]);
+  const said = remarks(task, tasks.value, roomNow.value);
   const rename = (title: string): void => {
     setEditing(false);
     if (title.trim() && title.trim() !== task.title) void attempt(inTurn(() => api.setTask(task.number, { title: title.trim() })));
@@ -83,7 +89,7 @@ function Card({ task }: { task: Task }) {
       tabIndex={0}
       data-task={task.number}
       data-testid="task"
-      aria-label={`Task ${task.number}: ${task.title}. ${COLUMNS[at]?.name ?? ""}. Shift and an arrow key move it.`}
+      aria-label={`Task ${task.number}: ${task.title}. ${COLUMNS[at]?.name ?? ""}. ${task.badge ? `${task.badge}. ` : ""}Shift and an arrow key move it, Space opens it.`}
       onDragStart={(event) => {
         event.dataTransfer!.setData("text/plain", String(task.number));
         event.dataTransfer!.effectAllowed = "move";
@@ -97,6 +103,9 @@ function Card({ task }: { task: Task }) {
           event.preventDefault();
           const other = event.key === "ArrowDown" ? card.current!.nextElementSibling : card.current!.previousElementSibling;
           (other as HTMLElement | null)?.focus();
+        } else if (event.key === " ") {
+          event.preventDefault();
+          taskOpen.value = task.number;
         } else if (event.key === "Enter") {
           event.preventDefault();
           setEditing(true);
@@ -104,7 +113,9 @@ function Card({ task }: { task: Task }) {
       }}
     >
       <div class="task-top">
-        <span class="task-number">#{task.number}</span>
+        <button type="button" class="task-number" aria-label={`Open #${task.number}`} data-tip="Everything about it" onClick={() => (taskOpen.value = task.number)} data-testid="task-open">#{task.number}</button>
+        {task.task_type && task.task_type !== "task" && <span class="task-type">{task.task_type}</span>}
+        {task.priority !== null && task.priority !== undefined && task.priority !== 5 && task.priority > 0 && <span class={`priority ${task.priority < 5 ? "high" : ""}`} data-tip={`Priority ${task.priority}: 1 is first, 10 last`}>P{task.priority}</span>}
         {task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}
         <span class="task-moves">
           <IconButton icon="left" label={`Move #${task.number} back`} disabled={at <= 0} onClick={() => step(-1)} />
@@ -128,6 +139,7 @@ function Card({ task }: { task: Task }) {
       ) : (
         <p class="task-title" onDblClick={() => setEditing(true)}>{task.title}</p>
       )}
+      {said.length > 0 && <p class="remarks">{said.map((one) => <span key={one.text} class={`remark remark-${one.tone}`} data-tip={one.tip}>{one.text}</span>)}</p>}
       <div class="task-meta">
         {task.assignee ? <b style={hued(task.assignee)} class="who">{task.assignee}</b> : null}
         <span>{task.assignee ? "" : `by ${task.created_by}`}</span>
@@ -140,7 +152,11 @@ function Card({ task }: { task: Task }) {
 
 function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
   const [over, setOver] = useState(false);
-  const list = tasks.value.filter((t) => statusOf(t) === status);
+  const [most, setMost] = useState(SHOWN);
+  const list = ordered(tasks.value.filter((t) => statusOf(t) === status), status);
+  // The one that was pointed at is among the shown, wherever it stands.
+  const asked = taskFocus.value === null ? -1 : list.findIndex((t) => t.number === taskFocus.value);
+  const shown = list.slice(0, Math.max(most, asked + 1));
   return (
     <section
       class={`column ${over ? "over" : ""}`}
@@ -158,13 +174,39 @@ function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
     >
       <header><i class={`status status-${status}`} aria-hidden="true" /><h2>{name}</h2><span class="muted">{list.length}</span></header>
       {!list.length && <p class="column-empty">{empty}</p>}
-      <ul>{list.map((task) => <Card key={task.number} task={task} />)}</ul>
+      <ul>
+        {shown.map((task) => <Card key={task.number} task={task} />)}
+        {shown.length < list.length && <li><button type="button" class="button small" onClick={() => setMost(shown.length + SHOWN)}>{(list.length - shown.length).toLocaleString("en")} more</button></li>}
+      </ul>
     </section>
   );
 }
 
+/** Milliseconds between two looks at the claims' leases: a heartbeat extends them without a word. */
+const LOOK = 20_000;
+
+function useLeases(): void {
+  useEffect(() => {
+    const look = (): void => {
+      if (document.hidden || !tasks.value.some((task) => task.lease_until && task.status === "in_progress")) return;
+      api.claimed().then((claimed) => {
+        // Whatever was told meanwhile is newer; only the leases of the same claims are taken over.
+        const leases = new Map(claimed.map((task) => [`${task.id} ${task.updated_at}`, task.lease_until]));
+        tasks.value = tasks.value.map((task) => {
+          const lease = leases.get(`${task.id} ${task.updated_at}`);
+          return lease && lease !== task.lease_until ? { ...task, lease_until: lease } : task;
+        });
+      }, () => undefined);
+    };
+    look();
+    const timer = setInterval(look, LOOK);
+    return () => clearInterval(timer);
+  }, []);
+}
+
 export function BoardView() {
   const [title, setTitle] = useState("");
+  useLeases();
   return (
     <section class="view board-view" aria-label="Board">
       <header class="view-head">

@@ -2,10 +2,12 @@
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { toast } from "./bits";
 
 const held = new Map<() => Promise<{ default: ComponentType }>, ComponentType>();
 
-export function Lazy({ load }: { load: () => Promise<{ default: ComponentType }> }) {
+/** `over`: it lies over the view, and takes no room while it comes. */
+export function Lazy({ load, over }: { load: () => Promise<{ default: ComponentType }>; over?: boolean }) {
   const [, again] = useState(0);
   const [failed, setFailed] = useState(false);
   useEffect(() => {
@@ -16,12 +18,17 @@ export function Lazy({ load }: { load: () => Promise<{ default: ComponentType }>
         held.set(load, module.default);
         if (!gone) again((n) => n + 1);
       },
-      () => { if (!gone) setFailed(true); },
+      () => {
+        if (gone) return;
+        if (over) toast("That could not be loaded. The line may be down, or the room runs a newer version by now.", { tone: "problem" });
+        setFailed(true);
+      },
     );
     return () => { gone = true; };
   }, [load]);
   const View = held.get(load);
   if (View) return <View />;
+  if (over) return null;
   if (!failed) return <section class="view" aria-busy="true" />;
   return (
     <section class="view">

@@ -26,6 +26,7 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
   { title: "Agents", note: "g a", icon: "agents", run: () => show("agents") },
   { title: "Queue", note: "g q", icon: "queue", run: () => show("queue") },
   { title: "Airspace", note: "g s", icon: "airspace", run: () => show("airspace") },
+  { title: "Locks", note: "g l", icon: "lock", run: () => show("locks") },
   { title: "Worktrees", note: "g w", icon: "branch", run: () => show("worktrees") },
   { title: "Write a message", note: "c", icon: "send", run: callComposer },
   { title: "Switch theme", note: "t", icon: "theme_dark", run: nextTheme },
@@ -150,11 +151,11 @@ export function Palette() {
 }
 
 const KEYS: readonly [string, readonly [string, string][]][] = [
-  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g w", "worktrees"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
+  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
   ["Room", [["j  k", "next, previous entry"], ["r", "reply to the entry in focus"], ["End", "go to the newest"]]],
   ["Writing", [["Enter", "send"], ["Shift Enter", "new line"], ["@", "name an agent, @all for everyone"], ["/", "a command, at the start"], ["Tab", "take the completion"]]],
   ["Airspace", [["← → ↑ ↓", "turn it, or move the plan"], ["Shift ←", "move it in 3D"], ["+ or -", "nearer, farther"], ["0", "all of it, as at first"], ["Tab", "from agent to agent"]]],
-  ["Board", [["Shift → ←", "move the card on, or back"], ["↑ ↓", "other cards"], ["Enter", "rename"]]],
+  ["Board", [["Shift → ←", "move the card on, or back"], ["↑ ↓", "other cards"], ["Enter", "rename"], ["Space", "everything about it"]]],
 ];
 
 export function Help() {

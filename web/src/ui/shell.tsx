@@ -5,9 +5,10 @@ import { openAdvisories } from "../state/airspace";
 import { line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { goToEnd, jobs, now, people, room, tail, tasks, ready, workers, loaded, agents } from "../state/room";
+import { locks } from "../state/locks";
 import { unread } from "../state/unread";
 import { worktrees } from "../state/worktrees";
-import { agentPanel, callComposer, overlay, phone, replyTo, show, view, type View } from "../state/view";
+import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, view, type View } from "../state/view";
 import { entryOf } from "../state/room";
 import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
 import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
@@ -37,6 +38,7 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "agents", name: "Agents", icon: "agents", keys: "g a" },
   { view: "queue", name: "Queue", icon: "queue", keys: "g q" },
   { view: "airspace", name: "Airspace", icon: "airspace", keys: "g s" },
+  { view: "locks", name: "Locks", icon: "lock", keys: "g l" },
   { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
 ];
 
@@ -52,6 +54,8 @@ function count(tab: View): number {
       return agents.value.filter((a) => a.breaker.state === "open").length;
     case "airspace":
       return openAdvisories.value.length;
+    case "locks":
+      return locks.value.length;
     case "worktrees":
       return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "conflicts").length ?? 0;
   }
@@ -59,6 +63,8 @@ function count(tab: View): number {
 
 const alarms = (tab: View): boolean => tab === "agents" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
 const airspaceView = () => import("../airspace/view");
+const locksView = () => import("./locks");
+const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
 
 function Tabs() {
@@ -247,9 +253,11 @@ export function Shell() {
         {view.value === "agents" && <AgentsView />}
         {view.value === "queue" && <QueueView />}
         {view.value === "airspace" && <Lazy load={airspaceView} />}
+        {view.value === "locks" && <Lazy load={locksView} />}
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
       </main>
       <AgentPanel />
+      {taskOpen.value !== null && <Lazy load={taskPanel} over />}
       {phone.value && <div class="bottom-tabs"><Tabs /></div>}
       {overlay.value === "search" && <Palette />}
       {overlay.value === "help" && <Help />}

@@ -1,0 +1,65 @@
+"""The keys that the daemon gives its agents, so that what their programs ask is asked as themselves.
+
+Invariants: a key's text is in this process and in the environment of the agent's own programs, nowhere else; it
+lives as long as the daemon that made it, and those of a daemon that died go at the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from relay import faces
+from relay.faces.keys import REVOKED, Keys
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.log.store import Queries, Store, Tx
+from relay.model import STEWARD, Caller
+
+Q = Queries(Path(faces.__file__).parent)
+#: Who makes them: the room itself.
+MAKER = Caller(STEWARD, "daemon", agent_type="room", person=True)
+
+
+class AgentKeys:
+    """`holder` signs the keys of this daemon; `is_dead` says of another's holder whether it is gone."""
+
+    def __init__(self, store: Store, keys: Keys, holder: str, is_dead: Callable[[str], bool]) -> None:
+        self._store, self._keys, self._holder, self._is_dead = store, keys, holder, is_dead
+        self._made: dict[str, tuple[str, str]] = {}
+
+    def of(self, agent: str) -> str:
+        """The key of an agent; empty while it has none."""
+        return self._made.get(agent, ("", ""))[1]
+
+    async def provide(self, agents: Mapping[str, str]) -> None:
+        """A key for each agent (by name, its type) that has none yet, and none for others any more."""
+        gone = [self._made.pop(name)[0] for name in self._made.keys() - agents.keys()]
+        if gone:
+            await self._store.write(lambda tx: _forget(tx, gone))
+        for name, agent_type in agents.items():
+            if name not in self._made:
+                made = await self._keys.create(MAKER, name, agent_type=agent_type, note=self._holder)
+                self._made[name] = made["id"], made["key"]
+
+    async def clear(self) -> None:
+        """Take back those of daemons that are gone, which a kill has left behind."""
+        rows = await self._store.read(lambda tx: tx.all(Q.keys_made_by, maker=STEWARD))
+        gone = [row["id"] for row in rows if self._is_dead(row["note"])]
+        if gone:
+            await self._store.write(lambda tx: _forget(tx, gone))
+
+    async def close(self) -> None:
+        """Take back those of this daemon."""
+        made, self._made = self._made, {}
+        if made:
+            await self._store.write(lambda tx: _forget(tx, [id for id, _ in made.values()]))
+
+
+async def _forget(tx: Tx, ids: Iterable[str]) -> None:
+    """They are of no use to anybody to look back at: the events tell that they were."""
+    for id in ids:
+        row = await tx.one(Q.forget_key, id=id, maker=STEWARD)
+        if row is not None:
+            told = {"key": {"id": id, "identity": row["identity"]}, "by": STEWARD}
+            await events.append(tx, NewEvent(REVOKED, Lane(MAKER.session, MAKER.agent), outputs=told))

@@ -1,0 +1,134 @@
+"""What the room says of coordination: one line for what people, or the agents it concerns, should know.
+
+Invariants: a line is said once, in the transaction that moves the follower's cursor; it sets nobody to work. A line
+that names an agent stands in what the agent is shown with its next turn; the others are for people, who alone see
+notices (`relay.room.queue`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from relay.airspace import intent
+from relay.log.events import Event
+from relay.log.store import Tx
+from relay.room import ledger
+
+FORCED = "lock.forced"
+RECORDED = "changeset.recorded"
+TASK_CHANGED = "task.changed"
+OVERRIDDEN = "guard.overridden"
+ENDED = "session.ended"
+#: Files that a line names; the event has all.
+MOST_NAMED = 5
+#: Characters of somebody's own words in a line.
+MOST_WORDS = 200
+
+Json = Mapping[str, Any]
+
+
+class Notices:
+    """A follower of the log (`relay.log.follow`). `agents`: the names of the room's agents."""
+
+    name = "coordination-notices"
+    reads = frozenset({FORCED, RECORDED, TASK_CHANGED, OVERRIDDEN})
+    emits = frozenset({"message.posted"})
+
+    def __init__(
+        self, agents: Callable[[], Sequence[str]], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._agents, self._clock = agents, clock
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        for text in lines(event.type, event.outputs or {}, self._agents()):
+            about = {"coordination": event.type}
+            meta = about if "@" in text else {**about, "notice": "coordination"}
+            await ledger.say(tx, text, now=self._clock(), parents=[event.id], meta=meta)
+
+
+class EndedIntents:
+    """A follower of the log: what a session said that it is about to touch ends with it."""
+
+    name = "coordination-intents"
+    reads = frozenset({ENDED})
+    emits = frozenset({intent.DECLARED})
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        session = (event.outputs or {}).get("session") or {}
+        agent, id = session.get("agent_id"), session.get("session_id")
+        if agent and id:
+            await intent.end_session(tx, agent, id, cause=[event.id])
+
+
+def lines(type: str, told: Json, agents: Sequence[str]) -> list[str]:
+    """What is said of an event, mostly nothing. Pure."""
+
+    def who(name: object) -> str:
+        return f"@{name}" if name in agents else str(name)
+
+    match type:
+        case "lock.forced":
+            return [_forced(told, who)]
+        case "changeset.recorded":
+            return _undeclared(told.get("changeset") or {}, who)
+        case "guard.overridden":
+            return [_overridden(told, who)]
+        case "task.changed":
+            return _tasks(told)
+    return []
+
+
+def _forced(told: Json, who: Callable[[object], str]) -> str:
+    lock = told["lock"]
+    why = f" {_words(told.get('reason'))}" if told.get("reason") else ""
+    return (
+        f"{told.get('by')} took the lock on {lock['file_path']} from {who(lock['locked_by'])}.{why} "
+        "Acquire it again before you write there."
+    )
+
+
+def _undeclared(changeset: Json, who: Callable[[object], str]) -> list[str]:
+    paths = changeset.get("undeclared")
+    if not paths:
+        return []
+    summary = _words(changeset.get("summary"))
+    return [f"{who(changeset['agent_id'])} changed what it did not declare: {_named(paths)} ({summary})"]
+
+
+def _overridden(told: Json, who: Callable[[object], str]) -> str:
+    holders = dict.fromkeys(
+        who(one["locked_by"]) for one in told.get("refusals") or () if one.get("code") == "locked"
+    )
+    held = f" over the lock of {', '.join(holders)}" if holders else ", unasked"
+    paths = _named(told["paths"]) if told.get("paths") else "files that nobody was asked about"
+    return f"{told['by']}: {told.get('act') or 'write'} of {paths}{held}. {_words(told.get('reason'))}"
+
+
+def _tasks(told: Json) -> list[str]:
+    """Tasks that are given up, or fail because of another: nobody did that, so nobody said it."""
+    how = {"dead": "is given up", "cascaded": "fails with one that it depends on"}.get(
+        str(told.get("change"))
+    )
+    if how is None:
+        return []
+    found = []
+    for task in [pair["after"] for pair in told.get("tasks") or ()][:MOST_NAMED]:
+        after = f" after {task['attempts']} attempts" if told["change"] == "dead" else ""
+        note = _words(task.get("note") or task.get("error_message"))
+        found.append(
+            f"Task #{task['number']} {how}{after}: {_words(task.get('task_description'))} {note}".strip()
+        )
+    return found
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = len(paths) - MOST_NAMED
+    return ", ".join(paths[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _words(text: object) -> str:
+    said = " ".join(str(text or "").split())
+    said = said if len(said) <= MOST_WORDS else f"{said[: MOST_WORDS - 1]}\u2026"
+    return said if not said or said.endswith((".", "!", "?", "\u2026")) else f"{said}."

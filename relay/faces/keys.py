@@ -1,0 +1,301 @@
+"""API keys: each bound to one identity, with scopes and an end (docs/coordination.md, "Keys").
+
+Invariants:
+- the database holds the SHA-256 of a key and nothing that it could be made from: a key is 256 random bits, for
+  which a slow hash adds nothing; its text is in the answer to its creation alone, in no event and no log line;
+- a key is found by its public id and compared by digest, in constant time;
+- a revoked or expired key is refused within `LOOK_S`, in every process: no look is trusted for longer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from relay.faces.sessions import digest
+from relay.log import events
+from relay.log.events import Lane, NewEvent, dumps
+from relay.log.store import Queries, Row, Store, StoreBusy, Tx
+from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected
+from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
+
+Q = Queries(Path(__file__).parent)
+Json = dict[str, Any]
+
+CREATED = "key.created"
+REVOKED = "key.revoked"
+#: Seconds for which a look at a key is trusted: so soon holds a revocation of another process.
+LOOK_S = 0.5
+#: Seconds between two notes that a key is in use: not at every request, since that is a write.
+USED_EVERY_S = 60.0
+#: Keys that a list shows, and that one process remembers its looks at.
+_MOST_SHOWN = 1000
+_MOST_KEPT = 1000
+
+_KEY = re.compile(r"rk_(?P<id>[0-9a-f]{16})_[A-Za-z0-9_-]{43}")
+_ID = re.compile(r"(?:rk_)?(?P<id>[0-9a-f]{16})(?:_[A-Za-z0-9_-]*)?")
+_SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhdw])")
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+#: The longest that a key that ends may live: ten years; who wants more says `never`.
+_LONGEST_S = 3650 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is kept. Times are Unix seconds; `expires_at` None = never."""
+
+    id: str
+    digest: str
+    identity: str
+    agent_type: str
+    scopes: frozenset[str]
+    note: str
+    created_by: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    used_at: float | None
+
+    @classmethod
+    def of_row(cls, row: Row) -> ApiKey:
+        values = dict(row)
+        return cls(**{**values, "scopes": frozenset(json.loads(values["scopes"]))})
+
+    def state(self, now: float) -> str:
+        """good | revoked | expired."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "good"
+
+    def as_json(self, now: float) -> Json:
+        """The key for people: all but its digest."""
+        return {
+            "id": self.id,
+            "identity": self.identity,
+            "agent_type": self.agent_type,
+            "scopes": sorted(self.scopes),
+            "note": self.note,
+            "created_by": self.created_by,
+            "created_at": _iso(self.created_at),
+            "expires_at": _iso(self.expires_at),
+            "revoked_at": _iso(self.revoked_at),
+            "used_at": _iso(self.used_at),
+            "state": self.state(now),
+        }
+
+
+@dataclass(slots=True)
+class _Look:
+    """What the database said of a key, and until when (monotonic) that is trusted."""
+
+    key: ApiKey
+    until: float
+
+
+class Keys:
+    """The keys of one room. `agents` gives the names of the configured agents; `ticks` is a monotonic clock."""
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Callable[[], Collection[str]] = tuple,
+        *,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._agents, self._ticks = store, agents, ticks
+        self._looks: dict[str, _Look] = {}
+
+    # -- who comes with a key
+
+    async def find(self, text: str) -> ApiKey | None:
+        """The good key of this text; None when there is none, or it is over."""
+        match = _KEY.fullmatch(text)
+        if match is None:
+            return None
+        told = digest(text)
+        look = self._looks.get(match["id"])
+        if look is None or look.until <= self._ticks() or not hmac.compare_digest(told, look.key.digest):
+            look = await self._look(match["id"], told)
+        return None if look is None else look.key
+
+    async def alive(self, key_id: str) -> bool:
+        """Is the key of this id still good?"""
+        look = self._looks.get(key_id)
+        if look is None or look.until <= self._ticks():
+            look = await self._look(key_id, None)
+        return look is not None
+
+    async def _look(self, key_id: str, told: str | None) -> _Look | None:
+        began = self._ticks()
+
+        async def work(tx: Tx) -> tuple[ApiKey | None, float]:
+            row = await tx.one(Q.api_key, id=key_id)
+            return (None if row is None else ApiKey.of_row(row)), await tx.now()
+
+        key, now = await self._store.read(work)
+        good = key is not None and key.state(now) == "good"
+        if key is None or not good or (told is not None and not hmac.compare_digest(told, key.digest)):
+            if not good:
+                self._looks.pop(key_id, None)
+            return None
+        # Counted from before the look: what was revoked during it is found in time.
+        left = LOOK_S if key.expires_at is None else min(LOOK_S, key.expires_at - now)
+        if key_id not in self._looks and len(self._looks) >= _MOST_KEPT:
+            self._looks.clear()
+        self._looks[key_id] = look = _Look(key, began + left)
+        if told is not None and (key.used_at is None or key.used_at <= now - USED_EVERY_S):
+            await self._note_use(key_id)
+        return look
+
+    async def _note_use(self, key_id: str) -> None:
+        async def work(tx: Tx) -> None:
+            now = await tx.now()
+            await tx.execute(Q.use_key, id=key_id, now=now, before=now - USED_EVERY_S)
+
+        try:
+            await self._store.write(work)
+        except (StoreBusy, self._store.transient):
+            return  # a note for people only: the next use makes it
+
+    # -- a person's acts
+
+    async def create(
+        self,
+        caller: Caller,
+        identity: str,
+        *,
+        agent_type: str = "agent",
+        scopes: Collection[str] | None = None,
+        expires: str = "never",
+        note: str = "",
+    ) -> Json:
+        """A new key: `{success, id, key, ...}`, its text this once. Raises Rejected."""
+        name = self._identity(identity, agent_type)
+        allowed = _scopes(scopes)
+        lives_s = span_s(expires)
+        key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+        text = f"rk_{key_id}_{secret}"
+
+        async def work(tx: Tx) -> Json:
+            now = await tx.now()
+            await tx.execute(
+                Q.put_key,
+                id=key_id,
+                digest=digest(text),
+                identity=name,
+                agent_type=agent_type,
+                scopes=dumps(sorted(allowed)),
+                note=note,
+                created_by=caller.agent,
+                now=now,
+                expires_at=None if lives_s is None else now + lives_s,
+            )
+            return await _told(tx, CREATED, caller, key_id, now)
+
+        shown = await self._store.write(work)
+        return {"success": True, "key": text, **shown}
+
+    async def list(self, caller: Caller) -> list[Json]:
+        """Every key, latest first."""
+
+        async def work(tx: Tx) -> list[Json]:
+            now = await tx.now()
+            rows = await tx.all(Q.api_keys, limit=_MOST_SHOWN)
+            return [ApiKey.of_row(row).as_json(now) for row in rows]
+
+        return await self._store.read(work)
+
+    async def revoke(self, caller: Caller, key_id: str) -> Json:
+        """Take a key back, by its public id (or its text). Again is as good as once. Raises Rejected."""
+        match = _ID.fullmatch(key_id.strip())
+        if match is None:
+            raise Rejected(
+                Fault.MALFORMED,
+                "bad_request",
+                "That is no id of a key.",
+                "It has 16 hexadecimal digits; `relay keys list` shows them.",
+            )
+
+        async def work(tx: Tx) -> Json:
+            now = await tx.now()
+            if await tx.execute(Q.revoke_key, id=match["id"], now=now):
+                return await _told(tx, REVOKED, caller, match["id"], now)
+            row = await tx.one(Q.api_key, id=match["id"])
+            if row is None:
+                raise Rejected(
+                    Fault.UNKNOWN, "not_found", "There is no key of that id.", "`relay keys list` shows them."
+                )
+            return ApiKey.of_row(row).as_json(now)
+
+        shown = await self._store.write(work)
+        self._looks.pop(match["id"], None)
+        return {"success": True, **shown}
+
+    def _identity(self, identity: str, agent_type: str) -> str:
+        """The name as the room shows it. Raises Rejected."""
+        try:
+            name = clean_name(identity, most=MAX_AGENT_NAME)
+        except ValueError as error:
+            raise Rejected(Fault.MALFORMED, "bad_name", str(error), "Take another name.") from None
+        if is_reserved(name, ()):
+            taken = ", ".join(sorted(RESERVED_NAMES))
+            message = f"{name} is the room's own name, or reads like it."
+            raise Rejected(Fault.MALFORMED, "reserved", message, f"Take another name than {taken}.")
+        alike = next((one for one in self._agents() if skeleton(one) == skeleton(name)), None)
+        if alike is not None and alike != name:
+            message = f"{name} reads like the agent {alike}."
+            raise Rejected(Fault.MALFORMED, "reserved", message, f"For that agent, write {alike}.")
+        if alike is not None and agent_type == "person":
+            message = f"{name} is an agent, and no person."
+            raise Rejected(Fault.MALFORMED, "reserved", message, "Leave the type out, or take another name.")
+        return name
+
+
+async def _told(tx: Tx, type: str, caller: Caller, key_id: str, now: float) -> Json:
+    """Record what was done to a key; it as it stands now."""
+    row = await tx.one(Q.api_key, id=key_id)
+    assert row is not None
+    shown = ApiKey.of_row(row).as_json(now)
+    # `used_at` is a note, no fact of this event.
+    outputs = {"key": {name: value for name, value in shown.items() if name != "used_at"}, "by": caller.agent}
+    await events.append(tx, NewEvent(type, Lane(caller.session, caller.agent), outputs=outputs))
+    return shown
+
+
+def _scopes(scopes: Collection[str] | None) -> frozenset[str]:
+    if scopes is None:
+        return SCOPES
+    unknown = sorted(set(scopes) - SCOPES - {ADMIN})
+    if unknown or not scopes:
+        message = (
+            f"There is no scope {unknown[0][:40]!r}." if unknown else "A key without a scope opens nothing."
+        )
+        fix = f"Scopes: {', '.join([*sorted(SCOPES), ADMIN])}."
+        raise Rejected(Fault.MALFORMED, "bad_request", message, fix)
+    return frozenset(scopes)
+
+
+def span_s(text: str) -> float | None:
+    """The seconds of a span like `30d`, `12h`, `45m`; None for `never`. Raises Rejected."""
+    word = text.strip().lower()
+    if word == "never":
+        return None
+    match = _SPAN.fullmatch(word)
+    seconds = int(match["count"]) * _UNITS[match["unit"]] if match else 0.0
+    if not 0 < seconds <= _LONGEST_S:
+        message = f"{text[:40]!r} is no time that a key can live."
+        fix = "Write 30d, 12h, 45m or never; ten years at most."
+        raise Rejected(Fault.MALFORMED, "bad_request", message, fix)
+    return seconds
+
+
+def _iso(at: float | None) -> str | None:
+    return None if at is None else events.now_iso(datetime.fromtimestamp(at, UTC))

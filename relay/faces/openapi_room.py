@@ -1,0 +1,164 @@
+"""The room's own doors (docs/http.md), as the OpenAPI document shows them: they were built for people and the page.
+
+Invariant: every route of the room that is no operation, no file of the page and no WebSocket stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = Mapping[str, Any]
+
+_TEXT: Json = {"type": "string", "minLength": 1}
+_MAYBE: Json = {"type": ["string", "null"]}
+_FLAG: Json = {"type": "boolean"}
+_TEXTS: Json = {"type": "array", "items": {"type": "string"}}
+_CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,18}$"}
+_WHO = {"name": _MAYBE, "agent_id": _MAYBE}
+
+
+def _limit(most: int) -> Json:
+    return {"type": "integer", "minimum": 1, "maximum": most}
+
+
+@dataclass(frozen=True, slots=True)
+class RoomDoor:
+    """One door. `body`: the fields of its request, None = it has none; `required` of them; `open`: wants no key."""
+
+    method: str
+    path: str
+    summary: str
+    query: Mapping[str, Json] = field(default_factory=dict)
+    body: Mapping[str, Json] | None = None
+    required: tuple[str, ...] = ()
+    status: int = 200
+    kind: str = "application/json"
+    open: bool = False
+
+
+ROOM_DOORS = (
+    RoomDoor("GET", "/health", "Does the room run?", open=True),
+    RoomDoor("GET", "/openapi.json", "This document."),
+    RoomDoor("GET", "/reference", "This document as a page.", kind="text/html"),
+    RoomDoor("GET", "/reference.css", "How that page looks.", kind="text/css"),
+    RoomDoor("GET", "/metrics", "What the room counts, for Prometheus.", kind="text/plain"),
+    RoomDoor(
+        "POST",
+        "/api/sign-in",
+        "Begin a session of the page.",
+        body={"link": _MAYBE, "key": _MAYBE},
+        open=True,
+    ),
+    RoomDoor("POST", "/api/sign-out", "End the page's session.", body={}),
+    RoomDoor("POST", "/api/links", "A sign-in link.", body={}),
+    RoomDoor("GET", "/api/state", "The room, its agents, tasks and people."),
+    RoomDoor(
+        "GET",
+        "/api/transcript",
+        "A page of the transcript.",
+        {"after": _CURSOR, "before": _CURSOR, "around": _TEXT, "limit": _limit(1000)},
+    ),
+    RoomDoor("GET", "/api/search", "Entries with these words.", {"q": _TEXT, "limit": _limit(1000)}),
+    RoomDoor(
+        "GET",
+        "/api/queue",
+        "Jobs of the dispatch queue.",
+        {"state": _TEXT, "messages": _TEXT, "limit": _limit(1000)},
+    ),
+    RoomDoor("GET", "/api/tasks", "The board."),
+    RoomDoor(
+        "POST", "/api/tasks", "A new task.", body={"title": _TEXT, **_WHO}, required=("title",), status=201
+    ),
+    RoomDoor("POST", "/api/tasks/undo", "Take the last change of the board back.", body={**_WHO}),
+    RoomDoor(
+        "PATCH",
+        "/api/tasks/{number}",
+        "Move or rename a task.",
+        body={"status": _TEXT, "title": _TEXT, **_WHO},
+    ),
+    RoomDoor("GET", "/api/agents/{agent}/log", "What an agent's program wrote.", {"limit": _limit(2000)}),
+    RoomDoor(
+        "PATCH",
+        "/api/agents/{agent}",
+        "Set an agent's model, effort or whether it works.",
+        body={"model": _MAYBE, "effort": _MAYBE, "enabled": _FLAG, **_WHO},
+    ),
+    RoomDoor("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
+    RoomDoor("POST", "/api/agents/{agent}/resume", "Let it go on.", body={**_WHO}),
+    RoomDoor("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body={**_WHO}),
+    RoomDoor("GET", "/api/events/{event}/why", "The causes of an event or a message, nearest first."),
+    RoomDoor(
+        "POST",
+        "/api/messages",
+        "Say something in the room.",
+        body={"body": _TEXT, "in_reply_to": _MAYBE, "client_id": _MAYBE, **_WHO},
+        required=("body",),
+        status=201,
+    ),
+    RoomDoor(
+        "POST",
+        "/api/messages/{message}/route",
+        "Say who answers a message.",
+        body={"agents": _TEXTS, **_WHO},
+        required=("agents",),
+    ),
+    RoomDoor("POST", "/api/queue/{job}/retry", "Try a job again.", body={**_WHO}),
+    RoomDoor("POST", "/api/repair", "Mend what healthcheck.sh finds."),
+    RoomDoor(
+        "POST",
+        "/api/guard",
+        "May an agent change this file now?",
+        body={
+            "agent": _TEXT,
+            "path": _TEXT,
+            "lines": {"type": ["array", "null"]},
+            "tool": _MAYBE,
+            "session": _MAYBE,
+        },
+        required=("agent", "path"),
+    ),
+    RoomDoor(
+        "POST",
+        "/api/guard/write",
+        "May these files be committed, merged or pushed now?",
+        body={
+            "agent": _MAYBE,
+            "session": _MAYBE,
+            "paths": _TEXTS,
+            "act": {"enum": ["commit", "merge", "push"]},
+            "override": _MAYBE,
+        },
+        required=("paths", "act"),
+    ),
+    RoomDoor("GET", "/api/permissions", "What agents ask people for."),
+    RoomDoor(
+        "POST",
+        "/api/permissions/{request}",
+        "Answer one.",
+        body={"option": _TEXT, **_WHO},
+        required=("option",),
+    ),
+    RoomDoor("GET", "/api/airspace", "How close agents are.", {"files": {"enum": ["all", "touched"]}}),
+    RoomDoor("GET", "/api/airspace/history", "How close they were.", {"from": _TEXT, "to": _TEXT}),
+    RoomDoor("GET", "/api/airspace/advisories", "The newest advisories.", {"limit": _limit(1000)}),
+    RoomDoor(
+        "POST",
+        "/api/airspace/advisories/{advisory}/mark",
+        "Was an advisory of use?",
+        body={"mark": {"enum": ["useful", "noise", None]}, **_WHO},
+        required=("mark",),
+    ),
+    RoomDoor(
+        "POST",
+        "/api/airspace/intent",
+        "Say which files an agent will touch.",
+        body={"agent": _TEXT, "paths": _TEXTS, "own": _FLAG, **_WHO},
+        required=("agent", "paths"),
+    ),
+    RoomDoor("GET", "/api/worktrees", "The agents' worktrees."),
+    RoomDoor("GET", "/api/worktrees/{agent}/diff", "What one holds."),
+    RoomDoor("POST", "/api/worktrees/{agent}/merge", "Merge one.", body={**_WHO}),
+    RoomDoor("POST", "/api/worktrees/{agent}/remove", "Remove one.", body={**_WHO}),
+)

@@ -1,0 +1,303 @@
+"""The operations on locks (docs/coordination.md, "Locks"; 004, "File Locking").
+
+Invariant: names and shapes are the document's; what a path means is the locks' to say, not this file's.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from relay.faces.operation import Answer, Name, Names, Operation, Request, Shown, Text, Token, need, one_of
+from relay.faces.services import Services
+from relay.model import ADMIN, Caller
+
+Json = dict[str, Any]
+Mode = Literal["exclusive", "shared"]
+#: Out of 1 second to 8 hours is the locks' to refuse, with the bounds in its words.
+Minutes = Annotated[float, Field(gt=0)]
+Reason = Annotated[Text, Field(max_length=2000)]
+_PATH = "path, pattern or key"
+
+
+class AcquireLock(Request):
+    file_path: Name | None = Field(None, description=_PATH)
+    file_paths: Annotated[Names, Field(min_length=1)] | None = Field(None, description="several: all or none")
+    reason: Reason | None = None
+    ttl_minutes: Minutes = Field(30, description="1 s to 8 h")
+    mode: Mode = "exclusive"
+    wait_seconds: float = Field(0, ge=0, le=300, description="wait in line")
+    idempotency_key: Annotated[Name, Field(max_length=200)] | None = None
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Self:
+        one_of(self, "file_path", "file_paths")
+        return self
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.file_path] if self.file_path is not None else list(self.file_paths or ())
+
+
+class Lock(Shown):
+    """A lock that holds."""
+
+    file_path: str
+    locked_by: str
+    expires_at: str
+    session: str | None = None
+    mode: Mode = "exclusive"
+    fencing_token: int | None = None
+    reason: str | None = None
+    acquired_at: str | None = None
+    kind: str | None = None
+
+
+class AcquireAnswer(Answer):
+    action: Literal["acquired", "refreshed", "blocked"] | None = None
+    expires_at: str | None = None
+    fencing_token: int | None = None
+    locked_by: str | None = None
+
+
+class ReleaseLock(Request):
+    file_path: Name = Field(description=_PATH)
+    fencing_token: Token | None = None
+
+
+class ReleaseAnswer(Answer):
+    released: bool | None = None
+
+
+class CheckLocks(Request):
+    file_paths: Names | None = Field(None, description="only locks that meet these")
+
+
+class Renew(Request):
+    kind: Literal["lock", "claim"]
+    id: Name = Field(description="path, or task_id")
+    ttl_minutes: Minutes | None = None
+
+
+class RenewAnswer(Answer):
+    expires_at: str | None = None
+    fencing_token: int | None = None
+
+
+class RenewLock(Request):
+    file_path: Name | None = Field(None, description=_PATH)
+    id: Name | None = Field(None, description="the same as file_path")
+    ttl_minutes: Minutes | None = Field(None, description="1 s to 8 h; as at first")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        one_of(self, "file_path", "id")
+        return self
+
+    @property
+    def path(self) -> str:
+        return self.file_path or self.id or ""
+
+
+class Explain(Request):
+    kind: Literal["lock", "work", "task", "claim"]
+    id: Name = Field(description="path, or task_id")
+
+
+class ExplainAnswer(Shown):
+    success: bool | None = None
+
+
+class OnePath(Request):
+    file_path: Name = Field(description=_PATH)
+
+
+class ForceRelease(Request):
+    file_path: Name = Field(description=_PATH)
+    reason: Reason = Field(description="what its holder is told")
+
+
+class StatusPath(Request):
+    path: Name = Field(description=_PATH)
+
+
+class LockStatus(Shown):
+    file_path: str
+    locked: bool
+    locks: list[Lock]
+    waiting: list[Json]
+
+
+async def _acquire(services: Services, caller: Caller, asked: AcquireLock) -> Json:
+    return await services.locks.acquire(
+        caller,
+        asked.paths,
+        mode=asked.mode,
+        ttl_s=asked.ttl_minutes * 60,
+        reason=asked.reason,
+        wait_s=asked.wait_seconds,
+        idempotency_key=asked.idempotency_key,
+    )
+
+
+async def _release(services: Services, caller: Caller, asked: ReleaseLock) -> Json:
+    return await services.locks.release(caller, asked.file_path, fencing_token=asked.fencing_token)
+
+
+async def _check(services: Services, caller: Caller, asked: CheckLocks) -> list[Json]:
+    return await services.locks.check(caller, asked.file_paths)
+
+
+async def _renew(services: Services, caller: Caller, asked: Renew) -> Json:
+    seconds = None if asked.ttl_minutes is None else asked.ttl_minutes * 60
+    if asked.kind == "lock":
+        need(caller, "locks")
+        return await services.locks.renew(caller, asked.id, ttl_s=seconds)
+    need(caller, "work")
+    return await services.work.renew(caller, asked.id, lease_s=seconds)
+
+
+async def _renew_lock(services: Services, caller: Caller, asked: RenewLock) -> Json:
+    seconds = None if asked.ttl_minutes is None else asked.ttl_minutes * 60
+    return await services.locks.renew(caller, asked.path, ttl_s=seconds)
+
+
+async def _explain(services: Services, caller: Caller, asked: Explain) -> Json:
+    if asked.kind == "lock":
+        return await services.locks.explain(caller, asked.id)
+    return await services.work.explain(caller, asked.id)
+
+
+async def _explain_lock(services: Services, caller: Caller, asked: OnePath) -> Json:
+    return await services.locks.explain(caller, asked.file_path)
+
+
+async def _force(services: Services, caller: Caller, asked: ForceRelease) -> Json:
+    return await services.locks.force_release(caller, asked.file_path, reason=asked.reason)
+
+
+async def _status(services: Services, caller: Caller, asked: StatusPath) -> Json:
+    return await services.locks.status(caller, asked.path)
+
+
+OPERATIONS = (
+    Operation(
+        "acquire_lock",
+        AcquireLock,
+        AcquireAnswer,
+        "locks",
+        _acquire,
+        "POST",
+        "/locks/acquire",
+        "Lock a file before you edit it; again = refresh.\nblocked: locked_by and expires_at say who and until when.",
+        tool=True,
+        beats=True,
+        tag="locks",
+    ),
+    Operation(
+        "release_lock",
+        ReleaseLock,
+        ReleaseAnswer,
+        "locks",
+        _release,
+        "POST",
+        "/locks/release",
+        "Give a lock back.",
+        tool=True,
+        beats=True,
+        tag="locks",
+    ),
+    Operation(
+        "check_locks",
+        CheckLocks,
+        Lock,
+        "read",
+        _check,
+        "POST",
+        "/locks/check",
+        "The locks that are held now.",
+        aliases=(("GET", "/locks"),),
+        tool=True,
+        result_list=True,
+        read_only=True,
+        tag="locks",
+        beats=True,
+    ),
+    Operation(
+        "renew",
+        Renew,
+        RenewAnswer,
+        "",
+        _renew,
+        "POST",
+        "/renew",
+        "Keep a lock or a claimed task for longer.",
+        tool=True,
+        beats=True,
+    ),
+    Operation(
+        "explain",
+        Explain,
+        ExplainAnswer,
+        "read",
+        _explain,
+        "POST",
+        "/explain",
+        "Why a path is blocked, or a task cannot be claimed.",
+        tool=True,
+        read_only=True,
+        beats=True,
+    ),
+    Operation(
+        "renew_lock",
+        RenewLock,
+        RenewAnswer,
+        "locks",
+        _renew_lock,
+        "POST",
+        "/locks/renew",
+        "Keep a lock for longer.",
+        beats=True,
+        tag="locks",
+    ),
+    Operation(
+        "explain_lock",
+        OnePath,
+        ExplainAnswer,
+        "read",
+        _explain_lock,
+        "POST",
+        "/locks/explain",
+        "Who holds what meets a path, who waits, and where you stand in line.",
+        read_only=True,
+        tag="locks",
+        beats=True,
+    ),
+    Operation(
+        "lock_status",
+        StatusPath,
+        LockStatus,
+        "read",
+        _status,
+        "GET",
+        "/locks/status/{path}",
+        "Whether a path is locked, by whom, and who waits.",
+        aliases=(("GET", "/locks/status"),),
+        read_only=True,
+        tag="locks",
+        beats=True,
+    ),
+    Operation(
+        "force_release_lock",
+        ForceRelease,
+        Answer,
+        ADMIN,
+        _force,
+        "POST",
+        "/locks/force-release",
+        "Take a lock away from its holder, who is told why in the room.",
+        tag="locks",
+        beats=True,
+    ),
+)

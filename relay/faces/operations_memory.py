@@ -1,0 +1,97 @@
+"""The operations on memory (docs/coordination.md, "Remember and recall"; 004, "Episodic Memory").
+
+Invariant: names and shapes are the document's; what is alike and what is relevant is the memory's to say.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text
+from relay.faces.services import Services
+from relay.model import Caller
+
+Json = dict[str, Any]
+Word = Annotated[Name, Field(max_length=200)]
+Words = Annotated[list[Word], Field(max_length=100)]
+
+
+class Remember(Request):
+    event_type: Word = Field(description="error, success, decision, ...")
+    summary: Annotated[Text, Field(max_length=10_000)]
+    details: Data = None
+    outcome: Word | None = Field(None, description="success, failure, ...")
+    lessons: list[Annotated[Text, Field(max_length=10_000)]] = Field([], max_length=100)
+    tags: Words = Field([])
+    idempotency_key: Word | None = None
+
+
+class RememberAnswer(Answer):
+    memory_id: str | None = None
+    merged: bool | int | None = None
+
+
+class Recall(Request):
+    task_description: Annotated[Text, Field(max_length=10_000)]
+    tags: Words = Field([])
+    limit: int = Field(10, ge=1, le=100)
+
+
+class Memory(Shown):
+    memory_type: Literal["episodic"]
+    content: Any
+    relevance: float = Field(ge=0, le=1)
+    memory_id: str | None = None
+
+
+async def _remember(services: Services, caller: Caller, asked: Remember) -> Json:
+    return await services.memory.remember(
+        caller,
+        asked.event_type,
+        asked.summary,
+        details=asked.details,
+        outcome=asked.outcome,
+        lessons=asked.lessons,
+        tags=asked.tags,
+        idempotency_key=asked.idempotency_key,
+    )
+
+
+async def _recall(services: Services, caller: Caller, asked: Recall) -> list[Json]:
+    return await services.memory.recall(caller, asked.task_description, tags=asked.tags, limit=asked.limit)
+
+
+OPERATIONS = (
+    Operation(
+        "remember",
+        Remember,
+        RememberAnswer,
+        "memory",
+        _remember,
+        "POST",
+        "/memory/remember",
+        "Keep what you learned, for later tasks.",
+        aliases=(("POST", "/memory/store"),),
+        tool=True,
+        tag="memory",
+        beats=True,
+    ),
+    Operation(
+        "recall",
+        Recall,
+        Memory,
+        "read",
+        _recall,
+        "POST",
+        "/memory/recall",
+        "What was learned before that bears on a task, most relevant first.",
+        aliases=(("POST", "/memory/query"),),
+        tool=True,
+        result_list=True,
+        read_only=True,
+        tag="memory",
+        beats=True,
+    ),
+)

@@ -1,0 +1,96 @@
+"""The operations on sessions (docs/coordination.md, "Who asks"; 004, "Agent Sessions").
+
+Invariant: a caller ends its own session; another's only a person does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, need
+from relay.faces.services import Services
+from relay.model import ADMIN, Caller
+
+Json = dict[str, Any]
+
+
+class ListSessions(Request):
+    all: bool = Field(False, description="the ended ones too")
+
+
+class Session(Shown):
+    session_id: str
+    agent_id: str
+    alive: bool | None = None
+
+
+class EndSession(Request):
+    of: Annotated[Name, Field(max_length=200)] | None = Field(
+        None, description="another agent, whose session_id it is; a person's to do"
+    )
+    reason: Annotated[Text, Field(max_length=200)] = "ended"
+
+
+class Beat(Request):
+    pass
+
+
+async def _list(services: Services, caller: Caller, asked: ListSessions) -> list[Json]:
+    return list(await services.sessions.list(caller, all=asked.all))
+
+
+async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
+    if asked.of is None or asked.of == caller.agent:
+        return await services.sessions.end(caller, reason=asked.reason)
+    need(caller, ADMIN)
+    return await services.sessions.end(replace(caller, agent=asked.of), reason=asked.reason)
+
+
+async def _beat(services: Services, caller: Caller, asked: Beat) -> Json:
+    await services.sessions.touch(caller)
+    return {"success": True, "agent_id": caller.agent, "session_id": caller.session}
+
+
+OPERATIONS = (
+    Operation(
+        "list_sessions",
+        ListSessions,
+        Session,
+        "read",
+        _list,
+        "GET",
+        "/sessions",
+        "The sessions that live, latest first.",
+        result_list=True,
+        read_only=True,
+        tag="sessions",
+        beats=True,
+    ),
+    Operation(
+        "end_session",
+        EndSession,
+        Answer,
+        "",
+        _end,
+        "POST",
+        "/sessions/end",
+        "End your session: its locks and claims are free at once.",
+        beats=True,
+        tag="sessions",
+    ),
+    Operation(
+        "heartbeat",
+        Beat,
+        Answer,
+        "",
+        _beat,
+        "POST",
+        "/sessions/heartbeat",
+        "Say that your session lives; every other call says so too.",
+        beats=True,
+        tag="sessions",
+    ),
+)

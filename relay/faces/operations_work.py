@@ -1,0 +1,296 @@
+"""The operations on work (docs/coordination.md, "Work"; 004, "Work Queue").
+
+Invariant: names and shapes are the document's; whether a task may change is the queue's to say.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from relay.faces.operation import Answer, Data, Name, Names, Operation, Request, Shown, Text, Token
+from relay.faces.services import Services
+from relay.model import Caller
+
+Json = dict[str, Any]
+Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 7)]
+Word = Annotated[Name, Field(max_length=200)]
+Note = Annotated[Text, Field(max_length=20_000)]
+
+
+class GetWork(Request):
+    task_types: list[Word] | None = Field(None, max_length=100, description="only these")
+    lease_minutes: Minutes | None = None
+
+
+class Task(Answer):
+    task_id: str | None = None
+    task_type: str | None = None
+    task_description: str | None = None
+    input_data: Any = None
+    fencing_token: int | None = None
+    why: Any = Field(None, description="why there is none")
+
+
+class CompleteWork(Request):
+    task_id: Word
+    success: bool
+    result: Data = None
+    error_message: Note | None = None
+    fencing_token: Token | None = None
+
+
+class CompleteAnswer(Answer):
+    status: str | None = None
+    unblocked: list[str] | None = None
+
+
+class SubmitWork(Request):
+    task_type: Word
+    task_description: Note
+    input_data: Data = None
+    priority: int = Field(5, ge=1, le=10, description="1 is first")
+    depends_on: list[Word] = Field([], max_length=1000, description="task_ids")
+    on_failed: Literal["block", "cascade", "ignore"] = Field("block", description="when a dependency fails")
+    files: Names = Field([], description="locked with its claim")
+    max_attempts: int | None = Field(None, ge=1, le=100)
+    task_id: Word | None = Field(None, description="a UUID of yours")
+    idempotency_key: Word | None = None
+
+
+class SubmitAnswer(Answer):
+    task_id: str | None = None
+    number: int | None = None
+    status: str | None = None
+
+
+class ReleaseWork(Request):
+    task_id: Word
+    reason: Note | None = None
+
+
+class StatusAnswer(Answer):
+    status: str | None = None
+
+
+class RenewClaim(Request):
+    task_id: Word
+    lease_minutes: Minutes | None = None
+
+
+class OneTask(Request):
+    task_id: Word
+
+
+class SetNeeds(Request):
+    task_id: Word
+    depends_on: list[Word] = Field(max_length=1000, description="task_ids, instead of those it has")
+
+
+class Pending(Request):
+    limit: int = Field(100, ge=1, le=1000)
+
+
+class TaskShown(Shown):
+    task_id: str
+    task_type: str
+    task_description: str
+
+
+class Explained(Shown):
+    success: bool | None = None
+
+
+async def _get(services: Services, caller: Caller, asked: GetWork) -> Json:
+    seconds = None if asked.lease_minutes is None else asked.lease_minutes * 60
+    return await services.work.get(caller, asked.task_types, lease_s=seconds)
+
+
+async def _complete(services: Services, caller: Caller, asked: CompleteWork) -> Json:
+    return await services.work.complete(
+        caller,
+        asked.task_id,
+        asked.success,
+        result=asked.result,
+        error_message=asked.error_message,
+        fencing_token=asked.fencing_token,
+    )
+
+
+async def _submit(services: Services, caller: Caller, asked: SubmitWork) -> Json:
+    return await services.work.submit(
+        caller,
+        asked.task_type,
+        asked.task_description,
+        input_data=asked.input_data,
+        priority=asked.priority,
+        depends_on=asked.depends_on,
+        on_failed=asked.on_failed,
+        files=asked.files,
+        max_attempts=asked.max_attempts,
+        task_id=asked.task_id,
+        idempotency_key=asked.idempotency_key,
+    )
+
+
+async def _release(services: Services, caller: Caller, asked: ReleaseWork) -> Json:
+    return await services.work.release(caller, asked.task_id, reason=asked.reason)
+
+
+async def _renew(services: Services, caller: Caller, asked: RenewClaim) -> Json:
+    seconds = None if asked.lease_minutes is None else asked.lease_minutes * 60
+    return await services.work.renew(caller, asked.task_id, lease_s=seconds)
+
+
+async def _explain(services: Services, caller: Caller, asked: OneTask) -> Json:
+    return await services.work.explain(caller, asked.task_id)
+
+
+async def _needs(services: Services, caller: Caller, asked: SetNeeds) -> Json:
+    return await services.work.set_needs(caller, asked.task_id, asked.depends_on)
+
+
+async def _reopen(services: Services, caller: Caller, asked: ReleaseWork) -> Json:
+    return await services.work.reopen(caller, asked.task_id, reason=asked.reason)
+
+
+async def _pending(services: Services, caller: Caller, asked: Pending) -> list[Json]:
+    return await services.work.pending(caller, limit=asked.limit)
+
+
+async def _task(services: Services, caller: Caller, asked: OneTask) -> Json:
+    told = await services.work.task(caller, asked.task_id)
+    # TASK is the board's; here it goes by the queue's names as well.
+    return {"task_id": told.get("id"), "task_description": told.get("title"), **told}
+
+
+OPERATIONS = (
+    Operation(
+        "get_work",
+        GetWork,
+        Task,
+        "work",
+        _get,
+        "POST",
+        "/work/claim",
+        "Claim the next task; task_id null = none.\nEnd it with complete_work or release_work.",
+        aliases=(("POST", "/work/get"),),
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "complete_work",
+        CompleteWork,
+        CompleteAnswer,
+        "work",
+        _complete,
+        "POST",
+        "/work/complete",
+        "Report a claimed task as done, or as failed for good.",
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "submit_work",
+        SubmitWork,
+        SubmitAnswer,
+        "work",
+        _submit,
+        "POST",
+        "/work/submit",
+        "Put a task into the queue.",
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "release_work",
+        ReleaseWork,
+        StatusAnswer,
+        "work",
+        _release,
+        "POST",
+        "/work/release",
+        "Give a claimed task back, for another attempt.",
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "renew_claim",
+        RenewClaim,
+        Answer,
+        "work",
+        _renew,
+        "POST",
+        "/work/renew",
+        "Keep a claimed task for longer.",
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "explain_work",
+        OneTask,
+        Explained,
+        "read",
+        _explain,
+        "POST",
+        "/work/explain",
+        "Every reason why you cannot claim a task.",
+        read_only=True,
+        tag="work",
+        beats=True,
+    ),
+    Operation(
+        "set_needs",
+        SetNeeds,
+        Answer,
+        "work",
+        _needs,
+        "POST",
+        "/work/needs",
+        "Say anew which tasks a task depends on.",
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "reopen_work",
+        ReleaseWork,
+        StatusAnswer,
+        "work",
+        _reopen,
+        "POST",
+        "/work/reopen",
+        "Open a new attempt of a finished task; a person's to do.",
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "pending_work",
+        Pending,
+        TaskShown,
+        "read",
+        _pending,
+        "GET",
+        "/work/pending",
+        "The tasks that can be claimed now, in the order in which they would be given.",
+        result_list=True,
+        read_only=True,
+        tag="work",
+    ),
+    Operation(
+        "show_task",
+        OneTask,
+        TaskShown,
+        "read",
+        _task,
+        "GET",
+        "/work/{task_id}",
+        "One task as it stands.",
+        read_only=True,
+        tag="work",
+    ),
+)

@@ -1,0 +1,58 @@
+"""What an API key may do at the doors that are no operations: the room's own, which were built for people.
+
+Invariant: what is not named here wants `admin`. The room's token and the page's cookie are a person's, and may all.
+An operation's own scope is checked where it runs (`relay.faces.operation.need`).
+"""
+
+from __future__ import annotations
+
+from relay.faces.auth import Credential, CredentialKind
+from relay.faces.errors import ApiError
+from relay.faces.operations import OPERATIONS
+from relay.model import ADMIN
+
+_OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
+#: What any good key may; also to ask whether its own agent may write a file, and to speak MCP, where each call is an
+#: operation that checks its own scope.
+_FREE = frozenset(
+    {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write"), ("POST", "/mcp")}
+    | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
+)
+#: What writes, and the scope that it wants.
+_SCOPES = {
+    ("POST", "/api/messages"): "room",
+    ("POST", "/api/airspace/intent"): "locks",
+}
+#: What a person does, by a message that the room shows as theirs; beside it, where an agent does the like.
+_PERSONS = {
+    ("POST", "/api/tasks"): ("work", "POST /work/submit"),
+    ("PATCH", "/api/tasks/{number}"): ("work", "POST /work/claim and /work/complete"),
+    ("POST", "/api/tasks/undo"): ("work", "POST /work/release"),
+    ("POST", "/api/airspace/advisories/{advisory}/mark"): ("room", "POST /room/messages"),
+}
+
+
+def check(credential: Credential, method: str, path: str) -> None:
+    """May this credential ask for `method` of `path` (as the table of routes has it)? Raises ApiError."""
+    if credential.kind is not CredentialKind.KEY:
+        return
+    asked = ("GET" if method == "HEAD" else method, path)
+    if asked in _OWN_CHECK or asked in _FREE or path == "-":
+        return
+    persons = _PERSONS.get(asked)
+    if persons is not None and not credential.person:
+        raise ApiError(
+            403,
+            "scope",
+            f"A person does this, and this key is the agent {credential.identity}'s.",
+            f"Use {persons[1]}.",
+        )
+    scope = persons[0] if persons else _SCOPES.get(asked, "read" if asked[0] == "GET" else ADMIN)
+    if not credential.allows(scope):
+        fix = (
+            "A person does this, with the room's token or in the page."
+            if scope == ADMIN
+            else f"Ask for a key with that scope: relay keys create {credential.identity} --scopes {scope},..."
+        )
+        message = f"{credential.identity}'s key does not allow this: it lacks the scope {scope!r}."
+        raise ApiError(403, "scope", message, fix, details={"scope": scope})

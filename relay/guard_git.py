@@ -1,0 +1,268 @@
+"""What git asks before a commit, a merge commit and a push: does another session hold it, did a lease run out?
+
+Invariant: fails closed. A write that the room refuses, or that nobody can be asked about, does not happen, and the
+words on standard error say who holds what, until when, and what to do. A person may let it through with
+RELAY_GUARD_OVERRIDE="why", which is recorded and told to the room (docs/guard.md). `git commit --no-verify` is git's
+own way round, and none of ours.
+
+A running room is asked over HTTP; one that does not run is looked up in its database. Starts before every commit, and
+so imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay.airspace.git_environment import ENVIRONMENT, OVERRIDES
+from relay.guard_cli import CannotAsk, post, room
+
+HOOKS = {"pre-commit": "commit", "pre-merge-commit": "merge", "pre-push": "push"}
+#: Seconds that a commit waits for the room: as long as its doors may be busy, and a person waits.
+ANSWER_S = 10.0
+#: Seconds for one call of git.
+GIT_S = 60.0
+#: Refused files that are listed.
+MOST_SHOWN = 10
+#: Where git says what it works on; a hook's own calls must look at the same index.
+_PLACE = (
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
+_NAMES = ("-z", "--name-only", "--no-renames")
+_DIFF = (*_NAMES, "--no-relative", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+
+
+class Unasked(Exception):
+    """Nobody could be asked; the message says why. `final`: the room runs and does not take the question."""
+
+    def __init__(self, why: str, *, final: bool = False) -> None:
+        super().__init__(why)
+        self.final = final
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who is about to write, by the environment. `agent` None: the person at the keyboard, or the key's own."""
+
+    agent: str | None
+    session: str | None
+    key: bool
+    override: str
+
+    @classmethod
+    def here(cls) -> Asker:
+        env = os.environ
+        return cls(
+            env.get("RELAY_AGENT_ID") or None,
+            env.get("RELAY_SESSION_ID") or None,
+            bool(env.get("RELAY_API_KEY")),
+            (env.get("RELAY_GUARD_OVERRIDE") or "").strip(),
+        )
+
+    @property
+    def person(self) -> bool:
+        return self.agent is None and not self.key
+
+
+def main(arguments: list[str]) -> int:
+    """`pre-commit|pre-merge-commit|pre-push --config PATH [what git says]`; 0 = may be written, 1 = not."""
+    hook, told = arguments[0], arguments[1:]
+    if told[:1] != ["--config"] or len(told) < 2:
+        print(f"usage: {hook} --config PATH [what git says]", file=sys.stderr)
+        return 1
+    config, words = told[1], told[2:]
+    asker, act = Asker.here(), HOOKS[hook]
+    paths: list[str] = []
+    try:
+        paths = pushed(words, sys.stdin.buffer.read()) if act == "push" else committed()
+        if not paths:
+            return 0
+        answer = ask(config, asker, paths, act)
+    except (Unasked, OSError) as error:
+        return unasked(config, asker, act, error, paths)
+    if answer["decision"] == "allow":
+        return 0
+    if answer["decision"] == "overridden":
+        print(f"relay: {len(answer['refusals'])} locks overridden; the room was told why.", file=sys.stderr)
+        return 0
+    print(refused(act, answer, asker), file=sys.stderr)
+    return 1
+
+
+# -- what is written
+
+
+def git(*words: str, stdin: bytes = b"", ok: Iterable[int] = (0,)) -> bytes:
+    """What a call of git prints. It runs nothing but git. Raises Unasked."""
+    call = ["git", "--no-pager"]
+    for one in OVERRIDES:
+        call += ["-c", one]
+    env = {name: os.environ[name] for name in _PLACE if name in os.environ}
+    env |= {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT}
+    try:
+        done = subprocess.run(
+            [*call, *words], env=env, input=stdin, capture_output=True, timeout=GIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Unasked(f"git {words[0]} gave no end within {GIT_S:g} s") from None
+    if done.returncode not in ok:
+        raise Unasked(f"git {words[0]}: {done.stderr.decode('utf-8', 'replace').strip()[:300]}")
+    return done.stdout
+
+
+def names(out: bytes) -> set[str]:
+    """The paths in git's own form with -z. What is not UTF-8 keeps its folder, which may be locked."""
+    return {one.decode("utf-8", "replace") for one in out.split(b"\0") if one}
+
+
+def committed() -> list[str]:
+    """The paths that the commit under way changes, both sides of renames among them.
+
+    What a merge brings in as it stands on the main branch was written there by others, and is no write of this one's.
+    """
+    changed = names(git("diff", "--cached", *_DIFF))
+    heads = merge_heads()
+    main = main_head() if heads and changed else None
+    for head in heads if main else ():
+        assert main is not None
+        if is_ancestor(head, main):
+            changed &= names(git("diff", "--cached", *_DIFF, head))
+    return sorted(changed)
+
+
+def merge_heads() -> list[str]:
+    """The commits that are being merged. Before a merge commit that git makes itself they stand in the environment
+    only (builtin/merge.c, GITHEAD_...)."""
+    try:
+        with open(git("rev-parse", "--git-path", "MERGE_HEAD").rstrip(b"\n"), "rb") as file:  # noqa: PTH123
+            return file.read().decode().split()
+    except OSError:
+        found = (name.removeprefix("GITHEAD_") for name in os.environ if name.startswith("GITHEAD_"))
+        return [one for one in found if len(one) in (40, 64) and set(one) <= set("0123456789abcdef")]
+
+
+def main_head() -> str | None:
+    """The commit of the repository's main checkout: git lists it first."""
+    first = git("worktree", "list", "--porcelain").decode("utf-8", "replace").split("\n\n")[0]
+    return next((line[5:] for line in first.split("\n") if line.startswith("HEAD ")), None)
+
+
+def is_ancestor(old: str, new: str) -> bool:
+    return git("rev-list", "--max-count=1", old, f"^{new}", "--") == b""
+
+
+def pushed(words: Sequence[str], said: bytes) -> list[str]:
+    """The paths of the commits that the remote has not got, and of those that a forced push takes from it.
+
+    `words`: the remote's name and address; `said`: what git writes to the hook, a line a ref.
+    """
+    remote = words[0] if words else ""
+    found: set[str] = set()
+    for line in said.decode("utf-8", "replace").splitlines():
+        _, local, _, old = line.split(" ")
+        if not local.strip("0") or git("cat-file", "-t", f"{local}^{{}}").strip() != b"commit":
+            continue  # a ref that is deleted, or a tag of something that is no commit
+        found |= _of_ref(local, old if old.strip("0") else "", remote)
+    return sorted(found)
+
+
+def _of_ref(local: str, old: str, remote: str) -> set[str]:
+    known = bool(remote) and bool(
+        git("for-each-ref", "--count=1", "--format=x", f"refs/remotes/{remote}/").strip()
+    )
+    if old and git("cat-file", "-t", old, ok=(0, 128)).strip() != b"commit":
+        raise Unasked(
+            f"{remote} has {old[:12]}, which is not here, so what the push changes is not known: fetch first"
+        )
+    if not old and not known:
+        return names(git("ls-tree", "-r", "-z", "--name-only", "--full-tree", local))
+    there = [*([f"^{old}"] if old else []), *(["--not", f"--remotes={remote}"] if known else [])]
+    found = _of_commits(local, *there)
+    return found | _of_commits(old, f"^{local}") if old else found
+
+
+def _of_commits(*wanted: str) -> set[str]:
+    """The paths that these commits (of `git rev-list`) change; of a merge those that it changes itself."""
+    commits = git("rev-list", *wanted)
+    if not commits:
+        return set()
+    return names(git("diff-tree", "--stdin", "-r", "-c", "--root", "--no-commit-id", *_NAMES, stdin=commits))
+
+
+# -- asking
+
+
+def ask(config: str, asker: Asker, paths: list[str], act: str) -> dict[str, Any]:
+    """The answer as `POST /api/guard/write` gives it. Raises Unasked."""
+    question: dict[str, Any] = {"paths": paths, "act": act}
+    told = {"agent": asker.agent, "session": asker.session, "override": asker.override}
+    question |= {key: value for key, value in told.items() if value}
+    try:
+        return post(room(config), "/api/guard/write", question, time.monotonic() + ANSWER_S)
+    except (CannotAsk, OSError, ValueError) as error:
+        if isinstance(error, CannotAsk) and error.status in (400, 401, 403):
+            raise Unasked(str(error), final=True) from None
+        from relay.guard_direct import ask_database
+
+        return ask_database(config, asker, paths, act, str(error))
+
+
+def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequence[str]) -> int:
+    """Nobody could be asked: refused, but for a person who says why not."""
+    final = isinstance(error, Unasked) and error.final
+    if asker.override and asker.person and not final:
+        from relay.guard_direct import keep_override
+
+        try:
+            kept = keep_override(config, act, asker.override, str(error), paths)
+        except OSError as failed:
+            print(f"relay: the override cannot be recorded: {failed}", file=sys.stderr)
+            return 1
+        print(f"relay: overridden, unasked ({error}). {kept} keeps it for the room.", file=sys.stderr)
+        return 0
+    lines = [
+        f"relay: this {act} is refused, since nobody can say whether a file in it is locked:",
+        f"  {error}",
+        "Start the room (relay run) and try again, or mend what is said above.",
+    ]
+    print("\n".join([*lines, *way_out(act, asker)]), file=sys.stderr)
+    return 1
+
+
+def way_out(act: str, asker: Asker) -> list[str]:
+    if not asker.person:
+        return ["If it cannot wait, ask a person in the room."]
+    return [
+        f'To {act} all the same, which is recorded and told to the room: RELAY_GUARD_OVERRIDE="why" git ...'
+    ]
+
+
+def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
+    """What a person or a model reads."""
+    found = answer["refusals"]
+    stale = all(one["code"] == "stale_token" for one in found)
+    what = "your lock ran out (stale_token)" if stale else "another session holds what it changes"
+    lines = [f"relay: this {act} is refused: {what}."]
+    lines += [f"  {_plain(one['message'])}" for one in found[:MOST_SHOWN]]
+    more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)
+    lines += [f"  and {more} more"] if more else []
+    if stale:
+        lines.append("Acquire them again and look at the files anew, or release them (relay locks).")
+    else:
+        lines.append("Wait, leave these files out, or ask who holds them; `relay locks` shows all.")
+    return "\n".join([*lines, *way_out(act, asker)])
+
+
+def _plain(text: str) -> str:
+    """Without what would move a terminal's cursor."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)

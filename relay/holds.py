@@ -1,0 +1,80 @@
+"""What agents hold, for the room: its state, its `/locks` and a person's `/unlock` (`relay.model.Holds`).
+
+Invariant: everything runs in the caller's transaction, so that a forced release commits with the command that asked
+for it and with the room's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from relay.coordination import lock_table as table
+from relay.coordination import sessions, waits
+from relay.coordination.lock import Lock, Wait
+from relay.coordination.paths import Target, target
+from relay.coordination.sessions import Session
+from relay.log.store import Tx
+from relay.model import Fault, Rejected
+from relay.room.steward import near
+
+Json = dict[str, Any]
+#: Locks that a refusal names.
+MOST_NAMED = 5
+
+
+class RoomHolds:
+    """`fold`: the repository's file system folds case."""
+
+    def __init__(self, *, fold: bool = False) -> None:
+        self._fold = fold
+
+    async def locks(self, tx: Tx) -> Sequence[Json]:
+        """LOCK of each that holds now, the oldest first, with `waiting`: who stands in line for what meets it."""
+        line = await waits.line(tx)
+        found = sorted(await table.living(tx), key=lambda lock: (lock.acquired_at, lock.path))
+        return [
+            {**lock.as_json(), "waiting": [_told(one) for one in line if _wants(one, lock)]} for lock in found
+        ]
+
+    async def sessions(self, tx: Tx) -> Sequence[Json]:
+        """SESSION of each that lives now, the latest first."""
+        now = await tx.now()
+        rows = await tx.all(sessions.Q.living_sessions, now=now)
+        return [
+            {**Session.of_row(row).as_json(now), "locks": row["locks"], "claims": row["claims"]}
+            for row in rows
+        ]
+
+    async def force_release(
+        self, tx: Tx, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
+    ) -> Sequence[Json]:
+        """Take exactly this from whoever holds it; the LOCKs as they were. Raises Rejected."""
+        meant = target(path, self._fold)
+        met = await table.meeting(tx, meant)
+        exact = [lock for lock in met if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
+        if not exact:
+            raise await _not_held(tx, meant, met)
+        return [(await table.force(tx, lock, by=by, why=reason, cause=cause)).as_json() for lock in exact]
+
+
+def _wants(one: Wait, lock: Lock) -> bool:
+    """Does this wait stand before that lock?"""
+    if one.holder == lock.holder or (one.mode == lock.mode == "shared"):
+        return False
+    return any(wanted.meets(lock.target.kind, lock.target.key) for wanted in one.wanted)
+
+
+def _told(one: Wait) -> Json:
+    told = one.as_json()
+    return {name: told[name] for name in ("agent", "session", "since", "until")}
+
+
+async def _not_held(tx: Tx, meant: Target, met: Sequence[Lock]) -> Rejected:
+    """Nobody holds exactly this: what meets it, else what stands near it."""
+    others = met or [lock for lock in await table.living(tx) if near(meant.path, lock.path)]
+    named = [f"`{lock.path}` ({lock.agent})" for lock in others[:MOST_NAMED]]
+    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    where = "What meets it" if met else "Near it"
+    fix = f"{where}: {', '.join(named)}{more}." if named else "`/locks` shows what is held."
+    return Rejected(Fault.REFUSED, "not_held", f"Nobody holds a lock on exactly `{meant.path}`.", fix)

@@ -1,0 +1,34 @@
+"""A merge into the main branch asks the locks, as any write does.
+
+Invariant: what the branch changes and somebody else holds is not merged; who merges a branch writes it for its agent,
+so that one's own locks, in whatever session, are no hindrance, nor are those of the person who merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.airspace.landing import MayLand
+from relay.coordination.guard import Judge, caller_of
+from relay.log.store import Store, StoreError
+from relay.model import LOCKED, Refusal
+
+
+def may_land(store: Store, judge: Judge) -> MayLand:
+    """Raises Refusal for what must not be merged now, and when nobody can tell."""
+
+    async def ask(agent: str, by: str, paths: Sequence[str]) -> None:
+        caller = caller_of(agent, None)
+        try:
+            found = await store.read(lambda tx: judge.refusals(tx, caller, paths))
+        except (StoreError, store.transient, store.errors) as error:
+            raise Refusal(f"The locks cannot be read: {error}.", "Try again.") from error
+        held = [one for one in found if one.code == LOCKED and one.locked_by not in (agent, by)]
+        if held:
+            more = f" And {len(held) - 1} more files of it are." if len(held) > 1 else ""
+            raise Refusal(
+                f"{held[0].text}{more}",
+                f"Wait, or take the lock from {held[0].locked_by} (`/unlock {held[0].lock} why`), and merge again.",
+            )
+
+    return ask

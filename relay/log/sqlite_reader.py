@@ -1,0 +1,68 @@
+"""A look at a SQLite database of ours from a program without an event loop and without time: a hook.
+
+Invariant: it only reads, makes no file and migrates nothing; one look is one consistent snapshot. Only the standard
+library is imported. What is read was written by `sqlite_store`, whose readers see the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from relay.log.store import AwaitedOutside, Query, Row, StoreError, StoreMissing, Work, query_text
+
+T = TypeVar("T")
+#: Seconds that a look waits for a lock; in write-ahead mode a reader waits for next to nothing.
+BUSY_S = 2.0
+
+
+class _ReadTx:
+    """`relay.log.store.Tx` over an open connection that cannot write."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
+        self._connection, self._now = connection, clock()
+
+    async def execute(self, query: Query, **params: Any) -> int:
+        raise StoreError(f"{query.name} writes, and this is a look")
+
+    async def one(self, query: Query, **params: Any) -> Row | None:
+        found: Row | None = self._connection.execute(query_text(query, "sqlite"), params).fetchone()
+        return found
+
+    async def all(self, query: Query, **params: Any) -> Sequence[Row]:
+        return self._connection.execute(query_text(query, "sqlite"), params).fetchall()
+
+    async def now(self) -> float:
+        return self._now
+
+
+def look(path: Path, work: Work[T], *, clock: Callable[[], float] = time.time) -> T:
+    """Run `work` on one snapshot of the database at `path`. Blocks.
+
+    Raises StoreMissing when there is no such file, StoreError when it cannot be read.
+    """
+    if not path.is_file():
+        raise StoreMissing(f"there is no database at {path}")
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute("BEGIN")
+            return _drive(work, _ReadTx(connection, clock))
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
+
+
+def _drive(work: Work[T], tx: _ReadTx) -> T:
+    coroutine = work(tx)
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise AwaitedOutside("a look awaited something other than its Tx")

@@ -1,0 +1,242 @@
+"""Agents (and people) in the room by a call of their own, with or without a daemon: to speak, to read, to be seen.
+
+Invariants:
+- an entry, its event on its author's own lane and its place in the outbox commit together; a daemon brings it to the
+  transcript file, at once or when there is one again;
+- causality is what the author was shown: what a session read here, and what it replies to, is in its next entry's
+  clock, and nothing else;
+- an agent's entry sets agents to work by the rule of its answers (`room.agent_mentions`, the hop limit), a person's
+  by the rule of a person's message. A person is who came with a person's credential, never who says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay.log.events import Lane, dumps, loads
+from relay.log.store import Row, Store, Tx
+from relay.model import Caller, Fault, Kind, Message, Rejected
+from relay.room import hops, ledger, pages
+from relay.room.ledger import NewMessage, Q, Rules
+from relay.room.passing import pass_on
+from relay.room.values import message_of_row
+
+Json = dict[str, Any]
+
+#: Entries of what a session read that its next one names as seen: the rest is in the clocks of these, mostly.
+MOST_SEEN = 50
+_NUMBER = re.compile(r"#?([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """An agent of the configuration, as `who` shows it."""
+
+    name: str
+    kind: str
+    preset: str | None
+    model: str | None
+    enabled: bool
+
+
+class Voices:
+    """The room for callers. `rules` and `seats` are asked anew each time; `max_entry_bytes` of one entry."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: Callable[[], Rules],
+        seats: Callable[[], Sequence[Seat]],
+        *,
+        max_entry_bytes: Callable[[], int],
+    ) -> None:
+        self._store, self._rules, self._seats, self._most = store, rules, seats, max_entry_bytes
+
+    async def post(
+        self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
+    ) -> Json:
+        """An entry of the caller; on disk, with all that it opens, when this returns. Raises Rejected.
+
+        `{success, id, number, cursor, asked}`: `asked` are the agents that get a turn for it.
+        """
+        text = self._body(body)
+
+        async def work(tx: Tx) -> Json:
+            known = await _known(tx, caller, client_id)
+            if known is not None:
+                return _posted(known, ())
+            reply = await _replied(tx, in_reply_to)
+            if caller.person and caller.agent_type == "person":
+                return await self._person(tx, caller, text, reply, client_id)
+            return await self._agent(tx, caller, text, reply, client_id)
+
+        return await self._store.write(work, durable=True)
+
+    def _body(self, body: str) -> str:
+        if not body.strip():
+            raise Rejected(Fault.MALFORMED, "bad_request", "The message is empty.", "Say something in body.")
+        size, most = len(body.encode("utf-8", "replace")), self._most()
+        if size > most:
+            raise Rejected(
+                Fault.MALFORMED,
+                "too_large",
+                f"The message has {size:,} bytes; the largest is {most:,}.",
+                "Put it into a file and name its path.",
+            )
+        return body.encode("utf-8", "replace").decode("utf-8")
+
+    async def _person(
+        self, tx: Tx, caller: Caller, body: str, reply: Row | None, client_id: str | None
+    ) -> Json:
+        new = NewMessage(
+            caller.agent,
+            Kind.HUMAN,
+            body,
+            await tx.now(),
+            parents=[reply["event_id"]] if reply else (),
+            in_reply_to=reply["id"] if reply else None,
+            client_id=client_id,
+        )
+        message = await ledger.admit(tx, new, self._rules())
+        await hops.reset(tx)
+        jobs = await tx.all(Q.jobs_of_message, message_id=message.id)
+        return _posted(message, [row["agent"] for row in jobs])
+
+    async def _agent(
+        self, tx: Tx, caller: Caller, body: str, reply: Row | None, client_id: str | None
+    ) -> Json:
+        now, rules = await tx.now(), self._rules()
+        mark = await tx.one(Q.read_mark, agent=caller.agent, session=caller.session)
+        message, event = await ledger.put_message(
+            tx,
+            NewMessage(
+                caller.agent,
+                Kind.AGENT,
+                body,
+                now,
+                lane=Lane(caller.session, caller.agent),
+                parents=[reply["event_id"]] if reply else (),
+                causal_deps=loads(mark["seen"]) if mark else (),
+                in_reply_to=reply["id"] if reply else None,
+                meta={"session": caller.session},
+                client_id=client_id,
+            ),
+        )
+        if mark is not None and mark["seen"] != "[]":
+            # They are in the lane's clock from here on.
+            await _mark(tx, caller, mark["upto"], [])
+        # What an agent says to an advisory sets nobody to work.
+        if not rules.agent_mentions or (reply is not None and reply["kind"] == Kind.ADVISORY):
+            return _posted(message, ())
+        asked = await pass_on(tx, message, event.id, names=rules.agents, hop_limit=rules.hop_limit, now=now)
+        return _posted(message, asked)
+
+    async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
+        """`{entries, next, more}`: behind the cursor, or the newest; oldest first. It counts as seen."""
+        after = None if cursor is None else int(cursor)
+        page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
+        others = [one for one in page.entries if one.speaker != caller.agent]
+        if others and not caller.person:
+            await self._seen(caller, others, page.next)
+        return {
+            "entries": [one.as_json() for one in page.entries],
+            "next": str(page.next),
+            "more": page.more,
+        }
+
+    async def _seen(self, caller: Caller, entries: Sequence[Message], upto: int) -> None:
+        ids = [one.id for one in entries[-MOST_SEEN:]]
+
+        async def work(tx: Tx) -> None:
+            mark = await tx.one(Q.read_mark, agent=caller.agent, session=caller.session)
+            found = {row["id"]: row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))}
+            seen = [*(loads(mark["seen"]) if mark else ()), *(found[one] for one in ids if one in found)]
+            kept = list(dict.fromkeys(reversed(seen)))[:MOST_SEEN][::-1]
+            await _mark(tx, caller, max(upto, mark["upto"] if mark else 0), kept)
+
+        if await self._store.read(lambda tx: _news(tx, caller, entries[-1])):
+            await self._store.write(work)
+
+    async def agents(self) -> list[Json]:
+        """The agents of the configuration, as far as the database knows how they stand."""
+
+        async def work(tx: Tx) -> list[Json]:
+            states = {row["name"]: row for row in await tx.all(Q.agents)}
+            breakers = {row["agent"]: row["state"] for row in await tx.all(Q.breakers)}
+            waiting = {row["agent"]: row["waiting"] for row in await tx.all(Q.open_counts)}
+            working = {row["agent"] for row in await tx.all(Q.active_jobs)}
+            return [
+                {
+                    "name": seat.name,
+                    "kind": seat.kind,
+                    "preset": seat.preset,
+                    "model": seat.model,
+                    "enabled": seat.enabled,
+                    "paused": bool(seat.name in states and states[seat.name]["paused"]),
+                    "breaker": breakers.get(seat.name, "closed"),
+                    "working": seat.name in working,
+                    "queued": waiting.get(seat.name, 0),
+                }
+                for seat in self._seats()
+            ]
+
+        return await self._store.read(work)
+
+
+async def _news(tx: Tx, caller: Caller, newest: Message) -> bool:
+    """Has this session not read so far yet? Who asks again and again writes nothing."""
+    mark = await tx.one(Q.read_mark, agent=caller.agent, session=caller.session)
+    return mark is None or mark["upto"] < newest.cursor
+
+
+async def _mark(tx: Tx, caller: Caller, upto: int, seen: Sequence[str]) -> None:
+    await tx.execute(
+        Q.put_read_mark, agent=caller.agent, session=caller.session, upto=upto, seen=dumps(list(seen))
+    )
+
+
+async def _known(tx: Tx, caller: Caller, client_id: str | None) -> Message | None:
+    """The entry that this client_id has made already."""
+    row = await tx.one(Q.message_by_client, client_id=client_id) if client_id is not None else None
+    if row is None:
+        return None
+    if row["speaker"] != caller.agent:
+        raise Rejected(
+            Fault.REFUSED,
+            "client_id_taken",
+            "Another one has used this client_id.",
+            "Send a UUID of your own.",
+        )
+    return message_of_row(row)
+
+
+async def _replied(tx: Tx, place: str | None) -> Row | None:
+    """The entry of this id or number. Raises Rejected when there is none."""
+    if place is None:
+        return None
+    number = _NUMBER.fullmatch(place.strip())
+    if number is not None:
+        row = await tx.one(Q.message_by_number, number=int(number[1]))
+    else:
+        row = await tx.one(Q.message, id=place.strip())
+    if row is None:
+        raise Rejected(
+            Fault.UNKNOWN,
+            "not_found",
+            f"There is no message {place[:60]} to reply to.",
+            "read_room shows ids and numbers.",
+        )
+    return row
+
+
+def _posted(message: Message, asked: Sequence[str]) -> Json:
+    return {
+        "success": True,
+        "id": message.id,
+        "number": message.number,
+        "cursor": str(message.cursor),
+        "asked": list(asked),
+    }

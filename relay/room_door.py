@@ -1,0 +1,123 @@
+"""What callers ask of the room and the airspace, out of the database alone: with a daemon or without one.
+
+Invariant: nothing here needs a part that runs; what only a running daemon knows is not said, rather than guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relay.airspace import intent, records
+from relay.airspace.intent import Source
+from relay.config import Settings
+from relay.faces.services import SessionsApi
+from relay.log.store import Store, Tx
+from relay.model import Caller, Fault, Refusal, Rejected
+from relay.room.ledger import Rules
+from relay.room.voices import Seat, Voices
+
+Json = dict[str, Any]
+#: Entries of the airspace's answer: what a caller can take in, and far more than a room has standing.
+_MOST_PAIRS = 500
+
+
+def rules_of(settings: Settings) -> Rules:
+    """What admitting a message depends on, by the configuration."""
+    jitter = settings.jitter
+    return Rules(
+        agents=tuple(agent.name for agent in settings.agents),
+        busy=jitter.busy,
+        medium=jitter.medium,
+        busy_s=jitter.busy_s,
+        medium_s=jitter.medium_s,
+        quiet_s=jitter.quiet_s,
+        hop_limit=settings.room.hop_limit,
+        agent_mentions=settings.room.agent_mentions,
+    )
+
+
+class RoomDesk:
+    """`relay.faces.services.RoomDoor`."""
+
+    def __init__(self, store: Store, settings: Callable[[], Settings], sessions: SessionsApi) -> None:
+        self._store, self._settings, self._sessions = store, settings, sessions
+        self._voices = Voices(
+            store,
+            lambda: rules_of(settings()),
+            lambda: [
+                Seat(one.name, one.kind, one.preset, one.model, one.enabled) for one in settings().agents
+            ],
+            max_entry_bytes=lambda: settings().workspace.max_entry_bytes,
+        )
+
+    async def post(
+        self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
+    ) -> Json:
+        return await self._voices.post(caller, body, in_reply_to=in_reply_to, client_id=client_id)
+
+    async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
+        return await self._voices.read(caller, cursor=cursor, limit=limit)
+
+    async def who(self, caller: Caller) -> Json:
+        you = {
+            "agent_id": caller.agent,
+            "session_id": caller.session,
+            "agent_type": caller.agent_type,
+            "person": caller.person,
+            "scopes": sorted(caller.scopes),
+        }
+        return {
+            "you": you,
+            "agents": await self._voices.agents(),
+            "sessions": list(await self._sessions.list(caller)),
+        }
+
+    async def airspace(self, caller: Caller) -> Json:
+        """`{enabled, advisories, near: [{agents, level}], intents: {agent: [path]}}`."""
+
+        async def work(tx: Tx) -> Json:
+            standing = await records.standing(tx)
+            declared = await intent.declared(tx, await tx.now())
+            near = [
+                {"agents": list(pair), "level": track.level.word}
+                for pair, track in list(standing.tracks.items())[:_MOST_PAIRS]
+                if track.level
+            ]
+            return {
+                "enabled": self._settings().airspace.enabled,
+                "advisories": [one.as_json() for one in standing.advisories.values()],
+                "near": near,
+                "intents": {agent: sorted(paths) for agent, paths in declared.items()},
+            }
+
+        return await self._store.read(work)
+
+
+class IntentDesk:
+    """`relay.faces.services.IntentsApi`."""
+
+    def __init__(self, store: Store, settings: Callable[[], Settings]) -> None:
+        self._store, self._settings = store, settings
+
+    async def declare(self, caller: Caller, paths: Sequence[str]) -> Json:
+        if not self._settings().airspace.enabled:
+            message, fix = "The airspace is switched off.", "A person sets `airspace.enabled` to true."
+            raise Rejected(Fault.REFUSED, "airspace_off", message, fix)
+
+        async def work(tx: Tx) -> Sequence[str]:
+            return await intent.declare(
+                tx,
+                caller.agent,
+                paths,
+                source=Source.AGENT,
+                by=caller.agent,
+                now=await tx.now(),
+                session=caller.session,
+            )
+
+        try:
+            kept = await self._store.write(work)
+        except Refusal as refusal:
+            raise Rejected(Fault.MALFORMED, "bad_path", refusal.reason, refusal.fix) from None
+        return {"success": True, "paths": list(kept)}

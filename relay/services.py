@@ -1,0 +1,127 @@
+"""What the operations ask for, built from a store and the settings: in the daemon, in `relay mcp`, in a command.
+
+Invariant: nothing here needs a daemon or starts a task, and nothing heavy is imported before it is asked for: a
+process that an agent's program starts is to answer within two seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from relay.config import Settings
+from relay.coordination.answered import once
+from relay.coordination.folding import folds_case
+from relay.coordination.judge import LockJudge
+from relay.coordination.locks import Locks
+from relay.coordination.queue import WorkQueue
+from relay.coordination.sessions import Heartbeat, Sessions
+from relay.faces.keys import Keys
+from relay.faces.services import Services
+from relay.log.store import Store
+from relay.memory.episodic import EpisodicMemory
+from relay.model import Caller, ChangedFiles
+from relay.room_door import IntentDesk, RoomDesk
+
+if TYPE_CHECKING:
+    from relay.coordination.changesets import Changesets
+
+Json = dict[str, Any]
+
+
+def services_of(
+    store: Store,
+    settings: Settings,
+    *,
+    current: Callable[[], Settings] | None = None,
+    keys: Keys | None = None,
+    fold: bool | None = None,
+    changes: Callable[[], ChangedFiles] | None = None,
+) -> Services:
+    """The services of one room.
+
+    `current` gives the settings as they are now, where they may change. `fold`: the repository's file system folds
+    case; None = it is asked (a look into one folder, which blocks a moment). `changes` gives what tells what an
+    agent changed; None = git in the repository, between revisions only. `more`: `keys`; `judge`, what the guard
+    asks of the locks; `sweeps`, which take back claims that are over.
+    """
+    now = current or (lambda: settings)
+    fold = folds(settings) if fold is None else fold
+    heartbeat = Heartbeat(settings.coordination)
+    sessions = Sessions(store, heartbeat)
+    locks = Locks(store, heartbeat, fold=fold)
+    work = WorkQueue(store, settings.coordination, heartbeat=heartbeat, locks=locks)
+    sessions.at_end(locks.release_of_session)
+    sessions.at_end(work.claims.give_back_all)
+    judge = LockJudge(fold=fold)
+    return Services(
+        locks=locks,
+        work=work,
+        sessions=sessions,
+        memory=EpisodicMemory(store, sessions=heartbeat, once=once),
+        changesets=_Changesets(store, now, judge, heartbeat, locks, changes),
+        intents=IntentDesk(store, now),
+        room=RoomDesk(store, now, sessions),
+        more={
+            "keys": keys or Keys(store, lambda: [agent.name for agent in now().agents]),
+            "judge": judge,
+            "sweeps": (work.take_back,),
+        },
+    )
+
+
+def folds(settings: Settings) -> bool:
+    """Does the file system of the codebase fold case? A look into one folder, which blocks for a moment."""
+    try:
+        return folds_case(settings.repo)
+    except OSError:
+        # No such folder: there is no file in it to lock in two spellings either.
+        return False
+
+
+class _Changesets:
+    """`relay.faces.services.ChangesetsApi`, built when it is first asked: git's part takes its time to import."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Callable[[], Settings],
+        judge: LockJudge,
+        heartbeat: Heartbeat,
+        locks: Locks,
+        changes: Callable[[], ChangedFiles] | None,
+    ) -> None:
+        self._store, self._settings, self._judge = store, settings, judge
+        self._heartbeat, self._locks, self._changes = heartbeat, locks, changes
+        self._made: Changesets | None = None
+
+    def _there(self) -> Changesets:
+        if self._made is None:
+            from relay.airspace.changed import RepoChanges
+            from relay.coordination.changesets import Changesets
+
+            self._made = Changesets(
+                self._store,
+                self._judge,
+                self._changes() if self._changes else RepoChanges(self._settings().repo),
+                self._heartbeat.touch,
+                lambda path: self._locks.target(path).path,
+            )
+        return self._made
+
+    async def record(
+        self,
+        caller: Caller,
+        summary: str,
+        files: Sequence[str],
+        *,
+        base: str | None = None,
+        head: str | None = None,
+        fencing_token: int | None = None,
+    ) -> Json:
+        return await self._there().record(
+            caller, summary, files, base=base, head=head, fencing_token=fencing_token
+        )
+
+    async def list(self, caller: Caller, *, session: str | None = None, limit: int = 100) -> Sequence[Json]:
+        return await self._there().list(caller, session=session, limit=limit)

@@ -1,0 +1,146 @@
+"""`relay work`: the board and the work queue from the command line (docs/coordination.md, "Work")."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+from relay.coordination.board import Board
+from relay.log.store import Tx
+from relay.person_cli import Desk, WrongUse, ago, left, parser, run, table
+
+Json = dict[str, Any]
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    made = parser(
+        "work",
+        "Show the tasks, submit one, or reopen one that has ended.",
+        ("list", "show", "submit", "reopen"),
+    )
+    made.add_argument(
+        "what", nargs="?", metavar="N|TEXT", help="the task's number; submit: what is to be done"
+    )
+    made.add_argument("--all", action="store_true", help="list: what is done too")
+    made.add_argument("--type", default="task", help="submit: the kind of work (task)")
+    made.add_argument("--priority", type=int, default=5, help="submit: 1 is first, 10 last (5)")
+    made.add_argument(
+        "--depends-on", action="append", default=[], metavar="N", help="submit: a task that comes before"
+    )
+    made.add_argument(
+        "--on-failed", choices=("block", "cascade", "ignore"), default="block", help="submit (block)"
+    )
+    made.add_argument(
+        "--file", action="append", default=[], metavar="PATH", help="submit: what its claim locks"
+    )
+    made.add_argument("--input", metavar="JSON", help="submit: the input that its worker gets")
+    made.add_argument("--max-attempts", type=int, help="submit: attempts before it is given up")
+    made.add_argument("--reason", help="reopen: why")
+    args = made.parse_args(words)
+    if (args.what is None) != (args.action == "list"):
+        missing = "what is to be done" if args.action == "submit" else "the number of the task"
+        made.error("list takes nothing" if args.action == "list" else f"{args.action} needs {missing}")
+    act = {"list": _listed, "show": _shown, "submit": _submit, "reopen": _reopen}[args.action]
+    texts: dict[str, Callable[[Any], str]] = {
+        "list": _list,
+        "show": _show,
+        "submit": _submitted,
+        "reopen": _reopened,
+    }
+    return run(args, lambda desk: act(desk, args), texts[args.action])
+
+
+async def _listed(desk: Desk, args: argparse.Namespace) -> list[Json]:
+    async def look(tx: Tx) -> list[Json]:
+        return [task.as_json() for task in await Board().list(tx) if args.all or task.active or task.badge]
+
+    return await desk.store.read(look)
+
+
+async def _shown(desk: Desk, args: argparse.Namespace) -> Json:
+    number = _number(args.what)
+    return dict(await desk.store.read(lambda tx: Board().story(tx, number), long=True))
+
+
+async def _submit(desk: Desk, args: argparse.Namespace) -> Json:
+    try:
+        given = None if args.input is None else json.loads(args.input)
+    except ValueError as error:
+        raise WrongUse(f"--input is not JSON: {error}") from None
+    return await desk.services.work.submit(
+        desk.caller,
+        args.type,
+        args.what,
+        input_data=given,
+        priority=args.priority,
+        depends_on=[await _id(desk, one) for one in args.depends_on],
+        on_failed=args.on_failed,
+        files=args.file,
+        max_attempts=args.max_attempts,
+    )
+
+
+async def _reopen(desk: Desk, args: argparse.Namespace) -> Json:
+    done = await desk.services.work.reopen(desk.caller, await _id(desk, args.what), reason=args.reason)
+    return {"number": _number(args.what), **done}
+
+
+async def _id(desk: Desk, number: str) -> str:
+    task = await desk.store.read(lambda tx: Board().get(tx, _number(number)))
+    return task.id
+
+
+def _number(word: str) -> int:
+    digits = word.removeprefix("#")
+    # Nine digits are more than any room numbers, and fit every integer column.
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise WrongUse(f"{word[:40]!r} is no number of a task, like 12 or #12")
+    return int(digits)
+
+
+def _list(tasks: list[Json]) -> str:
+    return table([_row(task) for task in tasks]) if tasks else "No task is open."
+
+
+def _row(task: Json) -> list[str]:
+    why = task.get("error_message") or task.get("note") or ""
+    state = task["badge"] or task["status"].replace("_", " ")
+    lease = left(task.get("lease_until")) if task["status"] == "in_progress" else ""
+    return [
+        f"#{task['number']}",
+        state,
+        task["assignee"] or "",
+        lease,
+        task["title"],
+        why if task["badge"] else "",
+    ]
+
+
+def _show(task: Json) -> str:
+    lines = [
+        f"#{task['number']} {task['title']}",
+        f"{task['badge'] or task['status']}, made by {task['created_by']}",
+    ]
+    lines += [f"claimed by {task['assignee']}"] if task["assignee"] else []
+    for name in ("note", "error_message"):
+        lines += [f"{name.partition('_')[0]}: {task[name]}"] if task.get(name) else []
+    for name in ("input_data", "result"):
+        if task.get(name) is not None:
+            lines.append(f"{name.partition('_')[0]}: {json.dumps(task[name], ensure_ascii=False)}")
+    lines += [
+        f"  {ago(one['at']):>14}  {one['by'] or ''} {one['change'].replace('_', ' ')}"
+        + (f": {one['note']}" if one["note"] else "")
+        for one in task["history"]
+    ]
+    return "\n".join(lines)
+
+
+def _submitted(told: Json) -> str:
+    return f"Task #{told['number']} is {told['status']}."
+
+
+def _reopened(told: Json) -> str:
+    return f"Task #{told['number']} is open again: a new attempt."

@@ -1,0 +1,286 @@
+"""What stands against a write, in which order, and what is recorded of it; by real locks on a real store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.coordination import guard
+from relay.coordination.changesets import Changesets, outside, untouched
+from relay.coordination.guard import ANY_SESSION, LockGuard, caller_of, check
+from relay.coordination.judge import LockJudge
+from relay.coordination.locks import Locks
+from relay.coordination.sessions import Heartbeat
+from relay.log import events
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import StoreBusy
+from relay.model import LOCKED, STALE, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
+from relay.wings import WINGS
+from tests.standing import Standing
+
+CLAUDE, CODEX = Caller("CLAUDE", "s1"), Caller("CODEX", "s1")
+CLAUDE2, ANN = Caller("CLAUDE", "s2"), Caller("ann", "web", person=True)
+
+
+@dataclass
+class Bench:
+    store: SqliteStore
+    locks: Locks
+    judge: LockJudge
+    clock: list[float]
+    refused: list[tuple[Caller, str]] = field(default_factory=list)
+
+    def guard(self, *contested: str) -> LockGuard:
+        return LockGuard(
+            self.store,
+            self.judge,
+            Standing(*contested),
+            lambda caller, found: self.refused.append((caller, found[0].path)),
+        )
+
+    async def lock(self, caller: Caller, *paths: str, **more: Any) -> int:
+        answer = await self.locks.acquire(caller, paths, **more)
+        assert answer["success"], answer
+        token: int = answer["fencing_token"]
+        return token
+
+    async def against(
+        self, caller: Caller, *paths: str, token: int | None = None
+    ) -> list[tuple[str, str, str]]:
+        found = await self.store.read(lambda tx: self.judge.refusals(tx, caller, paths, token))
+        return [(one.path, one.code, one.locked_by) for one in found]
+
+    async def told(self, *types: str) -> list[Any]:
+        found = await self.store.read(lambda tx: events.read_after(tx, 0, types=types))
+        return [one.outputs for one in found]
+
+
+class Away(LockJudge):
+    """The locks of a database that cannot be read."""
+
+    async def refusals(self, *asked: Any) -> list[LockRefusal]:
+        raise StoreBusy("locked for 30 s")
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    clock = [1_800_000_000.0]
+    store = await open_store(tmp_path / "events.db", WINGS, clock=lambda: clock[0])
+    yield Bench(store, Locks(store, Heartbeat()), LockJudge(), clock)
+    await store.close()
+
+
+async def test_which_locks_meet_a_file(bench: Bench) -> None:
+    """A table: what another holds, and the files that may not be written then."""
+    files = ["a.py", "src/a.py", "src/deep/b.py", "src/[id]/p.tsx", "a*.py", "api:x", "größe.py", "src"]
+    table: list[tuple[str, set[str]]] = [
+        ("a.py", {"a.py"}),
+        ("src", {"src/a.py", "src/deep/b.py", "src/[id]/p.tsx", "src"}),
+        ("src/**", {"src/a.py", "src/deep/b.py", "src/[id]/p.tsx", "src"}),
+        ("src/*.py", {"src/a.py"}),
+        ("**", set(files)),
+        ("**/*.py", {"a.py", "src/a.py", "src/deep/b.py", "a*.py", "größe.py"}),
+        ("**/deep", {"src/deep/b.py"}),
+        ("s*/{a,z}.py", {"src/a.py"}),
+        ("a\\*.py", {"a*.py"}),
+        ("src/[id]/p.tsx", {"src/[id]/p.tsx", "src"}),
+        ("api:x", set()),
+        ("./api:x", {"api:x"}),
+        ("gro\u0308ße.py", {"größe.py"}),
+        ("src/deep/b.py/x", {"src/deep/b.py", "src"}),
+    ]
+    for locked, met in table:
+        await bench.lock(CODEX, locked)
+        found = {path for path, code, _ in await bench.against(CLAUDE, *files) if code == LOCKED}
+        assert found == met, locked
+        assert await bench.against(CODEX, *files) == [], locked
+        await bench.locks.release(CODEX, locked)
+    odd = ["new\nline.py", "src/bell\a", "x" * 2000, "/absolute", "../out", ""]
+    await bench.lock(CODEX, "src")
+    assert await bench.against(CLAUDE, *odd) == [("src/bell\a", LOCKED, "CODEX")]
+
+
+async def test_who_is_refused_and_who_is_not(bench: Bench) -> None:
+    token = await bench.lock(CLAUDE, "a.py", ttl_s=60.0)
+    assert await bench.against(CLAUDE, "a.py") == await bench.against(CLAUDE, "a.py", token=token) == []
+    assert await bench.against(CLAUDE2, "a.py") == [("a.py", LOCKED, "CLAUDE")]
+    assert await bench.against(CLAUDE, "b.py", token=token + 1) == [("b.py", STALE, "CLAUDE")]
+    await bench.lock(CODEX, "s.py", mode="shared")
+    await bench.lock(CLAUDE, "s.py", mode="shared")
+    assert await bench.against(CLAUDE, "s.py") == [("s.py", LOCKED, "CODEX")], "shared is for reading"
+    bench.clock[0] += 61
+    assert await bench.against(CLAUDE, "a.py") == [("a.py", STALE, "CLAUDE")]
+    assert await bench.against(CLAUDE2, "a.py") == [] == await bench.against(ANN, "a.py")
+    await bench.lock(CODEX, "a.py")
+    assert await bench.against(CLAUDE, "a.py") == [("a.py", LOCKED, "CODEX")]
+    assert await bench.against(CLAUDE, "a.py", token=token) == [("a.py", LOCKED, "CODEX")]
+    await bench.locks.release(CODEX, "a.py")
+    newer = await bench.lock(CLAUDE, "a.py")
+    assert newer > token and await bench.against(CLAUDE, "a.py", token=newer) == []
+    assert await bench.against(CLAUDE, "a.py", token=token) == [("a.py", STALE, "CLAUDE")]
+
+
+async def test_a_file_system_that_folds_case(bench: Bench) -> None:
+    folding = LockJudge(fold=True)
+    locks = Locks(bench.store, Heartbeat(), fold=True)
+    assert (await locks.acquire(CODEX, ["Src/A.py"]))["success"]
+    found = await bench.store.read(lambda tx: folding.refusals(tx, CLAUDE, ["src/a.PY", "src/b.py"]))
+    assert [one.path for one in found] == ["src/a.PY"]
+
+
+async def test_the_order_of_an_edits_decision(bench: Bench) -> None:
+    asked = bench.guard("a.py", "steered.py")
+    place = Location("a.py", None, True)
+
+    async def said(agent: str, path: str, session: str | None) -> tuple[str, str | None]:
+        told = (await asked.decide(agent, Location(path, None, True), session)).as_json()
+        return told["decision"], told["locked_by"]
+
+    assert await said("CLAUDE", "free.py", "s1") == ("allow", None)
+    assert await said("CLAUDE", "steered.py", "s1") == ("steer", None)
+    await bench.lock(CLAUDE, "a.py", ttl_s=60.0, reason="mine")
+    assert await said("CLAUDE", "a.py", "s1") == ("allow", None), (
+        "who holds it is not told to steer clear of it"
+    )
+    assert await said("CLAUDE", "a.py", "s2") == ("locked", "CLAUDE")
+    assert await said("CLAUDE", "a.py", None) == ("steer", None), "which session it is, nobody said"
+    assert await said("CODEX", "a.py", None) == ("locked", "CLAUDE")
+    told = (await asked.decide("CODEX", place, "s1")).as_json()
+    assert told["expires_at"] == "2027-01-15T08:01:00+00:00" and told["fencing_token"] == 1
+    assert '"mine"' in told["reason"] and "acquire_lock" in told["reason"]
+    assert (await asked.decide("CODEX", Location("a.py", None, False), "s1")).steer, "to read is no write"
+    bench.clock[0] += 61
+    assert await said("CLAUDE", "a.py", "s1") == ("stale", "CLAUDE")
+    assert await said("CODEX", "a.py", "s1") == ("steer", None)
+    await bench.lock(CODEX, "steered.py", mode="shared")
+    assert await said("CODEX", "steered.py", "s1") == ("steer", None), "a shared lock is no right to write"
+    assert [(caller.agent, path) for caller, path in bench.refused] == [
+        *[("CLAUDE", "a.py"), ("CODEX", "a.py"), ("CODEX", "a.py"), ("CLAUDE", "a.py")]
+    ]
+    asked = LockGuard(bench.store, Away(), Standing("a.py"))
+    gone = await asked.decide("CODEX", Location("free.py", None, True), "s1")
+    assert not gone.refused and "could not be read" in gone.reason
+    assert (await asked.decide("CODEX", place, "s1")).steer, "advisories are answered for all the same"
+
+
+async def test_a_check_records_what_it_refuses_and_what_is_overridden(bench: Bench) -> None:
+    await bench.lock(CODEX, "a.py", "b.py")
+    told = await check(bench.store, bench.judge, CLAUDE, ["a.py", "c.py"], act="commit", override="please")
+    assert (told.decision, [one.path for one in told.refusals], told.overridable) == (
+        "locked",
+        ["a.py"],
+        False,
+    )
+    assert (await check(bench.store, bench.judge, CLAUDE, ["c.py"], act="commit")).decision == "allow"
+    told = await check(bench.store, bench.judge, ANN, ["a.py", "b.py"], act="push", override=" it burns ")
+    assert (told.decision, told.as_json()["overridable"]) == ("overridden", True)
+    (refused,) = await bench.told(guard.REFUSED)
+    (overridden,) = await bench.told(guard.OVERRIDDEN)
+    assert (refused["by"], refused["paths"], refused["act"]) == ("CLAUDE", ["a.py"], "commit")
+    assert (overridden["by"], overridden["reason"]) == ("ann", "it burns")
+    # A person is one, wherever it sits; and who does not say in which session is not stopped by its own name.
+    await bench.lock(ANN, "mine.py")
+    for agent, session, path, decision in (
+        ("ann", None, "mine.py", "allow"),
+        ("CODEX", None, "a.py", "allow"),
+        ("CODEX", "s9", "a.py", "locked"),
+    ):
+        caller = caller_of(agent, session, person=agent == "ann")
+        assert (await check(bench.store, bench.judge, caller, [path], act="x")).decision == decision
+    assert caller_of("x", None).session == ANY_SESSION
+    with pytest.raises(Rejected):
+        caller_of("x", "no session!")
+
+
+def test_a_refusal_says_who_until_when_and_what_to_do() -> None:
+    one = LockRefusal(LOCKED, "src/a.py", "src", "CODEX", "s1", 1_800_000_000.0, 7, "a move")
+    assert (
+        one.text
+        == 'src/a.py is locked by CODEX (by its lock on src) until 2027-01-15T08:00:00+00:00: "a move".'
+    )
+    told = GuardDecision.of_lock(one).as_json()
+    assert (told["decision"], told["file_path"], told["session"], told["advisory"]) == (
+        "locked",
+        "src",
+        "s1",
+        None,
+    )
+    assert set(GuardDecision().as_json()) == set(told)
+
+
+class Git:
+    """What git would say."""
+
+    def __init__(self, changed: list[str] | None) -> None:
+        self.changed, self.asked = changed, []
+
+    async def changed_files(
+        self, agent: str, base: str | None = None, head: str | None = None
+    ) -> list[str] | None:
+        self.asked.append((agent, base, head))  # type: ignore[attr-defined]
+        return self.changed
+
+
+def changesets(bench: Bench, changed: list[str] | None) -> Changesets:
+    return Changesets(
+        bench.store, bench.judge, Git(changed), Heartbeat().touch, lambda path: bench.locks.target(path).path
+    )
+
+
+async def test_a_changeset_sets_what_is_said_against_what_was_done(bench: Bench) -> None:
+    made = changesets(bench, ["src/a.py", "src/b.py", "x.py"])
+    answer = await made.record(
+        CLAUDE, "a change", ["./src//a.py", "src/a.py", "gone.py"], base="main", head="HEAD"
+    )
+    assert answer["declared"] == ["gone.py", "src/a.py"] and answer["changed"] == [
+        "src/a.py",
+        "src/b.py",
+        "x.py",
+    ]
+    assert (answer["undeclared"], answer["missing"]) == (["src/b.py", "x.py"], ["gone.py"])
+    unknown = await changesets(bench, None).record(CODEX, "who knows", ["a.py"])
+    assert (unknown["changed"], unknown["undeclared"], unknown["missing"]) == (None, None, None)
+    latest, first = await made.list(ANN)
+    assert (latest["agent_id"], latest["changed"], first["base"], first["changeset_id"]) == (
+        *("CODEX", None, "main"),
+        answer["changeset_id"],
+    )
+    assert [one["summary"] for one in await made.list(CLAUDE, session="s1")] == ["a change"]
+    assert await made.list(CLAUDE, session="s2") == []
+    told = await bench.told("changeset.recorded", "session.started")
+    assert told[1]["changeset"]["undeclared"] == ["src/b.py", "x.py"], (
+        "a changeset is a call: its session is there"
+    )
+
+
+async def test_a_changeset_over_a_lock_or_by_a_lost_lease_is_refused(bench: Bench) -> None:
+    made = changesets(bench, ["a.py", "b.py"])
+    token = await bench.lock(CLAUDE, "a.py", ttl_s=60.0)
+    await bench.lock(CODEX, "b.py", ttl_s=30.0)
+    with pytest.raises(Rejected) as locked:
+        await made.record(CLAUDE, "s", ["a.py"])
+    assert locked.value.code == "locked" and locked.value.as_json()["locked_by"] == "CODEX"
+    bench.clock[0] += 31
+    assert (await made.record(CLAUDE, "s", ["a.py"], fencing_token=token))["success"]
+    bench.clock[0] += 31
+    with pytest.raises(Rejected) as stale:
+        await made.record(CLAUDE, "s", ["a.py"], fencing_token=token)
+    answer = stale.value.as_json()
+    assert (answer["success"], answer["reason"], answer["fencing_token"]) == (False, "stale_token", token)
+    assert len(await made.list(ANN)) == 1
+    for summary, files in ((" ", ["a.py"]), ("s", ["../out"]), ("s", ["/abs"]), ("x" * 4001, [])):
+        with pytest.raises(Rejected) as bad:
+            await made.record(CLAUDE, summary, files)
+        assert bad.value.fault is Fault.MALFORMED
+
+
+def test_folders_are_declared_whole() -> None:
+    changed = ["src/a.py", "src/deep/b.py", "srcx.py"]
+    assert outside(changed, ["src"]) == ["srcx.py"]
+    assert outside(changed, ["src/deep", "srcx.py"]) == ["src/a.py"]
+    assert outside(changed, []) == changed
+    assert untouched(["src", "src/deep", "other", "src/a.py"], changed) == ["other"]

@@ -1,0 +1,176 @@
+"""Every operation once, on HTTP, in a room that was just made; and the doors by their own document."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from relay.faces.openapi import document
+from relay.faces.operations import OPERATIONS
+from tests.e2e.conftest import Open
+from tests.outside import ECHO, Outside, agent
+
+
+class Visitor:
+    """Asks at the doors and notes which operations answered."""
+
+    def __init__(self, room: Outside) -> None:
+        self.room, self.used = room, set[str]()
+
+    async def ask(
+        self, name: str, *, place: str = "", headers: dict[str, str] | None = None, **body: Any
+    ) -> Any:
+        operation = OPERATIONS[name]
+        path = operation.path
+        if place:
+            path = path[: path.index("{")] + quote(place, safe="")
+        how: dict[str, Any] = {"headers": headers or {"X-API-Key": self.room.token}}
+        if operation.method == "POST":
+            how["json"] = body
+        elif body:
+            path += "?" + "&".join(f"{key}={quote(str(value), safe='')}" for key, value in body.items())
+        async with self.room.session.request(operation.method, f"{self.room.url}{path}", **how) as response:
+            told = await response.json()
+            assert response.status == 200, (name, response.status, told)
+        model = operation.result
+        for one in told if operation.result_list else [told]:
+            model.model_validate(one)
+        self.used.add(name)
+        return told
+
+
+async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
+    room = await open_room(agent("CLAUDE"), files={"echo.yaml": ECHO})
+    visitor = Visitor(room)
+    ask = visitor.ask
+
+    # A person makes a key; what follows is the agent's.
+    made = await ask("create_key", identity="CLAUDE", key_type="claude_code", expires="1d", note="for a test")
+    key = {"X-API-Key": made["key"]}
+    session = {**key, "X-Relay-Session": "s-1"}
+
+    got = await ask(
+        "acquire_lock", headers=session, file_path="./src//app.py", reason="to mend it", ttl_minutes=1
+    )
+    assert (got["success"], got["action"], got["file_path"]) == (True, "acquired", "src/app.py")
+    assert (await ask("acquire_lock", headers=session, file_path="src/app.py"))["action"] == "refreshed"
+    blocked = await ask("acquire_lock", file_path="src", agent_id="bot-7", session_id="s-7")
+    assert (blocked["success"], blocked["action"], blocked["locked_by"]) == (False, "blocked", "CLAUDE")
+    assert blocked["expires_at"]
+    held = await ask("check_locks", headers=key)
+    assert [(one["file_path"], one["locked_by"]) for one in held] == [("src/app.py", "CLAUDE")]
+    assert (await ask("lock_status", place="src/app.py"))["locked"] is True
+    assert (await ask("renew", headers=session, kind="lock", id="src/app.py"))["success"] is True
+    assert (await ask("renew_lock", headers=session, file_path="src/app.py", ttl_minutes=60))[
+        "success"
+    ] is True
+    assert await ask("explain", kind="lock", id="src")
+    assert await ask("explain_lock", file_path="src/app.py")
+    assert (await ask("declare_intent", headers=session, paths=["src/app.py"]))["paths"] == ["src/app.py"]
+    recorded = await ask("record_changeset", headers=session, summary="Mend it.", files=["src/app.py"])
+    assert recorded["success"] is True
+    assert [one["changeset_id"] for one in await ask("list_changesets")] == [recorded["changeset_id"]]
+    released = await ask(
+        "release_lock", headers=session, file_path="src/app.py", fencing_token=got["fencing_token"]
+    )
+    assert (released["success"], released["released"]) == (True, True)
+    await ask("acquire_lock", headers=session, file_path="docs/**")
+    assert (await ask("force_release_lock", file_path="docs/**", reason="a person wants it"))[
+        "success"
+    ] is True
+
+    first = await ask(
+        "submit_work", task_type="code", task_description="one", input_data={"n": 1}, priority=1
+    )
+    second = await ask("submit_work", task_type="code", task_description="two", depends_on=[first["task_id"]])
+    assert [one["task_id"] for one in await ask("pending_work")] == [first["task_id"]]
+    assert await ask("explain_work", headers=key, task_id=second["task_id"])
+    claimed = await ask("get_work", headers=session, task_types=["code"])
+    assert (claimed["task_id"], claimed["input_data"]) == (first["task_id"], {"n": 1})
+    assert (await ask("renew_claim", headers=session, task_id=first["task_id"]))["success"] is True
+    assert (await ask("release_work", headers=session, task_id=first["task_id"]))["success"] is True
+    assert (await ask("set_needs", task_id=second["task_id"], depends_on=[]))["success"] is True
+    claimed = await ask("get_work", headers=session)
+    assert claimed["task_id"] == second["task_id"]
+    done = await ask(
+        "complete_work", headers=session, task_id=second["task_id"], success=True, result={"ok": True}
+    )
+    assert (done["success"], done["status"]) == (True, "completed")
+    assert (await ask("show_task", place=second["task_id"]))["state"] == "completed"
+    assert (await ask("reopen_work", task_id=second["task_id"], reason="look again"))["success"] is True
+
+    kept = await ask(
+        "remember",
+        headers=session,
+        event_type="error",
+        summary="the parser fails",
+        lessons=["look"],
+        tags=["py"],
+    )
+    found = await ask("recall", headers=session, task_description="mend the parser", tags=["py"])
+    assert [one["memory_id"] for one in found] == [kept["memory_id"]]
+
+    said = await ask("post_message", headers=session, body="I mended `src/app.py`.", client_id="once")
+    page = await ask("read_room", headers=session)
+    assert said["id"] in [one["id"] for one in page["entries"]]
+    assert (await ask("who", headers=session))["you"]["session_id"] == "s-1"
+    assert "POST /locks/force-release" in (await ask("help", topic="locks"))["text"]
+    assert (await ask("heartbeat", headers=session))["session_id"] == "s-1"
+    living = await ask("list_sessions")
+    assert ("CLAUDE", "s-1") in [(one["agent_id"], one["session_id"]) for one in living]
+    assert (await ask("end_session", headers=session))["success"] is True
+    shown = {one["id"]: one for one in await ask("list_keys")}
+    assert shown[made["id"]]["used_at"]
+    assert (await ask("revoke_key", place=made["id"]))["state"] == "revoked"
+    assert visitor.used == set(OPERATIONS)
+    async with room.session.get(f"{room.url}/who", headers=key) as response:
+        assert response.status == 401
+
+    # What an agent said through the database is in the file too, and in the document are all the doors.
+    assert said["id"] in [one["id"] for _, one in room.file_lines() if isinstance(one, dict)]
+    status, told = await room.ask("GET", "/openapi.json")
+    assert status == 200
+    assert set(told["paths"]) == set(document()["paths"])
+    for path, methods in told["paths"].items():
+        if "{" not in path and "get" in methods and path not in ("/metrics", "/reference", "/reference.css"):
+            status, _ = await room.ask("GET", path)
+            assert status in (200, 400), path
+    assert json.dumps(told)
+
+
+#: What every answer must be, whatever was asked.
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+)
+
+
+async def test_whatever_is_asked_the_answer_is_as_the_document_says(open_room: Open) -> None:
+    room = await open_room(agent("CLAUDE"), files={"echo.yaml": ECHO})
+    told = json.loads(json.dumps(document()))
+    for path, methods in told["paths"].items():
+        # What people do in the room is known to it by its own tests; here it would send agents to work.
+        for method in [one for one in methods if path.startswith("/api/") and one != "get"]:
+            del methods[method]
+    acquire = told["paths"]["/locks/acquire"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    acquire["properties"]["wait_seconds"]["maximum"] = 0.05
+    (room.folder / "openapi.json").write_text(json.dumps(told))
+    words = ["run", "openapi.json", "--url", room.url, "--header", f"X-API-Key:{room.token}", "--no-color"]
+    words += ["--checks", ",".join(CHECKS), "--phases", "fuzzing", "--max-examples", "4", "--seed", "4"]
+    words += ["--no-shrink", "--warnings", "off"]
+    run = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("schemathesis")),
+        *words,
+        cwd=room.folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await asyncio.wait_for(run.communicate(), 120)
+    assert run.returncode == 0, out.decode()[-6000:]
+    assert "No issues found" in out.decode()

@@ -1,0 +1,96 @@
+"""The page's doors to locks, sessions and whole tasks, before a room that plays its part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from relay.faces.auth import Credential, CredentialKind
+from relay.faces.errors import ApiError
+from relay.faces.held_api import HeldDoors
+from relay.model import RESERVED_NAMES
+from relay.room.room import RoomError
+from tests.faces.house import house
+
+TAKE = "POST /api/locks/release"
+
+
+class Holding:
+    """A room with one lock and one task."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, str, str]] = []
+
+    async def held(self) -> dict[str, Any]:
+        return {"locks": [{"file_path": "src/app.py"}], "sessions": [], "now": "2027-01-15T08:00:00.000Z"}
+
+    async def task(self, number: int) -> dict[str, Any]:
+        if number != 1:
+            raise RoomError("not_found", f"There is no task #{number}.", "GET /api/tasks lists them.")
+        return {"number": 1, "history": []}
+
+    async def force_release(self, path: str, reason: str, *, by: str) -> dict[str, Any]:
+        self.taken.append((path, reason, by))
+        return {"success": path == "src/app.py", "reason": "told"}
+
+
+async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
+    room = Holding()
+    doors = HeldDoors(room, lambda: RESERVED_NAMES | {"CLAUDE"}).table()
+    path = "src/app.py"
+    async with house(tmp_path, routes=doors) as made:
+        for at, body, status, told in (
+            ("GET /api/locks", None, 200, {"locks": [{"file_path": path}]}),
+            ("GET /api/locks?x=1", None, 400, {}),
+            ("GET /api/tasks/1", None, 200, {"task": {"number": 1, "history": []}}),
+            ("GET /api/tasks/2", None, 404, {}),
+            ("GET /api/tasks/one", None, 404, {}),
+            (TAKE, {"path": path, "reason": "mine", "name": "ann"}, 200, {"success": True}),
+            (TAKE, {"path": "x.py", "reason": "mine", "name": "ann"}, 200, {"success": False}),
+            (TAKE, {"path": path, "reason": "mine", "name": "CLAUDE"}, 403, {}),
+            (TAKE, {"path": path, "name": "ann"}, 400, {}),
+            (TAKE, {"path": path, "reason": " ", "name": "ann"}, 400, {}),
+            (TAKE, {"path": path, "reason": "y" * 301, "name": "ann"}, 400, {}),
+            (TAKE, {"path": "y" * 4097, "reason": "mine", "name": "ann"}, 400, {}),
+        ):
+            method, _, where = at.partition(" ")
+            got, answer, _ = await made.ask(method, where, json=body)
+            assert got == status, (at, body, answer)
+            assert {key: answer[key] for key in told} == told
+            async with made.client.request(method, where) as unknown:
+                assert unknown.status == 401
+    assert room.taken == [(path, "mine", "ann"), ("x.py", "mine", "ann")]
+
+
+async def test_an_agents_key_takes_nothing() -> None:
+    from aiohttp.test_utils import make_mocked_request
+
+    from relay.faces.gate import CREDENTIAL
+
+    class Sent:
+        """A request of an agent's, with its body."""
+
+        def __init__(self, request: web.Request) -> None:
+            self._request = request
+            self.content_length = None
+            self.content = self
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._request, name)
+
+        def __getitem__(self, key: Any) -> Any:
+            assert key == CREDENTIAL
+            return Credential(CredentialKind.TOKEN, "k", identity="CLAUDE")
+
+        async def iter_any(self) -> Any:
+            yield b'{"path": "src/app.py", "reason": "mine"}'
+
+    room = Holding()
+    sent: Any = Sent(make_mocked_request("POST", "/api/locks/release"))
+    with pytest.raises(ApiError) as refused:
+        await HeldDoors(room, lambda: RESERVED_NAMES).release(sent)
+    assert refused.value.status == 403
+    assert room.taken == []

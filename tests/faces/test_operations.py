@@ -1,0 +1,144 @@
+"""The registry: what is declared, and what a request must be."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from relay.faces.help_topics import TOPICS, help_text
+from relay.faces.operation import perform, read
+from relay.faces.operations import OPERATIONS
+from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from tests.faces.recorder import Recorder
+
+BOT = Caller("bot", "s1")
+#: The sixteen (issue 3, "One declaration, every door").
+TOOLS = frozenset(
+    {
+        "acquire_lock",
+        "release_lock",
+        "check_locks",
+        "get_work",
+        "complete_work",
+        "submit_work",
+        "remember",
+        "recall",
+    }
+    | {"renew", "release_work", "explain", "declare_intent", "post_message", "read_room", "who", "help"}
+)
+
+
+def test_sixteen_tools_and_no_two_doors_at_one_place() -> None:
+    assert {name for name, one in OPERATIONS.items() if one.tool} == TOOLS
+    ends = [end for one in OPERATIONS.values() for end in one.endpoints]
+    assert len(ends) == len(set(ends))
+    assert {one.scope for one in OPERATIONS.values()} <= SCOPES | {ADMIN, ""}
+    assert all(one.doc.strip() for one in OPERATIONS.values())
+
+
+PATH = {"file_path": "a"}
+TASK = {"task_type": "t", "task_description": "d"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "values", "says"),
+    [
+        ("acquire_lock", {}, "Give one of file_path or file_paths"),
+        ("acquire_lock", PATH | {"file_paths": ["b"]}, "not both"),
+        ("acquire_lock", {"file_path": 1}, "file_path"),
+        ("acquire_lock", {"file_path": ""}, "file_path"),
+        ("acquire_lock", {"file_paths": []}, "file_paths"),
+        ("acquire_lock", {"file_paths": ["a", 1]}, "file_paths[1]"),
+        ("acquire_lock", PATH | {"ttl_minutes": "30"}, "ttl_minutes"),
+        ("acquire_lock", PATH | {"ttl_minutes": True}, "ttl_minutes"),
+        ("acquire_lock", PATH | {"ttl_minutes": float("nan")}, "ttl_minutes"),
+        ("acquire_lock", PATH | {"wait_seconds": 301}, "wait_seconds"),
+        ("acquire_lock", PATH | {"mode": "both"}, "mode"),
+        ("acquire_lock", PATH | {"force": True}, "Unknown field 'force'"),
+        ("release_lock", {}, "file_path is missing"),
+        ("release_lock", PATH | {"fencing_token": "7"}, "fencing_token"),
+        ("release_lock", PATH | {"fencing_token": 2**63}, "fencing_token"),
+        ("submit_work", TASK | {"priority": 11}, "priority"),
+        ("submit_work", TASK | {"priority": 1.5}, "priority"),
+        ("submit_work", TASK | {"depends_on": "x"}, "depends_on"),
+        ("submit_work", TASK | {"task_type": "a\0b"}, "NUL"),
+        ("submit_work", TASK | {"input_data": {"a": ["\ud800"]}}, "half of a character"),
+        ("submit_work", TASK | {"input_data": float("inf")}, "number that JSON does not have"),
+        ("complete_work", {"task_id": "t", "success": 1}, "success"),
+        ("read_room", {"cursor": "x"}, "cursor"),
+        ("post_message", {"body": None}, "body is missing"),
+    ],
+)
+def test_a_request_that_is_none_names_its_field(operation: str, values: dict[str, Any], says: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        read(OPERATIONS[operation], values)
+    assert refused.value.fault is Fault.MALFORMED
+    assert says in refused.value.message
+    assert refused.value.fix
+
+
+def test_deep_data_is_refused_before_it_is_written() -> None:
+    deep: Any = 1
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(Rejected, match="nested"):
+        read(OPERATIONS["complete_work"], {"task_id": "t", "success": True, "result": deep})
+
+
+async def test_null_is_left_out_and_whole_minutes_are_minutes() -> None:
+    seen = Recorder()
+    values = {"file_path": "a", "file_paths": None, "ttl_minutes": 2, "mode": None, "reason": None}
+    await perform(seen.services(), BOT, OPERATIONS["acquire_lock"], values)
+    what, caller, args, named = seen.last
+    assert (what, caller, args) == ("locks.acquire", BOT, (["a"],))
+    assert (named["ttl_s"], named["mode"], named["reason"]) == (120, "exclusive", None)
+    assert seen.beats == [], "its own transaction is the heartbeat"
+    await perform(seen.services(), BOT, OPERATIONS["who"], {})
+    assert seen.beats == [BOT]
+
+
+async def test_scopes_are_checked_before_anything_runs() -> None:
+    seen = Recorder()
+    reader = Caller("bot", "s1", scopes=frozenset({"read"}))
+    for name, values in (
+        ("acquire_lock", PATH),
+        ("renew", {"kind": "lock", "id": "a"}),
+        ("renew", {"kind": "claim", "id": "t"}),
+        ("post_message", {"body": "hi"}),
+        ("remember", {"event_type": "e", "summary": "s"}),
+        ("force_release_lock", PATH | {"reason": "r"}),
+        ("create_key", {"identity": "x"}),
+        ("end_session", {"of": "CLAUDE"}),
+    ):
+        with pytest.raises(Rejected) as refused:
+            await perform(seen.services(), reader, OPERATIONS[name], values)
+        assert (refused.value.fault, refused.value.code) == (Fault.FORBIDDEN, "scope")
+    assert seen.asked == []
+    await perform(seen.services(), reader, OPERATIONS["check_locks"], {})
+    await perform(seen.services(), reader, OPERATIONS["end_session"], {"of": "bot"})
+    assert [one[0] for one in seen.asked] == ["locks.check", "sessions.end"]
+
+
+async def test_help_names_only_what_exists() -> None:
+    for topic in TOPICS:
+        text = help_text(topic)
+        assert text
+        called = set(re.findall(r"\b([a-z]+_[a-z]+)\(", text))
+        assert called <= set(OPERATIONS), topic
+        paths = {path for one in OPERATIONS.values() for _, path in one.endpoints} | {
+            "/openapi.json",
+            "/reference",
+        }
+        named = set(
+            re.findall(
+                r"(?<![\w.])(/(?:locks|work|memory|room|sessions|changesets|who|help|openapi)[\w/{}.-]*)",
+                text,
+            )
+        )
+        assert {one.rstrip(".") for one in named} <= paths, topic
+    told = await perform(Recorder().services(), BOT, OPERATIONS["help"], {})
+    assert told["topics"] == list(TOPICS)
+    with pytest.raises(Rejected, match="There is no help"):
+        await perform(Recorder().services(), BOT, OPERATIONS["help"], {"topic": "love"})

@@ -1,0 +1,249 @@
+"""The operations on HTTP: who asks, what each refusal looks like, and what a key may."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.faces.auth import owner
+from relay.log.store import StoreBusy
+from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from tests.faces.house import House, house
+from tests.faces.recorder import Recorder
+
+ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})
+
+
+@pytest.fixture
+def seen() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+async def doors(tmp_path: Path, seen: Recorder) -> AsyncIterator[House]:
+    async with house(tmp_path, services=lambda store: seen.services()) as one:
+        yield one
+
+
+async def key_of(doors: House, name: str, **more: Any) -> tuple[str, dict[str, str]]:
+    """Its public id, and the header that shows it."""
+    made = await doors.auth.keys.create(ANN, name, **more)
+    return made["id"], {"X-API-Key": made["key"]}
+
+
+async def test_who_asks_with_the_token(doors: House, seen: Recorder) -> None:
+    me = owner()
+    for body, headers, agent, session, kind in (
+        ({}, {}, me, f"person-{me}", "person"),
+        ({"agent_id": "bot-1"}, {}, "bot-1", "person-bot-1", "agent"),
+        ({"name": "ann", "agent_type": "script"}, {}, "ann", "person-ann", "script"),
+        ({"agent_id": "bot-1", "session_id": "s-2"}, {}, "bot-1", "s-2", "agent"),
+        ({"agent_id": "bot-1", "session_id": "s-2"}, {"X-Relay-Session": "s-3"}, "bot-1", "s-3", "agent"),
+        ({"agent_id": "a" * 64}, {}, "a" * 64, "person-" + "a" * 64, "agent"),
+    ):
+        status, _, _ = await doors.ask(
+            "POST", "/locks/acquire", json={"file_path": "a", **body}, headers=headers
+        )
+        assert status == 200
+        caller = seen.last[1]
+        assert (caller.agent, caller.session, caller.agent_type) == (agent, session, kind)
+        assert caller.person and ADMIN in caller.scopes
+    for body, status, code in (
+        ({"agent_id": "CLAUDE"}, 403, "reserved"),
+        ({"agent_id": "claude"}, 403, "reserved"),
+        ({"name": "RELAY"}, 403, "reserved"),
+        ({"agent_id": "a", "name": "b"}, 400, "bad_request"),
+        ({"agent_id": 7}, 400, "bad_request"),
+        ({"agent_id": "a" * 65}, 400, "bad_name"),
+        ({"session_id": "a/b"}, 400, "bad_session"),
+        ({"agent_type": ""}, 400, "bad_request"),
+    ):
+        got, told, _ = await doors.ask("POST", "/locks/acquire", json={"file_path": "a", **body})
+        assert (got, told["error"]["code"]) == (status, code)
+        assert (told["success"], told["reason"]) == (False, code)
+
+
+async def test_a_persons_session_has_an_id_whatever_the_name(doors: House, seen: Recorder) -> None:
+    sessions = set()
+    for name in ("Jörg", "Jürg", "ann b", "ann_b"):
+        status, _, _ = await doors.ask("POST", "/locks/check", json={"name": name})
+        assert status == 200
+        sessions.add(seen.last[1].session)
+    assert len(sessions) == 4
+
+
+async def test_who_asks_with_a_key(doors: House, seen: Recorder) -> None:
+    id, key = await key_of(doors, "CLAUDE", agent_type="claude_code", scopes=["locks", "read"])
+    body = {"file_path": "a"}
+    for more, headers in (
+        ({}, {}),
+        ({"agent_id": "CLAUDE", "name": "CLAUDE"}, {}),
+        ({"agent_type": "person"}, {}),
+    ):
+        assert (await doors.ask("POST", "/locks/acquire", json=body | more, headers=key | headers))[0] == 200
+        caller = seen.last[1]
+        assert (caller.agent, caller.session, caller.person) == ("CLAUDE", f"key-{id}", False)
+        assert caller.scopes == {"locks", "read"}
+    bearer = {"X-API-Key": "", "Authorization": f"Bearer {key['X-API-Key']}"}
+    del bearer["X-API-Key"]
+    async with doors.client.get("/locks", headers=bearer) as response:
+        assert response.status == 200
+    for more in ({"agent_id": "ann"}, {"name": "ann"}, {"agent_id": "claude"}):
+        status, told, _ = await doors.ask("POST", "/locks/acquire", json=body | more, headers=key)
+        assert (status, told["error"]["code"], told["success"]) == (403, "foreign_identity", False)
+    status, told, _ = await doors.ask("GET", "/who?agent_id=ann", headers=key)
+    assert (status, told["reason"]) == (403, "foreign_identity")
+    # A session of another name is no other identity: the holder is the pair.
+    assert (await doors.ask("GET", "/who", headers=key | {"X-Relay-Session": "person-ann"}))[0] == 200
+    status, told, _ = await doors.ask("POST", "/work/claim", json={}, headers=key)
+    assert (status, told["reason"], told["scope"]) == (403, "scope", "work")
+    await doors.auth.keys.revoke(ANN, id)
+    status, told, _ = await doors.ask("GET", "/locks", headers=key)
+    assert (status, told["reason"]) == (401, "no_credential")
+
+
+async def test_without_a_good_key_there_is_nothing(doors: House, seen: Recorder) -> None:
+    for method, path in (
+        ("POST", "/locks/acquire"),
+        ("GET", "/locks"),
+        ("GET", "/openapi.json"),
+        ("GET", "/help"),
+    ):
+        for headers in ({}, {"X-API-Key": "nonsense"}, {"X-API-Key": "rk_" + "0" * 16 + "_" + "A" * 43}):
+            async with doors.client.request(method, path, headers=headers) as response:
+                told = await response.json()
+                assert (response.status, told["success"], told["error"]["code"]) == (
+                    401,
+                    False,
+                    "no_credential",
+                )
+    assert seen.asked == []
+
+
+async def test_each_fault_has_its_status(doors: House, seen: Recorder) -> None:
+    for error, status in (
+        (Rejected(Fault.REFUSED, "locked", "It is held.", "Wait.", {"locked_by": "ann"}), 200),
+        (Rejected(Fault.MALFORMED, "bad_path", "No path.", "Give one."), 400),
+        (Rejected(Fault.UNKNOWN, "not_found", "Nothing.", "Look."), 404),
+        (Rejected(Fault.FORBIDDEN, "scope", "No.", "Ask."), 403),
+        (Rejected(Fault.BUSY, "busy", "Later.", "Wait."), 503),
+        (Rejected(Fault.BUSY, "too_many", "Slower.", "Wait."), 429),
+        (StoreBusy("the database was locked"), 503),
+    ):
+        seen.answers["locks.acquire"] = error
+        got, told, response = await doors.ask("POST", "/locks/acquire", json={"file_path": "a"})
+        assert got == status
+        assert told["success"] is False
+        assert told["reason"] == told["error"]["code"]
+        assert set(told["error"]) == {"code", "message", "fix"}
+        assert ("Retry-After" in response.headers) == (status in (503, 429))
+    seen.answers["locks.acquire"] = RuntimeError("a secret")
+    got, told, _ = await doors.ask("POST", "/locks/acquire", json={"file_path": "a"})
+    assert (got, told["reason"]) == (500, "internal")
+    assert "secret" not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    [
+        ("POST", "/locks/acquire", "{", 400, "not JSON"),
+        ("POST", "/locks/acquire", "[]", 400, "not an object"),
+        ("POST", "/locks/release", "", 400, "no body"),
+        ("POST", "/locks/acquire", '{"file_path": "a", "agent": "x"}', 400, "Unknown field 'agent'"),
+        ("POST", "/locks/acquire", '{"file_path": NaN}', 400, "file_path"),
+        ("POST", "/locks/acquire?file_path=a", '{"file_path": "a"}', 400, "body"),
+        ("POST", "/locks/nothing", "{}", 404, "nothing here"),
+        ("PUT", "/locks/acquire", "{}", 405, "method"),
+        ("GET", "/work/pending?limit=x", None, 400, "limit"),
+        ("GET", "/work/pending?limit=0", None, 400, "limit"),
+        ("GET", "/work/pending?limit=1&limit=2", None, 400, "2 times"),
+        ("GET", "/work/pending?what=1", None, 400, "Unknown field"),
+        ("GET", "/sessions?all=yes", None, 400, "all"),
+        ("GET", "/locks/status", None, 400, "path is missing"),
+        ("GET", "/room/messages?cursor=abc", None, 400, "cursor"),
+        ("GET", "/help/love", None, 404, "no help"),
+    ],
+)
+async def test_what_is_wrong_says_so(
+    doors: House, method: str, path: str, body: str | None, status: int, says: str
+) -> None:
+    got, told, _ = await doors.ask(method, path, data=body)
+    assert got == status
+    assert says in told["error"]["message"]
+    assert (told["success"], told["reason"]) == (False, told["error"]["code"])
+
+
+async def test_a_path_arrives_as_it_was_meant(doors: House, seen: Recorder) -> None:
+    for path, meant in (
+        ("/locks/status/src/app.py", "src/app.py"),
+        ("/locks/status/src%2Fapp.py", "src/app.py"),
+        ("/locks/status/a%2520b", "a%20b"),
+        ("/locks/status/%C3%BCber/a,b&c.py", "über/a,b&c.py"),
+        ("/locks/status/app/%5Bid%5D/page.tsx", "app/[id]/page.tsx"),
+        ("/locks/status/123", "123"),
+        ("/locks/status?path=..%2F..%2Fx", "../../x"),
+        ("/locks/status?path=api:GET%20/v1/users", "api:GET /v1/users"),
+    ):
+        from yarl import URL
+
+        url = URL(f"http://{doors.at}{path}", encoded=True)
+        async with doors.client.session.get(url, headers=doors.key) as response:
+            assert response.status == 200
+        assert seen.last[2] == (meant,)
+    await doors.ask("GET", "/locks?file_paths=a&file_paths=b")
+    assert seen.last[2] == (["a", "b"],)
+    for path in ("/work/claim", "/work/get"):
+        assert (await doors.ask("POST", path))[0] == 200, "a body may be left out where nothing is required"
+    async with doors.client.head("/locks", headers=doors.key) as response:
+        assert response.status == 200
+
+
+async def test_a_key_keeps_to_its_scopes_at_the_rooms_own_doors(doors: House, seen: Recorder) -> None:
+    _, agent = await key_of(doors, "CLAUDE")
+    _, mute = await key_of(doors, "reader", scopes=["read"])
+    _, person = await key_of(doors, "bea", agent_type="person", scopes=["read", "room", "work"])
+    _, admin = await key_of(doors, "ops", agent_type="person", scopes=["admin"])
+    for method, path, body, allowed in (
+        ("GET", "/api/state", None, {"agent", "mute", "person"}),
+        ("POST", "/api/messages", {"body": "hi"}, {"agent", "person"}),
+        ("POST", "/api/tasks", {"title": "x"}, {"person"}),
+        ("POST", "/api/agents/CLAUDE/pause", {}, {"admin"}),
+        ("PATCH", "/api/agents/CLAUDE", {"model": "x"}, {"admin"}),
+        ("POST", "/api/links", {}, {"admin"}),
+        ("POST", "/api/queue/1/retry", {}, {"admin"}),
+        ("POST", "/locks/force-release", {"file_path": "a", "reason": "r"}, {"admin"}),
+    ):
+        for name, key in {"agent": agent, "mute": mute, "person": person, "admin": admin}.items():
+            status, told, _ = await doors.ask(method, path, json=body, headers=key)
+            if name in allowed:
+                assert status < 300, (path, name, told)
+            else:
+                assert (status, told["reason"]) == (403, "scope"), (path, name)
+                assert told["error"]["fix"]
+    # A key opens no session of the page, which would have no scopes.
+    status, told, _ = await doors.ask("POST", "/api/sign-in", json={"key": agent["X-API-Key"]})
+    assert (status, told["reason"]) == (401, "bad_key")
+
+
+async def test_an_agents_key_speaks_as_its_agent(doors: House, seen: Recorder) -> None:
+    id, key = await key_of(doors, "CLAUDE")
+    status, told, _ = await doors.ask("POST", "/api/messages", json={"body": "done"}, headers=key)
+    assert (status, told) == (201, {"id": "m", "cursor": "1", "number": 1})
+    what, caller, args, _ = seen.last
+    assert (what, caller.agent, caller.session, caller.person) == ("room.post", "CLAUDE", f"key-{id}", False)
+    assert args == ("done",)
+    status, told, _ = await doors.ask("POST", "/api/messages", json={"body": "x", "name": "ann"}, headers=key)
+    assert (status, told["reason"]) == (403, "foreign_identity")
+    async with doors.ws(headers=key) as socket:
+        await socket.send_json({"after": None, "name": "ann"})
+        assert (await socket.receive()).data == 4400
+    async with doors.ws(headers=key) as socket:
+        await socket.send_json({"after": None, "name": "CLAUDE"})
+        assert (await socket.receive_json())["type"] == "hello"
+        await doors.auth.keys.revoke(ANN, id)
+        while (last := await socket.receive()).type.name == "TEXT":
+            pass
+        assert last.data == 4401, "a connection ends with its key"

@@ -1,0 +1,158 @@
+"""Agents in the room by a call of their own: what they say, what they have seen, and whom they set to work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from relay.log import events
+from relay.log.events import Event
+from relay.log.sqlite_store import SqliteStore
+from relay.model import Caller, Fault, Kind, Rejected
+from relay.room import hops, ledger
+from relay.room.ledger import Q, Rules
+from relay.room.values import message_of_row
+from relay.room.voices import MOST_SEEN, Seat, Voices
+
+A, B = Caller("ALPHA", "s-a"), Caller("BETA", "s-b")
+ANN = Caller("ann", "person-ann", "person", person=True)
+RULES = Rules(agents=("ALPHA", "BETA"), agent_mentions=True, hop_limit=2)
+
+
+def voices(store: SqliteStore, rules: Rules = RULES) -> Voices:
+    seats = [Seat("ALPHA", "command", "claude", None, True), Seat("BETA", "command", None, None, False)]
+    return Voices(store, lambda: rules, lambda: seats, max_entry_bytes=lambda: 1000)
+
+
+async def event_of(store: SqliteStore, message_id: str) -> Event:
+    async def look(tx: Any) -> Event:
+        row = await tx.one(Q.event_of_message, id=message_id)
+        found = await events.get(tx, row["event_id"])
+        assert found is not None
+        return found
+
+    return await store.read(look)
+
+
+async def saw(store: SqliteStore, later: str, earlier: str) -> bool:
+    one, other = await event_of(store, later), await event_of(store, earlier)
+    return await store.read(lambda tx: events.has_seen(tx, one, other))
+
+
+async def jobs_of(store: SqliteStore, message_id: str) -> list[str]:
+    rows = await store.read(lambda tx: tx.all(Q.jobs_of_message, message_id=message_id))
+    return [row["agent"] for row in rows]
+
+
+async def test_an_agents_entry_is_whole_without_a_daemon(store: SqliteStore) -> None:
+    room = voices(store)
+    told = await room.post(A, "I have `src/app.py`.", client_id="c-1")
+    assert await room.post(A, "I have `src/app.py`.", client_id="c-1") == told, "once"
+    with pytest.raises(Rejected) as refused:
+        await room.post(B, "mine", client_id="c-1")
+    assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "client_id_taken")
+    row = await store.read(lambda tx: tx.one(Q.message, id=told["id"]))
+    message = message_of_row(row)
+    assert (message.kind, message.speaker, message.number) == (Kind.AGENT, "ALPHA", 1)
+    event = await event_of(store, told["id"])
+    assert (event.session, event.lane) == ("s-a", "ALPHA")
+    waiting = await store.read(lambda tx: tx.all(Q.outbox, limit=10))
+    assert [one["message_id"] for one in waiting] == [told["id"]], "a daemon brings it to the file"
+    assert await store.read(lambda tx: tx.one(Q.cycle, message_id=told["id"])) is None, "it opens no cycle"
+
+
+async def test_what_a_session_read_its_next_entry_has_seen_and_nothing_else(store: SqliteStore) -> None:
+    room = voices(store)
+    first = await room.post(B, "one")
+    blind = await room.post(A, "I have read nothing")
+    assert not await saw(store, blind["id"], first["id"])
+    page = await room.read(A)
+    assert [one["body"] for one in page["entries"]] == ["one", "I have read nothing"]
+    unread = await room.post(B, "two")
+    sighted = await room.post(A, "I have read the first")
+    assert await saw(store, sighted["id"], first["id"])
+    assert not await saw(store, sighted["id"], unread["id"])
+    assert (await event_of(store, sighted["id"])).causal_deps == ((await event_of(store, first["id"])).id,)
+    # Another session of the same agent has read nothing.
+    other = await room.post(Caller("ALPHA", "s-2"), "who am I?")
+    assert not await saw(store, other["id"], first["id"])
+    rest = await room.read(A, cursor=page["next"])
+    assert [one["body"] for one in rest["entries"]] == ["two", "I have read the first", "who am I?"]
+    assert (await room.read(A, cursor=rest["next"]))["entries"] == []
+    assert await saw(store, (await room.post(A, "now"))["id"], unread["id"])
+    assert (await event_of(store, (await room.post(A, "and again"))["id"])).causal_deps == (), (
+        "it is in its clock"
+    )
+
+
+async def test_what_is_remembered_of_a_long_reading_is_bounded(store: SqliteStore) -> None:
+    room = voices(store)
+    posted = [await room.post(B, f"line {n}") for n in range(MOST_SEEN + 5)]
+    await room.read(A, cursor="0", limit=500)
+    last = await room.post(A, "done")
+    assert len((await event_of(store, last["id"])).causal_deps) == MOST_SEEN
+    assert await saw(store, last["id"], posted[0]["id"]), "the rest is in the clocks of these"
+
+
+async def test_a_reply_names_what_it_is_to(store: SqliteStore) -> None:
+    room = voices(store)
+    asked = await room.post(B, "where?")
+    for place in (asked["id"], f"#{asked['number']}", str(asked["number"])):
+        told = await room.post(A, "here", in_reply_to=place)
+        row = await store.read(lambda tx, id=told["id"]: tx.one(Q.message, id=id))  # type: ignore[misc]
+        assert row["in_reply_to"] == asked["id"]
+        assert await saw(store, told["id"], asked["id"])
+    for body, reply, fault in (
+        ("x", "#99", Fault.UNKNOWN),
+        ("x", "nothing", Fault.UNKNOWN),
+        ("  ", None, Fault.MALFORMED),
+        ("x" * 1001, None, Fault.MALFORMED),
+    ):
+        with pytest.raises(Rejected) as refused:
+            await room.post(A, body, in_reply_to=reply)
+        assert refused.value.fault is fault
+
+
+async def test_agents_set_agents_to_work_by_the_rooms_rule(store: SqliteStore) -> None:
+    quiet = voices(store, Rules(agents=RULES.agents))
+    told = await quiet.post(A, "@BETA please look")
+    assert (told["asked"], await jobs_of(store, told["id"])) == ([], [])
+    room = voices(store)
+    for _ in range(2):
+        told = await room.post(A, "@BETA and @ALPHA please look")
+        assert (told["asked"], await jobs_of(store, told["id"])) == (["BETA"], ["BETA"])
+    over = await room.post(A, "@BETA once more")
+    assert (over["asked"], await jobs_of(store, over["id"])) == ([], [])
+    held = await store.write(hops.release)
+    assert [(one.message_id, one.agents) for one in held] == [(over["id"], ("BETA",))]
+    # An answer to an advisory sets nobody to work.
+    await store.write(hops.reset)
+    advice, _ = await store.write(
+        lambda tx: ledger.put_message(
+            tx, ledger.NewMessage("RELAY", Kind.ADVISORY, "Keep off.", 1.0, lane=ledger.cycle_lane("x"))
+        )
+    )
+    assert (await room.post(A, "@BETA you go", in_reply_to=advice.id))["asked"] == []
+
+
+async def test_a_person_is_who_comes_as_one(store: SqliteStore) -> None:
+    room = voices(store)
+    told = await room.post(ANN, "what now?")
+    assert await store.read(lambda tx: tx.one(Q.cycle, message_id=told["id"])) is not None
+    asked = await room.post(ANN, "@BETA go")
+    assert asked["asked"] == ["BETA"]
+    row = await store.read(lambda tx: tx.one(Q.message, id=told["id"]))
+    assert row["kind"] == "human"
+    told = await room.post(Caller("ALPHA", "s", "person"), "I am a person")
+    row = await store.read(lambda tx: tx.one(Q.message, id=told["id"]))
+    assert row["kind"] == "agent", "who only says so is none"
+
+
+async def test_who_is_there(store: SqliteStore) -> None:
+    room = voices(store)
+    await store.write(lambda tx: tx.execute(Q.set_paused, name="BETA", paused=1))
+    await room.post(ANN, "@ALPHA go")
+    shown = {one["name"]: one for one in await room.agents()}
+    assert (shown["ALPHA"]["queued"], shown["ALPHA"]["paused"]) == (1, False)
+    assert (shown["BETA"]["enabled"], shown["BETA"]["paused"]) == (False, True)

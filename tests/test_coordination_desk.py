@@ -1,0 +1,221 @@
+"""What the daemon does about coordination by itself: sweeps, heartbeats, and what the room says and records."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.agent_keys import AgentKeys
+from relay.airspace import intent
+from relay.airspace.held import Held
+from relay.airspace.intent import Source
+from relay.airspace.scanner import with_intents
+from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.config_coordination import CoordinationSettings
+from relay.coordination.guard import OVERRIDDEN, REFUSED, Answer, caller_of
+from relay.coordination.judge import LockJudge
+from relay.coordination.locks import Locks
+from relay.coordination.sessions import ENDED, Heartbeat, Sessions
+from relay.coordination_desk import CoordinationDesk, take_in
+from relay.coordination_notices import lines
+from relay.faces.keys import Keys
+from relay.guard_offline import KEPT, Room, keep
+from relay.log import events, follow
+from relay.log.sqlite_store import SqliteStore, open_store
+from relay.model import LOCKED, Caller, LockRefusal
+from relay.room.ledger import Q as ROOM
+from relay.wings import WINGS
+
+AGENTS = ("CLAUDE", "CODEX")
+CLAUDE = Caller("CLAUDE", "s1")
+LOCK = LockRefusal(LOCKED, "a.py", "a.py", "CODEX", "s9", 2_000_000_000.0, 3)
+
+
+@dataclass
+class Desk:
+    store: SqliteStore
+    desk: CoordinationDesk
+    locks: Locks
+    clock: list[float]
+    folder: Path
+    running: dict[str, str]
+
+    async def told(self, *types: str) -> list[Any]:
+        found = await self.store.read(lambda tx: events.read_after(tx, 0, types=types))
+        return [one.outputs for one in found]
+
+    async def said(self) -> list[tuple[str, dict[str, Any]]]:
+        rows = await self.store.read(lambda tx: tx.all(ROOM.messages_between, after=0, upto=1000, limit=100))
+        return [(row["body"], json.loads(row["meta"])) for row in sorted(rows, key=lambda row: row["number"])]
+
+    async def follow(self) -> None:
+        """Let the followers take in what is there."""
+        for one in self.desk.followers:
+            progress = await follow.step(self.store, one)
+            assert progress.failed is None, progress.error
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    clock, running = [1_800_000_000.0], dict[str, str]()
+    settings = CoordinationSettings(session_lease_s=60.0)
+    store = await open_store(tmp_path / "events.db", WINGS, clock=lambda: clock[0])
+    made = CoordinationDesk(store, tmp_path, lambda: settings, agents=lambda: AGENTS, running=lambda: running)
+    yield Desk(store, made, Locks(store, Heartbeat(settings)), clock, tmp_path, running)
+    await store.close()
+
+
+async def _until(look: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(30):
+        while not await look():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_what_the_hooks_kept_is_taken_in_once_and_said(desk: Desk) -> None:
+    room = Room(desk.folder / "config.json", "sqlite")
+    room.folder.mkdir()
+    me = caller_of("ann", None, person=True)
+    keep(room, me, Answer((LOCK,), "it burns", True), "commit", override="it burns")
+    keep(room, caller_of("CLAUDE", "s1"), Answer((LOCK,)), "push")
+    keep(room, me, Answer(), "commit", override="no room", unasked="gone", paths=["x.py"])
+    file = room.folder / KEPT
+    again = file.read_bytes()
+    file.write_bytes(again + b"{damaged\n[1]\n")
+    assert await take_in(desk.store, room.folder) == 5
+    assert not file.exists() and list(room.folder.iterdir()) == []
+    file.write_bytes(again)  # as after a kill between the two
+    await take_in(desk.store, room.folder)
+    overridden = await desk.told(OVERRIDDEN)
+    assert [(one["by"], one["paths"], one["reason"], one["act"]) for one in overridden] == [
+        ("ann", ["a.py"], "it burns", "commit"),
+        ("ann", ["x.py"], "no room", "commit"),
+        ("someone", [], "{damaged", "write"),
+        ("someone", [], "[1]", "write"),
+    ]
+    (refused,) = await desk.told(REFUSED)
+    assert (refused["by"], refused["act"], refused["refusals"][0]["locked_by"]) == ("CLAUDE", "push", "CODEX")
+    await desk.follow()
+    said = await desk.said()
+    assert said[0][0] == "ann: commit of a.py over the lock of @CODEX. it burns."
+    assert "notice" not in said[0][1], "CODEX is shown it with its next turn"
+    assert said[1][1]["notice"] and said[1][0] == "ann: commit of x.py, unasked. no room."
+
+
+async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
+    await desk.locks.acquire(CLAUDE, ["a.py"], ttl_s=30.0)
+    await desk.locks.acquire(Caller("CODEX", "s2"), ["b.py"], ttl_s=30.0)
+    desk.running.update({"CLAUDE": "s1", "GEMINI": "never-called"})
+    for _ in range(4):
+        desk.clock[0] += 40.0
+        await desk.desk.beat()
+    await desk.desk.sweep()
+    alive = await Sessions(desk.store, Heartbeat()).list(Caller("ann", "w", person=True), all=True)
+    assert {one["agent_id"]: one["alive"] for one in alive} == {"CLAUDE": True, "CODEX": False, "ann": True}
+    assert [one["session"]["agent_id"] for one in await desk.told(ENDED)] == ["CODEX"]
+    # Once it is dead, a turn that goes on does not bring it back: it was told to nobody that it lived.
+    desk.running["CODEX"] = "s2"
+    await desk.desk.beat()
+    assert [one["session"]["agent_id"] for one in await desk.told(ENDED)] == ["CODEX"]
+
+
+async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
+    now = desk.clock[0]
+    for session, path in (("s1", "a.py"), ("s2", "b.py")):
+        await desk.locks.acquire(Caller("CLAUDE", session), [f"{session}.lock"], ttl_s=10.0)
+        await desk.store.write(
+            lambda tx, session=session, path=path: intent.declare(  # type: ignore[misc]
+                tx, "CLAUDE", [path], source=Source.AGENT, by="CLAUDE", now=now, session=session
+            )
+        )
+    desk.clock[0] += 50.0
+    await desk.locks.acquire(Caller("CLAUDE", "s2"), ["s2.lock"])
+    desk.clock[0] += 20.0
+    await desk.desk.sweep()
+    await desk.follow()
+    held = await desk.store.read(lambda tx: intent.declared(tx, now))
+    assert list(held["CLAUDE"]) == ["b.py"], "only the dead one's"
+
+
+async def test_refused_edits_are_recorded_behind_the_edit(desk: Desk) -> None:
+    started: dict[str, Callable[[], Awaitable[None]]] = {}
+    desk.desk.start(lambda name, run: started.update({name: run}))
+    desk.desk.refused(CLAUDE, [LOCK])
+    task = asyncio.create_task(started["coordination-refusals"]())  # type: ignore[arg-type]
+    await _until(lambda: desk.told(REFUSED))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    ((told),) = await desk.told(REFUSED)
+    assert (told["by"], told["act"], told["paths"]) == ("CLAUDE", "edit", ["a.py"])
+    assert {"coordination-sweep", "coordination-beats", "coordination-notices"} <= started.keys()
+
+
+def test_what_the_room_says() -> None:
+    forced = {"lock": {"file_path": "a.py", "locked_by": "CLAUDE"}, "by": "ann", "reason": "hot fix"}
+    changeset = {"agent_id": "CLAUDE", "summary": "tidy", "undeclared": [f"{n}.py" for n in range(7)]}
+    task = {"number": 3, "task_description": "Mend it", "attempts": 3, "note": "the lease ran out of CODEX"}
+    pair = {"tasks": [{"after": task}]}
+    table: list[tuple[str, dict[str, Any], list[str]]] = [
+        *[("lock.forced", forced, ["ann took the lock on a.py from @CLAUDE. hot fix. Acquire it again before you "
+          "write there."])],
+        ("lock.forced", {**forced, "reason": None, "lock": {"file_path": "a", "locked_by": "bob"}},
+         ["ann took the lock on a from bob. Acquire it again before you write there."]),
+        ("changeset.recorded", {"changeset": changeset},
+         ["@CLAUDE changed what it did not declare: 0.py, 1.py, 2.py, 3.py, 4.py and 2 more (tidy.)"]),
+        ("changeset.recorded", {"changeset": {**changeset, "undeclared": []}}, []),
+        ("changeset.recorded", {"changeset": {**changeset, "undeclared": None}}, []),
+        ("task.changed", {"change": "dead", **pair},
+         ["Task #3 is given up after 3 attempts: Mend it. the lease ran out of CODEX."]),
+        ("task.changed", {"change": "cascaded", "tasks": [{"after": {**task, "note": "#1 failed"}}]},
+         ["Task #3 fails with one that it depends on: Mend it. #1 failed."]),
+        ("task.changed", {"change": "moved", **pair}, []),
+    ]  # fmt: skip
+    for type, told, said in table:
+        assert lines(type, told, AGENTS) == said
+
+
+async def test_a_lock_is_what_its_holder_is_about_to_touch(desk: Desk) -> None:
+    judge = LockJudge()
+    files = [f"src/{n}.py" for n in range(100)] + ["docs/a.md"]
+    held = Held(lambda: desk.store.read(judge.held), lambda: files)
+    sets = {"CODEX": WorkingSet("CODEX", (FileTouch("lib/deep/x.py"),), intent=(FileTouch("src/99.py"),))}
+    assert await held.intents(sets, AGENTS) == {}
+    await desk.locks.acquire(CLAUDE, ["new.py", "lib", "src/*.py", "api:GET /v1"])
+    await desk.locks.acquire(Caller("bob", "s1"), ["docs"])
+    found = await held.intents(sets, AGENTS)
+    mine = found["CLAUDE"]
+    assert list(found) == ["CLAUDE"], "people and others have no working set here"
+    assert {"new.py", "lib/deep/x.py", "src/99.py", "src/0.py"} <= mine.keys() and "lib" not in mine
+    assert len([path for path in mine if path.startswith("src/")]) == intent.MOST_PATHS
+    assert set(mine.values()) == {frozenset({Source.LOCK})}
+    made = with_intents(sets, found)["CLAUDE"]
+    assert all(touch.locked for touch in made.intent)
+    desk.clock[0] += 3600.0
+    assert await held.intents(sets, AGENTS) == {}
+
+
+async def test_agents_get_keys_that_end_with_their_daemon(desk: Desk) -> None:
+    keys = Keys(desk.store, lambda: AGENTS)
+    killed = AgentKeys(desk.store, keys, "old", lambda holder: holder == "old")
+    await killed.provide({"CLAUDE": "claude"})
+    left = killed.of("CLAUDE")
+    made = AgentKeys(desk.store, keys, "new", lambda holder: holder == "old")
+    await made.clear()
+    await made.provide({"CLAUDE": "claude", "CODEX": "codex"})
+    assert await Keys(desk.store).find(left) is None
+    first = made.of("CLAUDE")
+    found = await keys.find(first)
+    assert found is not None and (found.identity, found.agent_type) == ("CLAUDE", "claude")
+    await made.provide({"CLAUDE": "claude"})
+    assert made.of("CLAUDE") == first and made.of("CODEX") == ""
+    await made.close()
+    assert await Keys(desk.store).find(first) is None and made.of("CLAUDE") == ""
+    kinds = [one["key"]["identity"] for one in await desk.told("key.created", "key.revoked")]
+    assert kinds == ["CLAUDE", "CLAUDE", "CLAUDE", "CODEX", "CODEX", "CLAUDE"]

@@ -1,0 +1,87 @@
+"""What agents hold, as the room shows it and as a person takes it: over the real tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.coordination import waits
+from relay.coordination.lock import wish
+from relay.coordination.locks import Locks
+from relay.coordination.paths import targets
+from relay.coordination.sessions import Heartbeat, Sessions
+from relay.holds import RoomHolds
+from relay.log.store import Tx
+from relay.model import Caller, Refusal
+from relay.room.frames import frames_of
+from tests.room.parts import Clock, all_events, open_room
+
+CLAUDE, CODEX, BEN = Caller("CLAUDE", "c1"), Caller("CODEX", "x1"), Caller("BEN", "b1")
+
+
+async def test_what_is_held_and_who_waits(tmp_path: Path) -> None:
+    clock = Clock()
+    store = await open_room(tmp_path, clock=clock)
+    beat = Heartbeat()
+    locks, sessions, holds = Locks(store, beat), Sessions(store, beat), RoomHolds()
+
+    async def held() -> list[tuple[Any, ...]]:
+        told = await store.read(holds.locks)
+        return [(one["file_path"], one["locked_by"], [w["agent"] for w in one["waiting"]]) for one in told]
+
+    async def take(path: str, reason: str = "mine") -> list[dict[str, Any]]:
+        return list(
+            await store.write(lambda tx: holds.force_release(tx, path, by="ann", reason=reason, cause=()))
+        )
+
+    try:
+        await locks.acquire(CLAUDE, ["src/auth/**"], reason="a new door")
+        clock.move(10)
+        await locks.acquire(CODEX, ["docs/a.md"], mode="shared", ttl_s=60)
+
+        async def stand(tx: Tx) -> None:
+            await waits.stand(tx, BEN, wish(targets(["src/auth/session.py"])), clock() + 60)
+            await waits.stand(tx, CODEX, wish(targets(["docs/a.md"]), mode="shared"), clock() + 60)
+
+        await store.write(stand)
+        assert await held() == [("src/auth/**", "CLAUDE", ["BEN"]), ("docs/a.md", "CODEX", [])]
+        living = await store.read(holds.sessions)
+        assert [(one["agent_id"], one["alive"], one["locks"]) for one in living] == [
+            ("CODEX", True, 1),
+            ("CLAUDE", True, 1),
+        ]
+        for path, reason, fix in (
+            (
+                "src/auth/session.py",
+                "exactly `src/auth/session.py`",
+                "What meets it: `src/auth/**` (CLAUDE).",
+            ),
+            ("docs/b.md", "exactly `docs/b.md`", "Near it: `docs/a.md` (CODEX)."),
+            ("lib/x.py", "exactly `lib/x.py`", "`/locks` shows what is held."),
+            ("../x.py", "", ""),
+        ):
+            with pytest.raises(Refusal) as refused:
+                await take(path)
+            assert reason in refused.value.reason and fix in refused.value.fix
+        assert [one["locked_by"] for one in await take("./src//auth/**", "it's mine now")] == ["CLAUDE"]
+        assert await held() == [("docs/a.md", "CODEX", [])]
+        (forced,) = await all_events(store, "lock.forced")
+        (frame,) = frames_of(forced)
+        assert (frame.data["change"], frame.data["by"], frame.data["lock"]["file_path"]) == (
+            "forced",
+            "ann",
+            "src/auth/**",
+        )
+        # What ends by its lease ends without a word; a session's end is told.
+        clock.move(61)
+        assert await held() == []
+        await sessions.end(CODEX)
+        (ended,) = await all_events(store, "session.ended")
+        (frame,) = frames_of(ended)
+        assert (frame.type, frame.data["change"]) == ("session", "ended")
+        assert frame.data["session"]["agent_id"] == "CODEX"
+        assert [one["agent_id"] for one in await store.read(holds.sessions)] == ["CLAUDE"]
+    finally:
+        await store.close()

@@ -1,0 +1,59 @@
+/** What the board shows of its tasks. Pure; `now` is always given, in milliseconds. */
+
+import { instant, span } from "../text/format";
+import type { Task } from "../types";
+
+/** The board after some tasks changed and others left it, by number. */
+export function changed(tasks: readonly Task[], those: readonly Task[], gone: readonly string[]): Task[] {
+  const kept = new Map(tasks.map((task) => [task.id, task]));
+  for (const id of gone) kept.delete(id);
+  for (const task of those) kept.set(task.id, task);
+  return [...kept.values()].sort((a, b) => a.number - b.number);
+}
+
+/** Seconds that one step of priority is worth (docs/coordination.md, "Work"). */
+const STEP_S = 900;
+const rank = (task: Task): number => (instant(task.created_at) ?? 0) / 1000 + (task.priority ?? 5) * STEP_S;
+
+/** What waits, as it will be given out: the blocked last. What is done: the latest first. */
+export function ordered(tasks: readonly Task[], status: Task["status"]): Task[] {
+  const list = [...tasks];
+  if (status === "pending")
+    return list.sort((a, b) => Number(a.badge === "blocked") - Number(b.badge === "blocked") || rank(a) - rank(b) || a.number - b.number);
+  return list;
+}
+
+/** What a card says under its title: short pieces, the ones that call for somebody marked. */
+export function remarks(task: Task, all: readonly Task[], now: number): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
+  const said: ReturnType<typeof remarks> = [];
+  const attempts = task.attempts ?? 0;
+  const most = task.max_attempts ?? 0;
+  if (task.badge === "blocked") {
+    const by = waitsFor(task, all);
+    said.push({ text: by.length ? `waits for ${by.join(", ")}` : task.note || "waits for others", tone: "warn", tip: task.note ?? undefined });
+  }
+  if (task.badge === "failed" || task.badge === "dead") {
+    const why = task.error_message || task.note;
+    if (why) said.push({ text: why, tone: "bad", tip: why });
+  }
+  if (task.status !== "done") {
+    const running = task.status === "in_progress";
+    const nth = attempts + (running ? 1 : 0);
+    if (nth > (running ? 1 : 0) && most) said.push({ text: running ? `attempt ${nth} of ${most}` : `${attempts} of ${most} attempts made`, tone: nth >= most ? "warn" : "" });
+    const until = instant(task.lease_until);
+    if (running && until !== null) said.push(until > now ? { text: `lease ${span(until - now)}`, tone: "", tip: "The claim lapses then, unless its session is heard from." } : { text: "lease ran out", tone: "warn", tip: "The next who asks for work may get it." });
+    const due = instant(task.not_before);
+    if (task.status === "pending" && due !== null && due > now) said.push({ text: `again in ${span(due - now)}`, tone: "" });
+  }
+  return said;
+}
+
+/** `#3`, `#5`: what a blocked task still waits for; a failed one says so, and what left the board is none to wait for. */
+export function waitsFor(task: Task, all: readonly Task[]): string[] {
+  const board = new Map(all.map((other) => [other.id, other]));
+  return (task.depends_on ?? []).flatMap(({ id, number }) => {
+    const other = board.get(id);
+    if (!other || (other.status === "done" && !other.badge)) return [];
+    return [`#${number}${other.badge === "failed" || other.badge === "dead" ? ` (${other.badge})` : ""}`];
+  });
+}

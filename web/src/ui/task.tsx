@@ -1,0 +1,108 @@
+/** One task, whole: what it is, what came of it, and what happened to it. Comes as a file of its own. */
+
+import { useEffect, useState } from "preact/hooks";
+import { api, ApiError } from "../api";
+import { remarks } from "../state/board";
+import { roomNow } from "../state/locks";
+import { tasks } from "../state/room";
+import { taskOpen } from "../state/view";
+import "../style/task.css";
+import { ago, full } from "../text/format";
+import type { Task, TaskDetail } from "../types";
+import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
+import { Who } from "./proximity";
+
+const STATUS: Readonly<Record<Task["status"], string>> = { pending: "Pending", in_progress: "In progress", done: "Done" };
+
+function Value({ name, value, testid }: { name: string; value: unknown; testid: string }) {
+  if (value === null || value === undefined) return null;
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return <section><h3>{name}</h3><pre class="value" tabIndex={0} aria-label={name} data-testid={testid}>{text}</pre></section>;
+}
+
+/** A task that another one needs: its number, when the board has it. */
+function Needs({ id, number }: { id: string; number: number }) {
+  const other = tasks.value.find((task) => task.id === id);
+  if (!other) return <span class="muted">#{number} left the board</span>;
+  return <button type="button" class="link" data-tip={other.title} onClick={() => (taskOpen.value = other.number)}>#{other.number} <span class="muted">{other.badge ?? STATUS[other.status].toLowerCase()}</span></button>;
+}
+
+function Facts({ task }: { task: Task }) {
+  const facts: [string, preact.ComponentChildren][] = [
+    ["Stands", <><i class={`status status-${task.status}`} aria-hidden="true" /> {STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}</>],
+    ["Made by", <><Who name={task.created_by} /> <span class="muted" data-tip={full(task.created_at)}>{ago(task.created_at, roomNow.value)}</span></>],
+  ];
+  if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <Who name={task.assignee} />]);
+  if (task.task_type && task.task_type !== "task") facts.push(["Type", <code>{task.task_type}</code>]);
+  if (task.priority) facts.push(["Priority", <>{task.priority} <span class="muted">(1 is first, 10 last)</span></>]);
+  if (task.depends_on?.length) facts.push(["Needs", <span class="needs">{task.depends_on.map((need) => <Needs key={need.id} {...need} />)}</span>]);
+  if (task.files?.length) facts.push(["Locks with it", <span class="needs">{task.files.map((path) => <code key={path}>{path}</code>)}</span>]);
+  return <dl class="facts">{facts.map(([name, what]) => <div key={name}><dt>{name}</dt><dd>{what}</dd></div>)}</dl>;
+}
+
+export default function TaskPanel() {
+  const number = taskOpen.value;
+  const [told, setTold] = useState<TaskDetail | null>(null);
+  const [problem, setProblem] = useState("");
+  const live = tasks.value.find((task) => task.number === number);
+  const seen = `${live?.updated_at} ${live?.status} ${live?.attempts}`;
+  useEffect(() => {
+    if (number === null) return;
+    let gone = false;
+    setProblem("");
+    api.task(number).then(
+      (one) => { if (!gone) setTold(one); },
+      (caught) => {
+        if (!(caught instanceof ApiError)) throw caught;
+        if (!gone) setProblem([caught.message, caught.fix].filter(Boolean).join(" "));
+      },
+    );
+    return () => { gone = true; };
+  }, [number, seen]);
+  const close = (): void => { taskOpen.value = null; };
+  const whole = told?.number === number ? told : null;
+  const task = live ?? whole;
+  // What went wrong stands below, whole.
+  const said = task ? remarks(task, tasks.value, roomNow.value).filter((one) => one.tone !== "bad") : [];
+  const reopen = async (): Promise<void> => {
+    if (number !== null && (await attempt(api.setTask(number, { status: "pending" })))) toast(`#${number} is pending again: a new attempt.`);
+  };
+  return (
+    <Layer label={`Task ${number}`} class="task-dialog" onClose={close} testid="task-dialog">
+      <header>
+        <span class="task-number">#{number}</span>
+        <h2>{task?.title ?? "Reading it…"}</h2>
+        <IconButton icon="close" label="Close" onClick={close} />
+      </header>
+      <div class="task-body">
+        {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
+        {task && <Facts task={task} />}
+        {said.length > 0 && <p class="remarks">{said.map((one) => <span key={one.text} class={`remark remark-${one.tone}`}>{one.text}</span>)}</p>}
+        {task?.description && task.description.trim() !== task.title && <pre class="value" tabIndex={0} aria-label="Description" data-testid="task-description">{task.description}</pre>}
+        {task?.note && task.note !== task.error_message && <p class="note" data-testid="task-note"><Words text={task.note} /></p>}
+        {task?.error_message && <section><h3>Error</h3><pre class="value value-bad" tabIndex={0} aria-label="Error" data-testid="task-error">{task.error_message}</pre></section>}
+        {whole && <Value name="Input" value={whole.input_data} testid="task-input" />}
+        {whole && <Value name="Result" value={whole.result} testid="task-result" />}
+        {whole && whole.history.length > 0 && (
+          <section>
+            <h3>What happened</h3>
+            <ol class="history" data-testid="task-history">
+              {whole.more && <li class="muted">Earlier changes are in the log.</li>}
+              {whole.history.map((one) => (
+                <li key={one.id}>
+                  <time dateTime={one.at} data-tip={full(one.at)}>{ago(one.at, roomNow.value)}</time>
+                  <span>{one.by ? <><Who name={one.by} /> </> : null}{one.change.replace(/_/g, " ")}{one.note && <small>{one.note}</small>}</span>
+                </li>
+              ))}
+            </ol>
+          </section>
+        )}
+      </div>
+      {task?.status === "done" && (
+        <footer class="dialog-act">
+          <button type="button" class="button" onClick={() => void reopen()} data-tip="Back to pending, as a new attempt without the old result" data-testid="reopen"><Icon name="retry" size={14} /> Reopen</button>
+        </footer>
+      )}
+    </Layer>
+  );
+}
