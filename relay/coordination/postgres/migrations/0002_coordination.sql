@@ -190,3 +190,7 @@ CREATE TABLE work_needs (
   PRIMARY KEY (task_id, needs)
 );
 CREATE INDEX work_needed_by ON work_needs (needs);
+
+-- Every token comes from one counter of the room from here on, and none goes back.
+INSERT INTO counters (name, value) SELECT 'fence', COALESCE(MAX(fence), 0) FROM work_queue WHERE true
+ON CONFLICT (name) DO UPDATE SET value = GREATEST(counters.value, excluded.value);
