@@ -127,25 +127,33 @@ BEGIN
   END IF;
   SELECT * INTO held FROM file_locks l
   WHERE l.key = wanted_key AND l.kind = wanted_kind AND l.agent_id = agent AND l.session_id = session;
-  SELECT l.*, coalesce(s.ended_at IS NULL AND s.lease_until > now, false) AS lives INTO met FROM (
-    SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.kind = wanted_kind AND f.key = ANY (above)
-    UNION ALL
-    SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.kind = 'path' AND f.key > low AND f.key < high
-    UNION ALL
-    SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.base = ANY (bases)
-      AND relay_overlaps(f.kind, f.key, f.shape, wanted_kind, wanted_key, wanted_shape)
-    UNION ALL
-    SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.base > low AND f.base < high
-  ) l LEFT JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
-  WHERE (l.mode = 'exclusive' OR wanted_mode = 'exclusive') AND NOT (l.agent_id = agent AND l.session_id = session)
-  ORDER BY lives, l.expires_at DESC, l.fencing_token LIMIT 1;
-  IF FOUND THEN
-    outcome := CASE WHEN met.lives THEN 'blocked' ELSE 'general' END;
-    IF met.lives THEN
-      lock := met;
-      PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s);
+  -- Whether there is anything at all is asked first, by four looks into indexes; who it is, only then.
+  IF EXISTS (SELECT FROM file_locks f WHERE f.kind = wanted_kind AND f.key = ANY (above) AND f.expires_at > now
+      AND (f.agent_id <> agent OR f.session_id <> session))
+    OR EXISTS (SELECT FROM file_locks f WHERE f.key > low AND f.key < high AND f.kind = 'path' AND f.expires_at > now)
+    OR EXISTS (SELECT FROM file_locks f WHERE f.base IS NOT NULL AND f.expires_at > now
+      AND (f.base = ANY (bases) OR f.base > low AND f.base < high))
+  THEN
+    SELECT l.*, coalesce(s.ended_at IS NULL AND s.lease_until > now, false) AS lives INTO met FROM (
+      SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.kind = wanted_kind AND f.key = ANY (above)
+      UNION ALL
+      SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.kind = 'path' AND f.key > low AND f.key < high
+      UNION ALL
+      SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.base = ANY (bases)
+        AND relay_overlaps(f.kind, f.key, f.shape, wanted_kind, wanted_key, wanted_shape)
+      UNION ALL
+      SELECT f.* FROM file_locks f WHERE f.expires_at > now AND f.base > low AND f.base < high
+    ) l LEFT JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
+    WHERE (l.mode = 'exclusive' OR wanted_mode = 'exclusive') AND NOT (l.agent_id = agent AND l.session_id = session)
+    ORDER BY lives, l.expires_at DESC, l.fencing_token LIMIT 1;
+    IF FOUND THEN
+      outcome := CASE WHEN met.lives THEN 'blocked' ELSE 'general' END;
+      IF met.lives THEN
+        lock := met;
+        PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s);
+      END IF;
+      RETURN;
     END IF;
-    RETURN;
   END IF;
   PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, greatest(now + ttl_s, held.expires_at));
   IF held.expires_at > now THEN
