@@ -83,7 +83,7 @@ async def test_an_agents_key_takes_nothing() -> None:
 
         def __getitem__(self, key: Any) -> Any:
             assert key == CREDENTIAL
-            return Credential(CredentialKind.TOKEN, "k", identity="CLAUDE")
+            return Credential(CredentialKind.KEY, "k", identity="CLAUDE", agent_type="claude")
 
         async def iter_any(self) -> Any:
             yield b'{"path": "src/app.py", "reason": "mine"}'
