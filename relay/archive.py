@@ -85,8 +85,8 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
     lock = entry.lock_path(settings.runtime_dir, settings.transcript_path)
     try:
         store = await open_store(settings, (events.FOLDER, ledger.FOLDER), create=False)
-    except StoreMissing:
-        raise ArchiveError(f"there is no database at {settings.db_path}; the room has not run yet") from None
+    except StoreMissing as missing:
+        raise ArchiveError(f"{missing}; the room has not run yet") from None
     except StoreError as error:
         raise ArchiveError(str(error)) from error
     try:

@@ -24,7 +24,7 @@ from typing import Any
 from relay import __version__
 from relay.config import ConfigError, Settings, load
 from relay.invocation import command as typed
-from relay.log.store import StoreError
+from relay.log.store import StoreError, StoreMissing
 from relay.plain import safe
 
 #: Commands with a module of their own (`relay.NAME_cli`).
@@ -49,6 +49,10 @@ def main(argv: list[str] | None = None) -> int:
         from relay.guard_cli import main as guard
 
         return guard(words[1:])
+    if words[:1] == ["mcp"]:
+        from relay.mcp_cli import main as mcp
+
+        return mcp(words[1:])
     try:
         return _dispatch(words)
     except ConfigError as error:
@@ -99,7 +103,12 @@ def _parser() -> argparse.ArgumentParser:
         "join", help="Join the room from this terminal (`relay join --help`).", add_help=False
     )
     commands.add_parser(
-        "guard", help="What agents' programs run before each edit (`relay guard hook`).", add_help=False
+        "guard",
+        help="Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
+        add_help=False,
+    )
+    commands.add_parser(
+        "mcp", help="The room's tools for an agent, over MCP (`relay mcp --help`).", add_help=False
     )
     commands.add_parser(
         "airspace", help="How close agents are in code-space (`relay airspace --help`).", add_help=False
@@ -404,9 +413,10 @@ def _archive(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     settings = load(args.config)
-    if not settings.db_path.exists():
-        return _fail(f"there is no database at {settings.db_path}; the room has not run yet")
-    faults = asyncio.run(_faults(settings))
+    try:
+        faults = asyncio.run(_faults(settings))
+    except StoreMissing as missing:
+        return _fail(f"{missing}; the room has not run yet")
     if args.json:
         print(json.dumps({"ok": not faults, "faults": [f.as_json() for f in faults]}))
     else:
@@ -420,7 +430,7 @@ async def _faults(settings: Settings) -> list[Any]:
     from relay.daemon import open_room_store
     from relay.log.verify import verify
 
-    store = await open_room_store(settings)
+    store = await open_room_store(settings, create=False)
     try:
         return await verify(store)
     finally:

@@ -210,7 +210,7 @@ class Settings:
     queue: QueueSettings = setting("", QueueSettings)
     stop: StopSettings = setting("", StopSettings)
     room: RoomSettings = setting("", RoomSettings)
-    storage: Storage = setting("where events are kept; `postgres` comes with a later version", "sqlite")
+    storage: Storage = setting("where events are kept; `postgres`: see docs/postgres.md", "sqlite")
     postgres: PostgresSettings = setting("", PostgresSettings)
     airspace: AirspaceSettings = setting("", AirspaceSettings)
     coordination: CoordinationSettings = setting("", CoordinationSettings)
@@ -343,8 +343,6 @@ def _rules(tree: object) -> list[Problem]:
     )
     if isinstance(busy, int) and isinstance(medium, int) and medium > busy:
         problems.append(Problem("jitter.medium", f"found {medium}", f"at most jitter.busy, {busy}"))
-    if tree.get("storage") == "postgres":
-        problems.append(Problem("storage", 'found "postgres", which comes with a later version', '"sqlite"'))
     return problems
 
 

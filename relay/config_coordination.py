@@ -35,5 +35,5 @@ class PostgresSettings:
     dsn_file: Path | None = setting(
         "the file with the address, when RELAY_POSTGRES_DSN is not set; for its owner only", None
     )
-    pool: int = setting("connections at most", 8, low=2, high=100)
+    pool: int = setting("connections of one process at most", 8, low=4, high=100)
     connect_s: float = setting("seconds to wait for a connection", 10.0, low=0.1, high=300)

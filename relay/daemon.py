@@ -86,9 +86,9 @@ class CannotStart(Exception):
     """The daemon cannot run; the message says why and what to do."""
 
 
-async def open_room_store(settings: Settings) -> Store:
-    """The room's database, created and migrated when needed. Raises StoreError."""
-    return await open_store(settings, WINGS)
+async def open_room_store(settings: Settings, *, create: bool = True) -> Store:
+    """The room's database, created (or StoreMissing raised) and migrated when needed. Raises StoreError."""
+    return await open_store(settings, WINGS, create=create)
 
 
 class Daemon:
@@ -220,7 +220,7 @@ class Daemon:
                 repo=settings.repo,
                 config=settings.path,
                 engine=store.engine,
-                database=str(settings.db_path),
+                database=store.place if settings.storage == "postgres" else str(settings.db_path),
                 max_entry_bytes=settings.workspace.max_entry_bytes,
             ),
             live=self._live,

@@ -49,11 +49,8 @@ class CannotAsk(Exception):
 
 def main(arguments: list[str]) -> int:
     """The hook; gives its exit code: 0, or 1 for a wrong use (2 would be a refusal to all three programs)."""
-    if arguments[:1] and arguments[0] != "hook":
-        return other(arguments)
     if arguments[:1] != ["hook"]:
-        print(USAGE, file=sys.stderr)
-        return 1
+        return other(arguments)
     told = {"--format": "claude", "--agent": os.environ.get("RELAY_AGENT_ID", "")}
     told["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
     words = iter(arguments[1:])
@@ -82,6 +79,9 @@ def main(arguments: list[str]) -> int:
 def other(arguments: list[str]) -> int:
     """What is not asked before every edit, and may import more."""
     find_relay()
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, file=sys.stderr if not arguments else sys.stdout)
+        return 0 if arguments else 2
     if arguments[0] in ("install", "uninstall", "status"):
         from relay.guard_install import main as place
 

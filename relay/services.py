@@ -50,7 +50,7 @@ def services_of(
     heartbeat = Heartbeat(settings.coordination)
     sessions = Sessions(store, heartbeat)
     locks = Locks(store, heartbeat, fold=fold)
-    work = WorkQueue(store, settings.coordination, sessions=heartbeat, locks=locks)
+    work = WorkQueue(store, settings.coordination, heartbeat=heartbeat, locks=locks)
     sessions.at_end(locks.release_of_session)
     sessions.at_end(work.claims.give_back_all)
     judge = LockJudge(fold=fold)

@@ -1,8 +1,8 @@
 """Stops the room's daemon, and says what it did (`bash stop.sh`).
 
 Invariant: no process is signalled that was not proven to be this room's own: the daemon by its record (pid,
-start, host) or by having this room's database open, an agent by being its child or by carrying this room's
-configuration and an agent's name in its environment. What was not seen to end is not said to have ended.
+start, host) or by having this room's database or log open for writing, an agent by being its child or by carrying
+this room's configuration and an agent's name in its environment. What was not seen to end is not said to have ended.
 
 First the daemon is asked (TERM) and may drain for `stop.drain_s`; only one that is still there 10 s after
 that is killed, with its process group. Exit code: 0 stopped or was not running, 1 could not, 2 wrong use.
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -106,13 +107,19 @@ def _daemon(settings: Settings) -> psutil.Process | None:
 
 
 def _by_pid_file(settings: Settings) -> psutil.Process | None:
-    """The daemon when its record was lost: the pid file's, if that process has our database open."""
+    """The daemon when its record was lost: the pid file's, if that process writes our database, or our log (the
+    database may be a server's)."""
     try:
         process = psutil.Process(int(settings.pid_path.read_text().split()[0]))
-        opened = {Path(file.path).resolve() for file in process.open_files()}
+        # On Linux a file's mode is told too: one that only reads our log is another's.
+        opened = {Path(file.path).resolve() for file in process.open_files() if _writes(file)}
     except (OSError, ValueError, IndexError, OverflowError, psutil.Error):
         return None
-    return process if settings.db_path.resolve() in opened else None
+    return process if {settings.db_path.resolve(), settings.log_file.resolve()} & opened else None
+
+
+def _writes(file: Any) -> bool:
+    return getattr(file, "mode", "a") != "r"
 
 
 def _children(process: psutil.Process) -> dict[int, psutil.Process]:

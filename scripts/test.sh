@@ -94,29 +94,14 @@ fi
 without=()
 if [ -n "$left_out" ]; then without=(-m "not browser"); fi
 if [ $# -eq 0 ]; then
-  # Two at a time: these wait for processes and pages most of the time, and the others for the processor. A test
-  # that fails while the machine is shared so is run once more, alone; that it failed at first stays in the output.
-  waiting=(tests/browser tests/bench tests/faults)
-  kept=.pytest_cache
-  say "pytest ${waiting[*]}, beside the others"
-  beside="$(mktemp)"
-  "$PY" -m pytest -o cache_dir="$kept/beside" ${without[@]+"${without[@]}"} "${waiting[@]}" >"$beside" 2>&1 &
-  beside_pid=$!
-  say "pytest, the others"
-  others="" waited=""
-  "$PY" -m pytest -o cache_dir="$kept/others" ${without[@]+"${without[@]}"} "${waiting[@]/#/--ignore=}" tests ||
-    others=failed
-  wait "$beside_pid" || waited=failed
-  say "pytest ${waiting[*]}:"
-  cat "$beside"
-  rm -f "$beside"
-  again() { # again NAME: what failed there, alone
-    say "what failed among $1, once more and alone"
-    "$PY" -m pytest -o cache_dir="$kept/$1" --last-failed --last-failed-no-failures none tests ||
-      failed="$failed${failed:+, }pytest"
-  }
-  if [ -n "$others" ]; then again others; fi
-  if [ -n "$waited" ]; then again beside; fi
+  # Most tests wait for processes and pages: twice as many at a time as there are processors. One that fails while
+  # the machine is shared so is run once more, alone; that it failed at first stays in the output.
+  workers="${RELAY_TEST_WORKERS:-$((2 * $("$PY" -c 'import os; print(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)')))}"
+  say "pytest, $workers at a time"
+  if ! "$PY" -m pytest ${without[@]+"${without[@]}"} -n "$workers" --dist loadgroup tests; then
+    say "what failed, once more and alone"
+    "$PY" -m pytest --last-failed --last-failed-no-failures none tests || failed="$failed${failed:+, }pytest"
+  fi
 else
   say "pytest"
   "$PY" -m pytest ${without[@]+"${without[@]}"} "$@" || failed="$failed${failed:+, }pytest"

@@ -119,7 +119,7 @@ async def test_old_entries_move_and_stay_searchable(store: SqliteStore, settings
     assert "[ann] question number3\n" in done.file.read_text()
     assert stat.S_IMODE(done.file.stat().st_mode) == 0o600
     assert json.loads(json.dumps(done.as_json()))["moved"] == 15 and str(done.file) in done.text()
-    found = await store.read(lambda tx: tx.all(Q.search, match='"number3"', limit=5))
+    found = await store.read(lambda tx: tx.all(Q.search, words='["number3"]', limit=5))
     assert [row["body"] for row in found] == ["question number3"]
     # A tail that stood in the old file and one that starts anew both go on without a word.
     for reader in (tail, tail_of(store, settings)):

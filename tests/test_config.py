@@ -113,8 +113,8 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
             'storage: found "sqllite" (text); allowed: "sqlite" | "postgres"; nearest: "sqlite"',
         ),
         (
-            {"storage": "postgres"},
-            'storage: found "postgres", which comes with a later version; allowed: "sqlite"',
+            {"postgres": {"pool": 2}},
+            "postgres.pool: found 2 (a whole number); allowed: a whole number from 4 to 100",
         ),
         ({"airspace": 3}, "airspace: found 3 (a whole number); allowed: an object"),
         ({"agents": {}}, "agents: found {} (an object); allowed: a list of objects"),

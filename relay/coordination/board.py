@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import uuid_utils
 
 from relay.coordination import changes, transitions, work
 from relay.coordination.changes import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
 from relay.coordination.history import story
+from relay.coordination.locks import Locks
 from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
 from relay.log.events import Lane
@@ -80,12 +81,6 @@ def _told(tasks: Sequence[Task]) -> str:
     return work.numbers([task.number for task in tasks])
 
 
-class TaskLocks(Protocol):
-    """Gives back the locks that a claim took (`relay.coordination.locks`)."""
-
-    async def release_of_task(self, tx: Tx, task_id: str, *, by: str, reason: str | None = None) -> Any: ...
-
-
 class Board:
     """The tasks of the room.
 
@@ -93,7 +88,7 @@ class Board:
     the events that are its causes (the message with the command).
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None, *, locks: TaskLocks | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None, *, locks: Locks | None = None) -> None:
         """`clock` gives Unix seconds; None: the store's. `locks`: what a claim that a person ends gives back."""
         self._clock, self._locks = clock, locks
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions
 from relay.coordination.changes import By, Change, Followed, Q, next_fence
+from relay.coordination.lock import MAX_TTL_S, MIN_TTL_S
+from relay.coordination.locks import Locks
 from relay.coordination.transitions import BackOff
 from relay.coordination.work import Status, Task
 from relay.log.events import Lane
@@ -31,42 +33,6 @@ from relay.model import Caller
 #: Tasks that are tried at most, one after the other, when the files of the first ones are held by others.
 MOST_TRIED = 20
 Json = dict[str, Any]
-
-
-class Heartbeat(Protocol):
-    """What every operation's transaction does first (`relay.coordination.sessions`): `touch` gives the session, and
-    `fresh`, for a read, None when it is to be touched; `promise` lets it live until then."""
-
-    async def fresh(self, tx: Tx, caller: Caller) -> Any: ...
-
-    async def touch(self, tx: Tx, caller: Caller) -> Any: ...
-
-    async def promise(self, tx: Tx, caller: Caller, session: Any, until: float) -> None: ...
-
-
-class Outcome(Protocol):
-    """Locks that were granted, or what is in their way."""
-
-    def as_json(self) -> Json: ...
-
-
-class FileLocks(Protocol):
-    """The locks that go with a claim (`relay.coordination.locks`)."""
-
-    def targets(self, paths: Sequence[str]) -> Sequence[Any]: ...
-
-    async def acquire_in(
-        self,
-        tx: Tx,
-        caller: Caller,
-        wanted: Any,
-        mode: str = ...,
-        ttl_s: float = ...,
-        reason: str | None = ...,
-        task_id: str | None = ...,
-    ) -> Outcome: ...
-
-    async def release_of_task(self, tx: Tx, task_id: str, *, by: str, reason: str | None = None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +69,7 @@ def by(caller: Caller, cause: Sequence[str] = ()) -> By:
 class Claims:
     """The claims of the room."""
 
-    def __init__(self, settings: CoordinationSettings, locks: FileLocks) -> None:
+    def __init__(self, settings: CoordinationSettings, locks: Locks) -> None:
         self._settings = settings
         self._locks = locks
         self._back_off = BackOff(settings.backoff_s, settings.backoff_max_s)
@@ -117,7 +83,7 @@ class Claims:
             row = await tx.one(Q.next_ready if types is None else Q.next_ready_of_types, **looks)
             if row is None:
                 return search
-            held = await self._lock_files(tx, caller, row["id"], json.loads(row["files"]), lease_s)
+            held = await self.lock_files(tx, caller, row["id"], json.loads(row["files"]), lease_s)
             if held is not None:
                 search.held.append(Held(row["number"], *held))
                 passed.append(row["id"])
@@ -143,14 +109,15 @@ class Claims:
         await changes.log(tx, Change.CLAIMED, [(None, task)], by=by(caller))
         return task
 
-    async def _lock_files(
+    async def lock_files(
         self, tx: Tx, caller: Caller, task_id: str, files: Sequence[str], lease_s: float
     ) -> tuple[str, str, str] | None:
         """Lock them for the claim, all or none; (path, holder, until) of what is in the way."""
         if not files:
             return None
         wanted = self._locks.targets(files)
-        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", lease_s, None, task_id)
+        ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
+        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, None, task_id)
         told = outcome.as_json()
         if told["success"]:
             return None

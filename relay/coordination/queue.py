@@ -19,8 +19,9 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions, work
 from relay.coordination.answered import once
 from relay.coordination.changes import Change, Q
-from relay.coordination.claims import Claims, FileLocks, Heartbeat, by
+from relay.coordination.claims import Claims, by
 from relay.coordination.completion import Completion, why_not
+from relay.coordination.locks import Locks
 from relay.coordination.needs import checked_needs, found_task, reference, rewired
 from relay.coordination.reasons import reasons
 from relay.coordination.requests import (
@@ -33,6 +34,7 @@ from relay.coordination.requests import (
     seconds,
     whole,
 )
+from relay.coordination.sessions import Heartbeat, Session
 from relay.coordination.work import BoardRefusal, Column, Status, Task
 from relay.log import events
 from relay.log.store import Store, Tx
@@ -46,9 +48,9 @@ class WorkQueue:
     """The tasks of the room, for agents."""
 
     def __init__(
-        self, store: Store, settings: CoordinationSettings, *, sessions: Heartbeat, locks: FileLocks
+        self, store: Store, settings: CoordinationSettings, *, heartbeat: Heartbeat, locks: Locks
     ) -> None:
-        self._store, self._settings, self._sessions, self._locks = store, settings, sessions, locks
+        self._store, self._settings, self._heartbeat, self._locks = store, settings, heartbeat, locks
         self.claims = Claims(settings, locks)
 
     async def submit(
@@ -139,12 +141,12 @@ class WorkQueue:
             )
         lease = self._settings.claim_lease_s if lease_s is None else seconds(lease_s)
 
-        async def run(tx: Tx, session: Any) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
             await self.claims.take_back(tx)
             search = await self.claims.take(tx, caller, types, lease)
             if search.task is not None:
                 until = search.task.lease_until or 0.0
-                await self._sessions.promise(tx, caller, session, until)
+                await self._heartbeat.promise(tx, caller, session, until)
                 return {"success": True, **_given(search.task)}
             counts = dict(await _row(tx, Q.work_counts, now=await tx.now()))
             next_at = counts.pop("next_at")
@@ -220,7 +222,7 @@ class WorkQueue:
         """Make a claim's lease reach further; it never gets shorter. Raises Rejected as `complete` does."""
         id_, asked = reference(task_id), None if lease_s is None else seconds(lease_s)
 
-        async def run(tx: Tx, session: Any) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
             task, now = await found_task(tx, id_), await tx.now()
             until = now + (asked or task.lease_s or self._settings.claim_lease_s)
             who = {"agent": caller.agent, "session": caller.session, "now": now}
@@ -229,10 +231,8 @@ class WorkQueue:
                 raise why_not(task, caller, None, now)
             after = Task.of_row(row)
             if after.files:
-                await self._locks.acquire_in(
-                    tx, caller, self._locks.targets(after.files), "exclusive", until - now, None, after.id
-                )
-            await self._sessions.promise(tx, caller, session, after.lease_until or until)
+                await self.claims.lock_files(tx, caller, after.id, after.files, until - now)
+            await self._heartbeat.promise(tx, caller, session, after.lease_until or until)
             told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
             return told | {"lease_until": work.iso(after.lease_until or until)}
 
@@ -331,17 +331,17 @@ class WorkQueue:
 
     async def _beat(self, caller: Caller) -> None:
         """The heartbeat of a read."""
-        if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
-            await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
+        if await self._store.read(lambda tx: self._heartbeat.fresh(tx, caller)) is None:
+            await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
 
     async def _write(self, caller: Caller, run: Callable[[Tx], Awaitable[Json]]) -> Json:
         return await self._write_in(caller, lambda tx, session: run(tx))
 
-    async def _write_in(self, caller: Caller, run: Callable[[Tx, Any], Awaitable[Json]]) -> Json:
+    async def _write_in(self, caller: Caller, run: Callable[[Tx, Session], Awaitable[Json]]) -> Json:
         """Run it behind the heartbeat, which is kept also when it is refused."""
 
         async def transaction(tx: Tx) -> Json | Rejected:
-            session = await self._sessions.touch(tx, caller)
+            session = await self._heartbeat.touch(tx, caller)
             try:
                 return await run(tx, session)
             except Rejected as refused:

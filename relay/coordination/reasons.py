@@ -7,10 +7,13 @@ Runs in the caller's transaction.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from relay.coordination import changes
 from relay.coordination.dependencies import State
+from relay.coordination.lock import wish
+from relay.coordination.locks import Locks
+from relay.coordination.waits import obstacle
 from relay.coordination.work import Status, Task, iso
 from relay.log.store import Tx
 from relay.model import Caller
@@ -18,13 +21,7 @@ from relay.model import Caller
 Json = dict[str, Any]
 
 
-class HeldFiles(Protocol):
-    """Who holds the files of a task against this caller (`relay.coordination.locks`)."""
-
-    async def in_the_way(self, tx: Tx, caller: Caller, paths: Any) -> list[Json]: ...
-
-
-async def reasons(tx: Tx, task: Task, caller: Caller, locks: Any) -> list[Json]:
+async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:
     """`[{reason, message, ...}]`, empty when nothing stands in the way."""
     now, found = await tx.now(), list[Json]()
     if task.archived_at is not None:
@@ -44,6 +41,8 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Any) -> list[Json]:
                 next_at=iso(task.not_before),
             )
         )
+    if task.files and task.active and task.claim is None:
+        found += await _held_files(tx, task, caller, locks)
     return found
 
 
@@ -73,3 +72,16 @@ async def _blocked(tx: Tx, task: Task) -> list[Json]:
     waits = ", ".join(need.told for need in unmet)
     message = task.note or f"It waits for {waits}."
     return [_told("blocked", message, blocked_by=by, on_failed=task.on_failed)]
+
+
+async def _held_files(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:
+    found = []
+    for target in locks.targets(task.files):
+        blocked = await obstacle(tx, caller, wish([target]), None)
+        if blocked is not None:
+            told = blocked.as_json()
+            kept = {
+                name: told[name] for name in ("file_path", "locked_by", "locked_by_session", "expires_at")
+            }
+            found.append(_told("files_held", told["message"], **kept))
+    return found

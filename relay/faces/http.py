@@ -23,6 +23,7 @@ from relay.faces.errors import ApiError, answer
 from relay.faces.fanout import Hub
 from relay.faces.gate import CREDENTIAL, Gate, Hosts, cookie_name, secure, set_cookie, too_many
 from relay.faces.limits import Buckets, Limits
+from relay.faces.mcp_http import McpDoor
 from relay.faces.operations_http import SESSION_HEADER, OperationDoors, caller_of
 from relay.faces.page import PageFiles
 from relay.faces.reading import Body, Query, bad, read_body, whole
@@ -94,6 +95,7 @@ def create_app(
         most = _message_bytes(settings.workspace.max_entry_bytes, limits)
         app.add_routes(OperationDoors(services, reserved, replace(limits, body_bytes=most)).table())
         app.add_routes(reference_doors())
+        McpDoor(services, reserved, limits, outages=(auth.store.transient,)).add_to(app)
     app.on_response_prepare.append(secure)
     app.on_shutdown.append(_stop_sockets)
     app.cleanup_ctx.append(_run_hub)

@@ -93,7 +93,7 @@ async def read_values(
     request: web.Request, *, limit: int, within_s: float, optional: bool = False
 ) -> dict[str, Any]:
     """The body as a JSON object, whatever its keys; see `read_body`."""
-    raw = await _bytes(request, limit, within_s)
+    raw = await read_bytes(request, limit, within_s)
     if not raw.strip():
         if optional:
             return {}
@@ -112,7 +112,8 @@ async def read_values(
     return values
 
 
-async def _bytes(request: web.Request, limit: int, within_s: float) -> bytes:
+async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes:
+    """The body as it came. Raises ApiError."""
     too_large = ApiError(
         413, "too_large", f"The request is larger than {limit} bytes.", "Send less, or in several parts."
     )

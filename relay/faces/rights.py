@@ -12,9 +12,10 @@ from relay.faces.operations import OPERATIONS
 from relay.model import ADMIN
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
-#: What any good key may; also to ask whether its own agent may write a file.
+#: What any good key may; also to ask whether its own agent may write a file, and to speak MCP, where each call is an
+#: operation that checks its own scope.
 _FREE = frozenset(
-    {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write")}
+    {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write"), ("POST", "/mcp")}
     | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
 )
 #: What writes, and the scope that it wants.

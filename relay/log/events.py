@@ -289,10 +289,13 @@ async def _without_folded(tx: Tx, clock: dict[str, int], others: list[str]) -> d
     """Drop the entries of lanes whose folding this author has seen (001: terminated agents contribute zero)."""
     if not others:
         return clock
-    for row in await tx.all(Q.folded_among, keys=dumps(others)):
-        if clock.get(row["into_lane"], 0) >= row["at"]:
-            clock.pop(row["key"], None)
-    return clock
+    # Each by what was seen as a whole: of two lanes, one folded into the other, both go, in whichever order.
+    folded = {
+        row["key"]
+        for row in await tx.all(Q.folded_among, keys=dumps(others))
+        if clock.get(row["into_lane"], 0) >= row["at"]
+    }
+    return {entry: count for entry, count in clock.items() if entry not in folded}
 
 
 async def spawn(tx: Tx, parent: Lane, child: Lane, *, inputs: Any = None) -> Event:

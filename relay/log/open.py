@@ -12,6 +12,19 @@ from typing import Protocol
 from relay.log.store import Store, StoreError, StoreMissing
 
 
+class PostgresPlace(Protocol):
+    """What the settings say of a PostgreSQL database (its address: relay/log/postgres_address.py)."""
+
+    @property
+    def dsn_file(self) -> Path | None: ...
+
+    @property
+    def pool(self) -> int: ...
+
+    @property
+    def connect_s(self) -> float: ...
+
+
 class Storage(Protocol):
     """Where the settings say that events are kept."""
 
@@ -21,16 +34,30 @@ class Storage(Protocol):
     @property
     def db_path(self) -> Path: ...
 
+    @property
+    def postgres(self) -> PostgresPlace: ...
+
 
 async def open_store(where: Storage, wings: Iterable[Path] = (), *, create: bool = True) -> Store:
     """The store of these settings, migrated for the given wing folders (none: as it was found).
 
     Raises StoreMissing when there is none and `create` is False, StoreError when it cannot be used.
     """
+    if where.storage == "postgres":
+        from relay.log import postgres_address, postgres_store
+
+        address = postgres_address.find_address(where.postgres.dsn_file)
+        return await postgres_store.open_store(
+            address,
+            wings,
+            create=create,
+            connections=where.postgres.pool,
+            connect_s=where.postgres.connect_s,
+        )
     if where.storage != "sqlite":
-        raise StoreError(f"storage {where.storage!r} is unknown; one of: sqlite")
+        raise StoreError(f"storage {where.storage!r} is unknown; one of: postgres, sqlite")
     from relay.log import sqlite_store
 
     if not create and not where.db_path.exists():
-        raise StoreMissing("there is no database yet")
+        raise StoreMissing(f"there is no database at {where.db_path} yet")
     return await sqlite_store.open_store(where.db_path, wings)

@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import importlib
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
-import structlog
 
 from relay.log.store import (
     AwaitedOutside,
@@ -37,13 +35,13 @@ from relay.log.store import (
     StoreBusy,
     StoreError,
     Work,
-    load_migrations,
     query_text,
+    steps_to_apply,
 )
+from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
 from relay.model import Caller
 
 T = TypeVar("T")
-log = structlog.get_logger(__name__)
 DIALECT = "sqlite"
 #: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
 POLL_S = 0.1
@@ -57,8 +55,6 @@ CHECKPOINT_BYTES = 4 * 1024 * 1024
 CHECKPOINT_AT_LEAST_S = 60.0
 #: The log begins anew when it holds this many times that, even if writers wait for it a few milliseconds.
 RESTART_TIMES = 4
-#: Seconds after which a side task that failed begins anew: at first, and at most (twice as long each time).
-SIDE_RETRY_S = (0.5, 60.0)
 #: Waits, in seconds, between two tries for the write lock: random, so that no process is always late.
 _WAIT_S = (0.0002, 0.002)
 
@@ -96,31 +92,6 @@ class _SqliteTx:
         return self._connection.execute(query_text(query, DIALECT), params).fetchall()
 
 
-class SqliteWakeup:
-    """See `Wakeup`. Holds a flag, so a commit between two waits is not missed."""
-
-    def __init__(self, subscribers: set[SqliteWakeup]) -> None:
-        self._flag = asyncio.Event()
-        self._subscribers = subscribers
-        subscribers.add(self)
-
-    def notify(self) -> None:
-        self._flag.set()
-
-    async def wait(self, timeout_s: float | None = None) -> bool:
-        """True when something was committed, False when `timeout_s` seconds passed without."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._flag.wait()
-        except TimeoutError:
-            return False
-        self._flag.clear()
-        return True
-
-    def close(self) -> None:
-        self._subscribers.discard(self)
-
-
 class SqliteStore:
     """A `Store` over one database file. Make it with `open_store`."""
 
@@ -141,7 +112,7 @@ class SqliteStore:
         self._writer = writer
         self._reader, self._long_reader = readers
         self._busy_timeout_s = busy_timeout_s
-        self._subscribers: set[SqliteWakeup] = set()
+        self._subscribers = Subscribers()
         self._side: list[asyncio.Task[None]] = []
         self._rows_written = 0
 
@@ -157,7 +128,7 @@ class SqliteStore:
         # Who looks for work in a transaction and finds none must not wake everybody, itself included.
         if rows:
             self._rows_written += rows
-            self._notify()
+            self._subscribers.notify()
         return result
 
     async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
@@ -168,12 +139,8 @@ class SqliteStore:
     def place(self) -> str:
         return self.path.name
 
-    def wakeup(self) -> SqliteWakeup:
-        return SqliteWakeup(self._subscribers)
-
-    def _notify(self) -> None:
-        for subscriber in self._subscribers:
-            subscriber.notify()
+    def wakeup(self) -> LocalWakeup:
+        return self._subscribers.wakeup()
 
     def _run_write(
         self, connection: sqlite3.Connection, work: Work[T], durable: bool, give_up: float
@@ -199,8 +166,8 @@ class SqliteStore:
     async def start(self) -> None:
         """Start the side tasks: the look-out for other processes' commits, and the checkpoints."""
         self._side = [
-            asyncio.create_task(_kept_up("store-watch", self._watch_commits), name="store-watch"),
-            asyncio.create_task(_kept_up("store-checkpoint", self._checkpoints), name="store-checkpoint"),
+            asyncio.create_task(kept_up("store-watch", self._watch_commits), name="store-watch"),
+            asyncio.create_task(kept_up("store-checkpoint", self._checkpoints), name="store-checkpoint"),
         ]
 
     async def _watch_commits(self) -> None:
@@ -217,7 +184,7 @@ class SqliteStore:
                     version = last  # a locked or full database: the next look decides
                 if version != last:
                     last = version
-                    self._notify()
+                    self._subscribers.notify()
             looks += 1
             await asyncio.sleep(POLL_S)
 
@@ -260,20 +227,6 @@ class SqliteStore:
         await asyncio.gather(*self._side, return_exceptions=True)
         for connection in (self._long_reader, self._reader, self._writer):
             await connection.close()
-
-
-async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a side task for as long as the store is open: what it did not expect is told, and it begins anew."""
-    wait_s, most_s = SIDE_RETRY_S
-    while True:
-        began = time.monotonic()
-        try:
-            await run()
-        except Exception:
-            log.exception("a side task of the store failed", task=name, again_in_s=wait_s)
-        await asyncio.sleep(wait_s)
-        held = time.monotonic() - began > 2 * most_s
-        wait_s = SIDE_RETRY_S[0] if held else min(2 * wait_s, most_s)
 
 
 async def _hop(connection: aiosqlite.Connection, function: Callable[..., T], *args: Any) -> T:
@@ -440,36 +393,22 @@ def _make_private(path: Path) -> None:
 
 def _migrate(connection: sqlite3.Connection, wings: list[Path], busy_timeout_s: float) -> None:
     for folder in wings:
-        known = load_migrations(folder, DIALECT)
         # One transaction a wing: half a schema is never seen, and a second process waits its turn here.
         _begin(connection, busy_timeout_s)
         try:
             connection.execute(_MIGRATIONS_TABLE)
             applied = {
-                row["version"]: row
+                row["version"]: row["sha256"]
                 for row in connection.execute(
                     "SELECT version, sha256 FROM schema_migrations WHERE wing = ?", (folder.name,)
                 )
             }
-            if applied and max(applied) > len(known):
-                raise StoreError(
-                    f"the database has version {max(applied)} of {folder.name!r} and this relay knows "
-                    f"{len(known)}: it was written by a newer relay; update this one"
-                )
-            for step in known:
-                digest = hashlib.sha256(step.sql.encode()).hexdigest()
-                if step.version in applied:
-                    if applied[step.version]["sha256"] != digest:
-                        raise StoreError(
-                            f"migration {step.wing} {step.version} ({step.name}) differs from the one that "
-                            "was applied; add a new migration instead of editing this one"
-                        )
-                    continue
+            for step in steps_to_apply(folder, DIALECT, applied):
                 for statement in _statements(step.sql):
                     connection.execute(statement)
                 connection.execute(
                     "INSERT INTO schema_migrations (wing, version, name, sha256) VALUES (?, ?, ?, ?)",
-                    (step.wing, step.version, step.name, digest),
+                    (step.wing, step.version, step.name, step.digest),
                 )
             connection.execute("COMMIT")
         except BaseException:

@@ -8,6 +8,7 @@ can simply await it. SQL stands in `.sql` files beside the wing that owns the ta
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -192,6 +193,10 @@ class Migration:
     name: str
     sql: str
 
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
 
 def load_migrations(folder: Path, dialect: str) -> list[Migration]:
     """The wing's migrations in order. Raises StoreError on a gap or a double number."""
@@ -202,3 +207,23 @@ def load_migrations(folder: Path, dialect: str) -> list[Migration]:
     if [step.version for step in steps] != list(range(1, len(steps) + 1)):
         raise StoreError(f"{folder.name}/{dialect}/migrations are not numbered 1, 2, 3 ...")
     return steps
+
+
+def steps_to_apply(folder: Path, dialect: str, applied: Mapping[int, str]) -> list[Migration]:
+    """The wing's steps that a database lacks; `applied` is the digest of each version that it has.
+
+    Raises StoreError when a newer relay wrote it, or when an applied step was edited since.
+    """
+    known = load_migrations(folder, dialect)
+    if applied and max(applied) > len(known):
+        raise StoreError(
+            f"the database has version {max(applied)} of {folder.name!r} and this relay knows "
+            f"{len(known)}: it was written by a newer relay; update this one"
+        )
+    for step in known:
+        if applied.get(step.version, step.digest) != step.digest:
+            raise StoreError(
+                f"migration {step.wing} {step.version} ({step.name}) differs from the one that "
+                "was applied; add a new migration instead of editing this one"
+            )
+    return [step for step in known if step.version not in applied]

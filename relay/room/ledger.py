@@ -388,7 +388,11 @@ async def decide(
     taken = await tx.one(Q.decide_cycle, message_id=message.id, state=str(state), decision=dumps(decision))
     if taken is None:
         return None
-    folded = await tx.all(Q.fold_cycles, into=message.id, number=message.number)
+    # What a statement gives back has no order of its own.
+    folded = sorted(
+        await tx.all(Q.fold_cycles, into=message.id, number=message.number),
+        key=lambda row: int(row["number"]),
+    )
     cause = await tx.one(Q.event_of_message, id=message.id)
     shown = [
         {"message_id": row["message_id"], "state": str(CycleState.FOLDED), "folded_into": message.id}

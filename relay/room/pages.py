@@ -10,9 +10,11 @@ import re
 import unicodedata
 
 from relay.log import events
+from relay.log.events import dumps
 from relay.log.store import Tx
 from relay.model import Message
 from relay.room.ledger import Q
+from relay.room.snippet import snippet
 from relay.room.values import Page, message_of_row
 
 _NUMBER = re.compile(r"#([0-9]{1,9})")
@@ -41,11 +43,12 @@ async def search(tx: Tx, text: str, *, limit: int) -> list[tuple[Message, str]]:
     (which stand between U+0001 and U+0002)."""
     # No word has a control character or half a surrogate pair, and the index cannot be asked for them.
     spaced = "".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in text)
-    words = [word.replace('"', '""') for word in spaced.split()][:_WORDS]
+    words = spaced.split()[:_WORDS]
     if not words:
         return []
-    rows = await tx.all(Q.search, match=" ".join(f'"{word}"*' for word in words), limit=limit)
-    return [(message_of_row(row), row["snippet"]) for row in rows]
+    # How a database is asked for the beginnings of words stands in its own dialect's SQL.
+    rows = await tx.all(Q.search, words=dumps(words), limit=limit)
+    return [(message_of_row(row), snippet(row["body"], words)) for row in rows]
 
 
 async def around(tx: Tx, place: str, *, limit: int) -> Page | None:

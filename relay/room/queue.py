@@ -387,7 +387,7 @@ async def _end(
             parents=[plan.event_id],
             inputs={"turn": plan.event_id},
             outputs={
-                "jobs": [Job.of_row(row).as_json() for row in rows],
+                "jobs": [Job.of_row(row).as_json() for row in sorted(rows, key=lambda row: int(row["id"]))],
                 "failure": outcome.failure and str(outcome.failure),
                 "usage": {
                     "input_tokens": outcome.input_tokens,

@@ -36,15 +36,31 @@ def measure(folder: Path, quick: bool) -> Iterable[Figure]:
         )
         command = [sys.executable, "-m", "relay.cli", "guard", *told]
         yield spread("guard hook, as `relay guard hook`", timed(command, edit, count // 5 or 2))
+        yield from of_git(room, config, count // 3 or 2, "a running room")
     yield spread("guard hook, with no room", timed(script, edit, count))
+    yield from of_git(room, config, count // 3 or 2, "a room that is down")
 
 
-def timed(words: Sequence[str], given: str, count: int) -> list[float]:
+def of_git(room: Path, config: str, count: int, asked: str) -> Iterable[Figure]:
+    """git's own hook for a commit of two files that nobody holds."""
+    repo = room.parent / "repo"
+    if not repo.exists():
+        subprocess.run(["git", "init", "-q", str(repo)], check=True)
+        for name in ("a.py", "b.py"):
+            (repo / name).write_text("x\n")
+        subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
+    words = [sys.executable, "-I", SCRIPT, "pre-commit", "--config", config]
+    yield spread(
+        f"git's hook for a commit, by {asked}", timed(words, "", count, repo), limits=at_most(p95=500)
+    )
+
+
+def timed(words: Sequence[str], given: str, count: int, folder: Path | None = None) -> list[float]:
     """Seconds of each run, from before its start until after its end. Raises when one fails."""
     took = []
     for _ in range(count):
         began = time.perf_counter()
-        subprocess.run(words, input=given.encode(), check=True, capture_output=True)
+        subprocess.run(words, input=given.encode(), check=True, capture_output=True, cwd=folder)
         took.append(time.perf_counter() - began)
     return took
 

@@ -24,12 +24,13 @@ from relay.config_airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.log.events import Event
 from relay.log.follow import step
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
 from relay.model import Kind, Message
 from relay.room.advice import RoomVoice
 from relay.room.queue import Outcome, Plan, Policy
 from relay.room.roster import Member, Roster
 from relay.room.values import Job
+from tests import engines
 from tests.room import parts
 from tests.room.parts import Clock
 
@@ -39,8 +40,9 @@ FILE = "src/auth/session.py"
 SETTINGS = AirspaceSettings(cooldown_s=300.0, answer_s=180.0, steer_s=240.0)
 
 
-async def open_sky(folder: Path, **more: Any) -> SqliteStore:
-    return await open_store(folder / "events.db", WINGS, **more)
+async def open_sky(folder: Path, **more: Any) -> Store:
+    """The store of a room with an airspace in this folder, on the engine that is being tested."""
+    return await engines.open_store(folder, WINGS, **more)
 
 
 def touch(path: str, start: int = 1, end: int = 10) -> FileTouch:
@@ -68,7 +70,7 @@ def near(risk: float, *paths: str, muted: Sequence[str] = (), closing: bool = Fa
 class Sky:
     """A room with an airspace. `sets` and `seen` are what the next tick sees."""
 
-    store: SqliteStore
+    store: Store
     clock: Clock
     settings: AirspaceSettings = SETTINGS
     members: dict[str, Member] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class Sky:
     def policy(self, name: str, **more: Any) -> Policy:
         return Policy(name, names=NAMES, agent_mentions=True, **more)
 
-    def another(self, store: SqliteStore | None = None) -> AdvisoryProtocol:
+    def another(self, store: Store | None = None) -> AdvisoryProtocol:
         """One more protocol on this database, or on another store of it."""
         return AdvisoryProtocol(
             store or self.store, self.voice, lambda: self.settings, board=self.board, clock=self.clock

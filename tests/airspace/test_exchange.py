@@ -22,7 +22,7 @@ from relay.config_airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.log import follow
 from relay.log.follow import check_acyclic
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
 from relay.room.advice import RoomVoice
@@ -32,7 +32,10 @@ from relay.room.queue import Policy
 from relay.room.roster import Member, Roster
 from tests.airspace.parts import FILE, open_sky, work
 from tests.airspace.test_scanner import PlayedMeasure, PlayedTrees
+from tests.engines import BOTH
 from tests.room.parts import Played, all_events, all_jobs, all_messages, notices, post, until
+
+pytestmark = BOTH
 
 AGENTS = ("CLAUDE", "CODEX")
 
@@ -40,7 +43,7 @@ AGENTS = ("CLAUDE", "CODEX")
 class Flight:
     """A room with two agents and an airspace, all of it running."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.settings = AirspaceSettings(tick_s=0.02, answer_s=60.0, steer_s=60.0, interrupt_s=0.1)
         self.trees, self.measure, self.live = PlayedTrees(), PlayedMeasure(), Live()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from relay.airspace import intent
 from relay.airspace.intent import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.reading import Level
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
+from relay.log.sqlite_store import open_store
+from relay.log.store import Store, Tx
 from relay.model import Message, Refusal
 from relay.room.acts import Acts
 from relay.room.desk import Desk, Surroundings
@@ -24,6 +24,7 @@ from relay.room.roster import Roster
 from relay.wings import WINGS
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
 from tests.airspace.test_scanner import House
+from tests.engines import BOTH
 from tests.room.parts import Clock, all_events, all_messages, post
 
 FILES = {"src/a.py", "src/b.py", "README.md", "Makefile"}
@@ -95,22 +96,23 @@ def test_no_more_is_kept_than_one_agent_has_in_hand() -> None:
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await open_sky(tmp_path)
     yield opened
     await opened.close()
 
 
-async def say(store: SqliteStore, source: Source, *paths: str, now: float = 0.0) -> tuple[str, ...]:
+async def say(store: Store, source: Source, *paths: str, now: float = 0.0) -> tuple[str, ...]:
     return await store.write(lambda tx: declare(tx, "A", paths, source=source, by="ann", now=now))
 
 
-async def held(store: SqliteStore, now: float = 1.0) -> dict[str, list[str]]:
+async def held(store: Store, now: float = 1.0) -> dict[str, list[str]]:
     found = await store.read(lambda tx: declared(tx, now))
     return {path: sorted(sources) for path, sources in found.get("A", {}).items()}
 
 
-async def test_a_declaration_replaces_that_of_its_source_and_no_other(store: SqliteStore) -> None:
+@BOTH
+async def test_a_declaration_replaces_that_of_its_source_and_no_other(store: Store) -> None:
     await say(store, Source.ANSWER, "a.py", "b.py")
     await say(store, Source.COMMAND, "b.py")
     assert await held(store) == {"a.py": ["answer"], "b.py": ["answer", "command"]}
@@ -118,7 +120,8 @@ async def test_a_declaration_replaces_that_of_its_source_and_no_other(store: Sql
     assert await held(store) == {"b.py": ["command"]}
 
 
-async def test_a_command_for_nothing_clears_all(store: SqliteStore) -> None:
+@BOTH
+async def test_a_command_for_nothing_clears_all(store: Store) -> None:
     await say(store, Source.ANSWER, "a.py")
     await say(store, Source.AGENT, "b.py")
     await say(store, Source.COMMAND)
@@ -127,14 +130,16 @@ async def test_a_command_for_nothing_clears_all(store: SqliteStore) -> None:
     assert last.outputs == {"agent": "A", "paths": [], "source": "command", "by": "ann"}
 
 
-async def test_it_ends_by_itself(store: SqliteStore) -> None:
+@BOTH
+async def test_it_ends_by_itself(store: Store) -> None:
     await say(store, Source.COMMAND, "a.py")
     assert await held(store, HOLDS_S - 1) == {"a.py": ["command"]}
     assert await held(store, HOLDS_S) == {}
 
 
+@BOTH
 @pytest.mark.parametrize("paths", [("../x",), ("ok.py", "/abs"), tuple(f"{n}.py" for n in range(41))])
-async def test_what_is_no_path_is_refused_whole(store: SqliteStore, paths: tuple[str, ...]) -> None:
+async def test_what_is_no_path_is_refused_whole(store: Store, paths: tuple[str, ...]) -> None:
     await say(store, Source.COMMAND, "a.py")
     with pytest.raises(Refusal):
         await say(store, Source.COMMAND, *paths)
@@ -144,7 +149,7 @@ async def test_what_is_no_path_is_refused_whole(store: SqliteStore, paths: tuple
 class Office:
     """The desk of a room with an airspace."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.house = House(Sky(store, Clock()))
         room = self.house.room
         roster = lambda: Roster(room.members)  # noqa: E731
@@ -161,7 +166,8 @@ class Office:
         return (await all_messages(room.store))[-1]
 
 
-async def test_people_say_an_intent_in_the_room(store: SqliteStore) -> None:
+@BOTH
+async def test_people_say_an_intent_in_the_room(store: Store) -> None:
     office = Office(store)
     house = office.house
     house.trees.sets = [work("CLAUDE", FILE)]
@@ -178,7 +184,8 @@ async def test_people_say_an_intent_in_the_room(store: SqliteStore) -> None:
     assert (await office.ask("/airspace")).body == "All is clear: only CLAUDE works."
 
 
-async def test_a_wrong_intent_is_refused_and_changes_nothing(store: SqliteStore) -> None:
+@BOTH
+async def test_a_wrong_intent_is_refused_and_changes_nothing(store: Store) -> None:
     office = Office(store)
     told = await office.ask("/intent @codex ../etc/passwd")
     assert told.meta["error"] and "no path inside the repository" in told.body

@@ -26,8 +26,11 @@ from relay.room.queue import Idle
 from relay.room.queue import Outcome as TurnOutcome
 from relay.room.values import JobState
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
+from tests.engines import BOTH
 from tests.room import parts
 from tests.room.parts import Clock
+
+pytestmark = BOTH
 
 
 @pytest.fixture

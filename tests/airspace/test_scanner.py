@@ -22,7 +22,10 @@ from relay.airspace.sky import Sampled, Sky
 from relay.airspace.working_set import WorkingSet, all_paths
 from tests.airspace.parts import FILE, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
+from tests.engines import BOTH
 from tests.room.parts import Clock, until
+
+pytestmark = BOTH
 
 PAIR = ("CLAUDE", "CODEX")
 

@@ -13,15 +13,17 @@ from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
 from relay.log.events import Event
 from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
 from relay.model import Caller
+from tests import engines
 from tests.coordination.desk import Desk, at
 
 WINGS = [events.FOLDER, board.FOLDER]
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = await open_store(tmp_path / "events.db", WINGS)
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await engines.open_store(tmp_path, WINGS)
     yield opened
     await opened.close()
 

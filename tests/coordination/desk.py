@@ -12,14 +12,15 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination import board as wing
 from relay.coordination.board import Board
 from relay.coordination.changes import Q, pairs_of
+from relay.coordination.locks import Locks
 from relay.coordination.projection import rebuild, strays
 from relay.coordination.queue import WorkQueue
+from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
 from relay.log.events import Lane
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.log.store import Tx
 from relay.model import Caller, Rejected
-from tests.coordination.standins import Beats, PathLocks
 
 A, A2 = Caller("CLAUDE", "a1", "claude"), Caller("CLAUDE", "a2", "claude")
 B, ANN = Caller("CODEX", "b1", "codex"), Caller("ann", "p1", "person", person=True)
@@ -32,8 +33,8 @@ class Desk:
 
     store: SqliteStore
     clock: list[float]
-    beats: Beats
-    locks: PathLocks
+    sessions: Sessions
+    locks: Locks
     work: WorkQueue
     board: Board
 
@@ -83,9 +84,13 @@ class Desk:
 async def at(path: Path) -> Desk:
     clock = [START]
     store = await open_store(path, [events.FOLDER, wing.FOLDER], clock=lambda: clock[0])
-    beats, locks = Beats(), PathLocks()
-    work = WorkQueue(store, CoordinationSettings(), sessions=beats, locks=locks)
-    return Desk(store, clock, beats, locks, work, Board(locks=locks))
+    settings = CoordinationSettings()
+    heartbeat = Heartbeat(settings)
+    locks, sessions = Locks(store, heartbeat), Sessions(store, heartbeat)
+    work = WorkQueue(store, settings, heartbeat=heartbeat, locks=locks)
+    sessions.at_end(work.claims.give_back_all)
+    sessions.at_end(locks.release_of_session)
+    return Desk(store, clock, sessions, locks, work, Board(locks=locks))
 
 
 async def refused(doing: Any) -> Rejected:

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import tempfile
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +21,10 @@ from relay.coordination.projection import rebuild, strays
 from relay.coordination.work import BoardRefusal, Status, Task
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
+from relay.log.store import Store, Tx
 from relay.log.verify import verify
+from tests import engines
+from tests.engines import BOTH
 
 ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")
 
@@ -31,7 +32,7 @@ ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")
 class Person:
     """Ann or Bob at the board, each change in a transaction of its own."""
 
-    def __init__(self, store: SqliteStore, lane: Lane = ANN) -> None:
+    def __init__(self, store: Store, lane: Lane = ANN) -> None:
         self.store, self.lane = store, lane
         ticks = itertools.count()
         self.board = Board(clock=lambda: 1_800_000_000.0 + next(ticks))
@@ -51,7 +52,8 @@ async def refusal(doing: Coroutine[Any, Any, Changed]) -> BoardRefusal:
     return refused.value
 
 
-async def test_a_change_is_its_event_with_its_cause(store: SqliteStore) -> None:
+@BOTH
+async def test_a_change_is_its_event_with_its_cause(store: Store) -> None:
     ann = Person(store)
     asked = await store.write(lambda tx: events.append(tx, NewEvent(type="message.posted", lane=ANN)))
     made = await ann.do("create", "Fix it", cause=[asked.id], priority=2, input_data={"files": ["a.py"]})
@@ -64,7 +66,8 @@ async def test_a_change_is_its_event_with_its_cause(store: SqliteStore) -> None:
     assert took.summary() == "moved task #1 to in_progress: Fix it"
 
 
-async def test_the_board_is_in_the_order_of_its_columns(store: SqliteStore) -> None:
+@BOTH
+async def test_the_board_is_in_the_order_of_its_columns(store: Store) -> None:
     ann = Person(store)
     for title in "abc":
         await ann.do("create", title)
@@ -73,7 +76,8 @@ async def test_the_board_is_in_the_order_of_its_columns(store: SqliteStore) -> N
     assert await ann.shown() == [(3, "pending", "c"), (2, "in_progress", "b"), (1, "done", "a")]
 
 
-async def test_a_refusal_changes_nothing_and_says_what_there_is(store: SqliteStore) -> None:
+@BOTH
+async def test_a_refusal_changes_nothing_and_says_what_there_is(store: Store) -> None:
     ann = Person(store)
     assert "the board is empty" in (await refusal(ann.do("move", 9, "done"))).reason
     assert "empty" in (await refusal(ann.do("clear_all"))).reason
@@ -92,7 +96,8 @@ async def test_a_refusal_changes_nothing_and_says_what_there_is(store: SqliteSto
     assert (await ann.do("create", "e")).task.number == 5
 
 
-async def test_moveall_moves_active_tasks_only(store: SqliteStore) -> None:
+@BOTH
+async def test_moveall_moves_active_tasks_only(store: Store) -> None:
     ann = Person(store)
     for title in "abc":
         await ann.do("create", title)
@@ -103,7 +108,8 @@ async def test_moveall_moves_active_tasks_only(store: SqliteStore) -> None:
     assert await store.read(lambda tx: ann.board.get(tx, 1)) == finished
 
 
-async def test_undo_walks_back_through_everybodys_changes(store: SqliteStore) -> None:
+@BOTH
+async def test_undo_walks_back_through_everybodys_changes(store: Store) -> None:
     ann, bob = Person(store), Person(store, BOB)
     await ann.do("create", "a")
     await bob.do("create", "b")
@@ -123,7 +129,8 @@ async def test_undo_walks_back_through_everybodys_changes(store: SqliteStore) ->
     assert (await ann.do("create", "d")).task.number == 3
 
 
-async def test_undo_brings_a_result_back_but_no_claim(store: SqliteStore) -> None:
+@BOTH
+async def test_undo_brings_a_result_back_but_no_claim(store: Store) -> None:
     ann = Person(store)
     await ann.do("create", "a")
     finished = (await ann.do("move", 1, "done")).task
@@ -133,7 +140,8 @@ async def test_undo_brings_a_result_back_but_no_claim(store: SqliteStore) -> Non
     assert finished.fence < reopened.fence < back.fence
 
 
-async def test_undo_leaves_alone_what_changed_past_the_board(store: SqliteStore) -> None:
+@BOTH
+async def test_undo_leaves_alone_what_changed_past_the_board(store: Store) -> None:
     ann = Person(store)
     await ann.do("create", "a")
     taken = (await ann.do("move", 1, "in_progress")).task
@@ -143,7 +151,8 @@ async def test_undo_leaves_alone_what_changed_past_the_board(store: SqliteStore)
     assert await store.read(lambda tx: ann.board.get(tx, 1)) == ended
 
 
-async def test_the_tables_are_made_anew_from_the_log(store: SqliteStore) -> None:
+@BOTH
+async def test_the_tables_are_made_anew_from_the_log(store: Store) -> None:
     ann = Person(store)
     for title in "abc":
         await ann.do("create", title)
@@ -179,12 +188,16 @@ class Card:
 class BoardMachine(RuleBasedStateMachine):
     """The board against a dictionary of cards and a list of its earlier copies."""
 
+    engine = "sqlite"
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.runner = asyncio.Runner()
-        path = Path(self.folder.name) / "events.db"
-        self.store = self.runner.run(open_store(path, [events.FOLDER, wing.FOLDER]))
+        self.stack = ExitStack()
+        self.stack.enter_context(engines.on_engine(self.engine))
+        opening = engines.open_store(Path(self.folder.name), [events.FOLDER, wing.FOLDER])
+        self.store = self.runner.run(opening)
         self.person = Person(self.store)
         self.cards: dict[int, Card] = {}
         self.past: list[dict[int, Card]] = []
@@ -197,6 +210,7 @@ class BoardMachine(RuleBasedStateMachine):
         finally:
             self.runner.run(self.store.close())
             self.runner.close()
+            self.stack.close()
             self.folder.cleanup()
 
     def act(self, fits: bool, what: str, *args: Any) -> bool:
@@ -275,3 +289,12 @@ TestBoardMachine = BoardMachine.TestCase
 TestBoardMachine.settings = settings(
     max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+class BoardOnPostgres(BoardMachine):
+    engine = "postgres"
+
+
+TestBoardOnPostgres = BoardOnPostgres.TestCase
+# The rules are the same; what is looked for is a statement that does otherwise.
+TestBoardOnPostgres.settings = settings(TestBoardMachine.settings, max_examples=6)

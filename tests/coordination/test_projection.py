@@ -12,13 +12,16 @@ import pytest
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.log.events import Lane, NewEvent, append
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 ANN = Lane("room", "human:ann")
 WAIT_S = 30.0
 
 
-async def add(store: SqliteStore, title: str) -> None:
+async def add(store: Store, title: str) -> None:
     await store.write(lambda tx: Board().create(tx, title, by="ann", lane=ANN))
 
 
@@ -37,7 +40,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def following(store: SqliteStore, path: Path) -> AsyncIterator[None]:
+async def following(store: Store, path: Path) -> AsyncIterator[None]:
     task = asyncio.create_task(TasksFile(store, path, poll_s=0.05, settle_s=0.01).run())
     try:
         yield
@@ -52,7 +55,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "tasks.json"
 
 
-async def test_the_file_holds_the_board_and_its_cursor(store: SqliteStore, path: Path) -> None:
+async def test_the_file_holds_the_board_and_its_cursor(store: Store, path: Path) -> None:
     await add(store, "Prüfe es")
     file = TasksFile(store, path)
     assert [await file.is_current(), await file.sync(), await file.sync()] == [False, True, False]
@@ -62,7 +65,7 @@ async def test_the_file_holds_the_board_and_its_cursor(store: SqliteStore, path:
     assert await file.is_current()
 
 
-async def test_the_file_follows_the_board(store: SqliteStore, path: Path) -> None:
+async def test_the_file_follows_the_board(store: Store, path: Path) -> None:
     async with following(store, path):
         await until(lambda: titles(path) == [])
         for number in range(20):
@@ -71,7 +74,7 @@ async def test_the_file_follows_the_board(store: SqliteStore, path: Path) -> Non
         assert {entry.name for entry in path.parent.iterdir() if "tasks" in entry.name} == {"tasks.json"}
 
 
-async def test_the_cursor_is_that_of_the_newest_task_event(store: SqliteStore, path: Path) -> None:
+async def test_the_cursor_is_that_of_the_newest_task_event(store: Store, path: Path) -> None:
     async with following(store, path):
         await until(lambda: titles(path) == [])
         for _ in range(5):
@@ -82,9 +85,7 @@ async def test_the_cursor_is_that_of_the_newest_task_event(store: SqliteStore, p
 
 
 @pytest.mark.parametrize("damage", ["lost", "cut", "other", "old"])
-async def test_a_damaged_file_is_written_anew_at_the_start(
-    store: SqliteStore, path: Path, damage: str
-) -> None:
+async def test_a_damaged_file_is_written_anew_at_the_start(store: Store, path: Path, damage: str) -> None:
     await add(store, "a")
     await TasksFile(store, path).sync()
     harm(path, damage)
@@ -93,9 +94,7 @@ async def test_a_damaged_file_is_written_anew_at_the_start(
 
 
 @pytest.mark.parametrize("damage", ["lost", "cut", "other", "old"])
-async def test_a_damaged_file_is_written_anew_while_it_runs(
-    store: SqliteStore, path: Path, damage: str
-) -> None:
+async def test_a_damaged_file_is_written_anew_while_it_runs(store: Store, path: Path, damage: str) -> None:
     await add(store, "a")
     async with following(store, path):
         await until(lambda: titles(path) == ["a"])

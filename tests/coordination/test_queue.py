@@ -114,7 +114,8 @@ async def test_a_key_submits_once_and_a_chosen_id_is_one_task(desk: Desk) -> Non
     assert (first["task_id"], again) == (id_, {**first, "repeated": True})
     no = await refused(desk.work.submit(A, "fix", "Fix that", **asked))
     assert (no.fault, no.code) == (Fault.REFUSED, "idempotency_key_reused")
-    assert (await refused(desk.submit(task_id=id_))).code == "task_exists"
+    assert (await refused(desk.submit(task_id=id_, by=B))).code == "task_exists"
     assert len(await desk.log()) == 1
     # A refusal is a heartbeat too.
-    assert desk.beats.calls == ["CLAUDE", "CLAUDE", "CLAUDE", "ann"]
+    sessions = await desk.sessions.list(ANN)
+    assert {session["agent_id"] for session in sessions} == {"CLAUDE", "CODEX", "ann"}

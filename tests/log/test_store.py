@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from relay.log import events, sqlite_store
+from relay.log import wakeup as side_tasks
 from relay.log.events import Lane, NewEvent
 from relay.log.follow import tail
 from relay.log.sqlite_store import SqliteStore, open_store
@@ -412,7 +413,7 @@ async def test_a_long_read_holds_up_no_short_one(store: SqliteStore) -> None:
 async def test_a_side_task_that_fails_is_told_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_store, "SIDE_RETRY_S", (0.01, 0.02))
+    monkeypatch.setattr(side_tasks, "SIDE_RETRY_S", (0.01, 0.02))
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_EVERY_S", 0.01)
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_ROWS", 1)
     looks, checkpoints, checkpointed = iter(range(3)), iter(range(3)), asyncio.Event()

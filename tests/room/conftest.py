@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from tests.fakes.ollama import fake_ollama
 from tests.room.parts import Clock, open_room
 
@@ -13,7 +13,7 @@ __all__ = ["clock", "fake_ollama", "store"]
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await open_room(tmp_path)
     yield opened
     await opened.close()

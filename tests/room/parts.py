@@ -13,12 +13,13 @@ from typing import Any
 
 from relay import coordination
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
 from relay.model import Availability, EndPart, Kind, Message, Part, TextPart, Turn
 from relay.room import ledger
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.queue import Idle, Outcome, Plan, Policy, claim_next_dispatch, finish
 from relay.room.values import Job, message_of_row
+from tests import engines
 
 WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER)
 #: On a loaded machine everything may be late; a test that waits this long has failed.
@@ -26,8 +27,9 @@ PATIENT_S = 60.0
 T0 = 1_800_000_000.0
 
 
-async def open_room(folder: Path, **more: Any) -> SqliteStore:
-    return await open_store(folder / "events.db", WINGS, **more)
+async def open_room(folder: Path, **more: Any) -> Store:
+    """The room's store in this folder, on the engine that is being tested."""
+    return await engines.open_store(folder, WINGS, **more)
 
 
 class Clock:
@@ -52,31 +54,31 @@ async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = PATI
     return found
 
 
-async def all_messages(store: SqliteStore) -> list[Message]:
+async def all_messages(store: Store) -> list[Message]:
     rows = await store.read(lambda tx: tx.all(Q.messages_after, after=0, limit=100_000))
     return [message_of_row(row) for row in rows]
 
 
-async def notices(store: SqliteStore, what: str | None = None) -> list[Message]:
+async def notices(store: Store, what: str | None = None) -> list[Message]:
     said = [message for message in await all_messages(store) if "notice" in message.meta]
     return [message for message in said if what in (None, message.meta["notice"])]
 
 
-async def all_jobs(store: SqliteStore) -> list[Job]:
+async def all_jobs(store: Store) -> list[Job]:
     rows = await store.read(lambda tx: tx.all(Q.jobs, limit=100_000))
     return [Job.of_row(row) for row in reversed(rows)]
 
 
-async def all_events(store: SqliteStore, *types: str) -> list[events.Event]:
+async def all_events(store: Store, *types: str) -> list[events.Event]:
     return await store.read(lambda tx: events.read_after(tx, 0, types=types or None, limit=100_000))
 
 
-async def waiting_cycles(store: SqliteStore) -> list[str]:
+async def waiting_cycles(store: Store) -> list[str]:
     return [row["message_id"] for row in await store.read(lambda tx: tx.all(Q.routing))]
 
 
 async def post(
-    store: SqliteStore, body: str, at: float, *, agents: Iterable[str] = ("ALPHA", "BETA"), by: str = "ann"
+    store: Store, body: str, at: float, *, agents: Iterable[str] = ("ALPHA", "BETA"), by: str = "ann"
 ) -> Message:
     """A person's message, as the doors put it into the room."""
     rules = Rules(agents=tuple(agents))
@@ -84,18 +86,18 @@ async def post(
     return await store.write(lambda tx: ledger.admit(tx, new, rules))
 
 
-async def claim(store: SqliteStore, policy: Policy, now: float, holder: str = "me") -> Plan | Idle:
+async def claim(store: Store, policy: Policy, now: float, holder: str = "me") -> Plan | Idle:
     return await store.write(lambda tx: claim_next_dispatch(tx, policy, holder=holder, now=now))
 
 
-async def plan_of(store: SqliteStore, policy: Policy, now: float, holder: str = "me") -> Plan:
+async def plan_of(store: Store, policy: Policy, now: float, holder: str = "me") -> Plan:
     """A claim that must give a turn."""
     found = await claim(store, policy, now, holder)
     assert isinstance(found, Plan), found
     return found
 
 
-async def end(store: SqliteStore, plan: Plan, outcome: Outcome, now: float, chance: float = 0.0) -> bool:
+async def end(store: Store, plan: Plan, outcome: Outcome, now: float, chance: float = 0.0) -> bool:
     return await store.write(lambda tx: finish(tx, plan, outcome, now=now, chance=chance))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.model import DISPATCHER, Kind, Message
 from relay.room import cycle, ledger
 from relay.room.cycle import Router
@@ -20,6 +20,7 @@ from relay.room.live import Live
 from relay.room.queue import Policy
 from relay.room.roster import Member, Roster
 from relay.room.values import CycleState
+from tests.engines import BOTH
 from tests.fakes.ollama import FakeOllama, Mode, by_words
 from tests.room.parts import (
     PATIENT_S,
@@ -35,6 +36,8 @@ from tests.room.parts import (
     waiting_cycles,
 )
 
+pytestmark = BOTH
+
 
 def roster_of(*names: str, **more: Any) -> Roster:
     return Roster({name: Member(name, "played", Policy(name), **more) for name in names})
@@ -45,7 +48,7 @@ ROSTER = roster_of("ALPHA", "BETA")
 
 @asynccontextmanager
 async def routing(
-    store: SqliteStore,
+    store: Store,
     fake: FakeOllama,
     clock: Clock,
     *,
@@ -66,7 +69,7 @@ async def routing(
         await dispatcher.close()
 
 
-async def decided(store: SqliteStore, message: Message) -> dict[str, Any]:
+async def decided(store: Store, message: Message) -> dict[str, Any]:
     """The decision on a message, as its entry shows it."""
 
     async def known() -> Any:
@@ -77,13 +80,13 @@ async def decided(store: SqliteStore, message: Message) -> dict[str, Any]:
     return dict(await until(known))
 
 
-async def state_of(store: SqliteStore, message: Message) -> str:
+async def state_of(store: Store, message: Message) -> str:
     row = await store.read(lambda tx: tx.one(Q.cycle, message_id=message.id))
     assert row is not None
     return str(row["state"])
 
 
-async def jobs_of(store: SqliteStore, message: Message) -> list[str]:
+async def jobs_of(store: Store, message: Message) -> list[str]:
     return [job.agent for job in await all_jobs(store) if job.message_id == message.id]
 
 
@@ -97,7 +100,7 @@ async def jobs_of(store: SqliteStore, message: Message) -> list[str]:
     ],
 )
 async def test_a_decision_is_carried_out_and_seen(
-    store: SqliteStore,
+    store: Store,
     fake_ollama: FakeOllama,
     clock: Clock,
     body: str,
@@ -140,7 +143,7 @@ async def test_a_decision_is_carried_out_and_seen(
     ],
 )
 async def test_whatever_is_wrong_all_active_agents_are_asked_and_the_room_hears_it_once(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock, mode: Mode
+    store: Store, fake_ollama: FakeOllama, clock: Clock, mode: Mode
 ) -> None:
     fake_ollama.mode = mode
     async with routing(store, fake_ollama, clock, timeout_s=1.0 if mode is Mode.HANG else PATIENT_S):
@@ -159,7 +162,7 @@ async def test_whatever_is_wrong_all_active_agents_are_asked_and_the_room_hears_
 
 
 async def test_no_server_at_all_and_back_again_by_the_probe(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: Store, fake_ollama: FakeOllama, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("relay.room.cycle.PROBE_EVERY_S", 0.05)
     await fake_ollama.stop()
@@ -177,7 +180,7 @@ async def test_no_server_at_all_and_back_again_by_the_probe(
         assert router.state_json()["state"] == "ok"
 
 
-async def test_switched_off_is_no_outage(store: SqliteStore, fake_ollama: FakeOllama, clock: Clock) -> None:
+async def test_switched_off_is_no_outage(store: Store, fake_ollama: FakeOllama, clock: Clock) -> None:
     asked = await post(store, "hello", clock())
     clock.move(2)
     async with routing(store, fake_ollama, clock, enabled=False) as router:
@@ -189,7 +192,7 @@ async def test_switched_off_is_no_outage(store: SqliteStore, fake_ollama: FakeOl
 
 
 async def test_only_the_latest_opens_a_cycle_with_the_others_in_its_context(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+    store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
     first = await post(store, "the parser", clock())
     mentioned = await post(store, "@BETA hello", clock.move(0.1))
@@ -220,7 +223,7 @@ async def test_only_the_latest_opens_a_cycle_with_the_others_in_its_context(
 
 @pytest.mark.parametrize(("before", "wait_s"), [(0, 2.0), (2, 1.0), (4, 0.5)])
 async def test_a_busy_room_waits_less(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock, before: int, wait_s: float
+    store: Store, fake_ollama: FakeOllama, clock: Clock, before: int, wait_s: float
 ) -> None:
     """`jitter.busy` 5 and `jitter.medium` 3 entries in the last minute, the message itself included."""
     await post(store, "@BETA long ago", clock())
@@ -238,7 +241,7 @@ async def test_a_busy_room_waits_less(
 
 
 async def test_typing_on_puts_a_cycle_off_but_not_for_ever(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+    store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
     async with routing(store, fake_ollama, clock):
         asked = []
@@ -255,7 +258,7 @@ async def test_typing_on_puts_a_cycle_off_but_not_for_ever(
         await until(one_decided)
 
 
-async def test_a_restart_resumes_a_cycle(store: SqliteStore, fake_ollama: FakeOllama, clock: Clock) -> None:
+async def test_a_restart_resumes_a_cycle(store: Store, fake_ollama: FakeOllama, clock: Clock) -> None:
     fake_ollama.mode = Mode.HANG
     asked = await post(store, "hello", clock())
     clock.move(2)
@@ -269,12 +272,12 @@ async def test_a_restart_resumes_a_cycle(store: SqliteStore, fake_ollama: FakeOl
     assert await notices(store) == []
 
 
-async def overrule(store: SqliteStore, message: Message, agents: list[str], now: float) -> list[str]:
+async def overrule(store: Store, message: Message, agents: list[str], now: float) -> list[str]:
     return await store.write(lambda tx: cycle.overrule(tx, message, agents, by="bob", now=now, parents=[]))
 
 
 async def test_a_person_decides_before_the_dispatcher_does(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+    store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
     fake_ollama.mode = Mode.LATE
     fake_ollama.delay_s = 0.3
@@ -292,7 +295,7 @@ async def test_a_person_decides_before_the_dispatcher_does(
 
 
 async def test_a_person_overrules_what_was_decided(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+    store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
     asked = await post(store, "hello", clock())
     clock.move(2)
@@ -313,7 +316,7 @@ async def test_a_person_overrules_what_was_decided(
     "roster", [Roster(), roster_of("ALPHA", installed=False), roster_of("ALPHA", enabled=False)]
 )
 async def test_with_nobody_to_ask_the_steward_answers(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock, roster: Roster
+    store: Store, fake_ollama: FakeOllama, clock: Clock, roster: Roster
 ) -> None:
     asked = await post(store, "hello", clock())
     clock.move(2)
@@ -324,7 +327,7 @@ async def test_with_nobody_to_ask_the_steward_answers(
     assert fake_ollama.requests == []
 
 
-async def test_paused_agents_are_not_asked(store: SqliteStore, fake_ollama: FakeOllama, clock: Clock) -> None:
+async def test_paused_agents_are_not_asked(store: Store, fake_ollama: FakeOllama, clock: Clock) -> None:
     await store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
     asked = await post(store, "hello", clock())
     clock.move(2)
@@ -334,7 +337,7 @@ async def test_paused_agents_are_not_asked(store: SqliteStore, fake_ollama: Fake
 
 
 async def test_half_a_character_in_a_decision_stops_nothing(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+    store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
     fake_ollama.decide = lambda _: {
         "reason": "half \ud83d",
@@ -350,7 +353,7 @@ async def test_half_a_character_in_a_decision_stops_nothing(
 
 
 async def test_a_clock_that_was_stepped_back_holds_no_cycle(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+    store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
     asked = await post(store, "hello", clock())
     clock.move(-3600)
@@ -359,7 +362,7 @@ async def test_a_clock_that_was_stepped_back_holds_no_cycle(
 
 
 async def test_a_dispatcher_that_is_replaced_in_the_middle_of_a_decision_is_no_outage(
-    store: SqliteStore, fake_ollama: FakeOllama, clock: Clock
+    store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
     other = FakeOllama(("better:latest",))
     await other.start()

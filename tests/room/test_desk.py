@@ -12,8 +12,7 @@ import pytest
 from relay.coordination.board import Board
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.sqlite_store import SqliteStore
-from relay.log.store import Tx
+from relay.log.store import Store, Tx
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn
 from relay.room import ledger, queue
 from relay.room.acts import Acts
@@ -24,6 +23,7 @@ from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.live import Live
 from relay.room.queue import Outcome, Policy
 from relay.room.roster import Member, Roster
+from tests.engines import BOTH
 from tests.room.parts import (
     Clock,
     Played,
@@ -35,6 +35,8 @@ from tests.room.parts import (
     plan_of,
     until,
 )
+
+pytestmark = BOTH
 
 ROSTER = Roster({name: Member(name, "played", Policy(name)) for name in ("ALPHA", "BETA")})
 
@@ -73,7 +75,7 @@ class Shelf:
 class Office:
     """The desk at work, and a person before it."""
 
-    def __init__(self, store: SqliteStore, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self.shelf = Shelf()
         self.store, self.clock = store, clock
         self.board = Board()
@@ -115,7 +117,7 @@ class Office:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, clock: Clock) -> AsyncIterator[Office]:
+async def office(store: Store, clock: Clock) -> AsyncIterator[Office]:
     one = Office(store, clock)
     running = asyncio.create_task(one.desk.run())
     yield one
@@ -324,7 +326,7 @@ async def test_why_a_command_was_answered_leads_to_who_gave_it(office: Office) -
     assert chain[-1].outputs["message"]["body"] == "/task Fix it"
 
 
-async def test_a_command_waits_through_a_restart_and_is_done_once(store: SqliteStore, clock: Clock) -> None:
+async def test_a_command_waits_through_a_restart_and_is_done_once(store: Store, clock: Clock) -> None:
     closed = Office(store, clock)
     asked = await closed.post("/task Only once")
     for _ in range(2):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.model import (
     Changes,
     EndPart,
@@ -34,7 +33,10 @@ from relay.room.live import Live, LiveFeed
 from relay.room.queue import Policy, load_spent
 from relay.room.touched import within
 from relay.room.values import Frame, Job
+from tests.engines import BOTH, SQLITE, Blocker
 from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, open_room, post, until
+
+pytestmark = BOTH
 
 Play = Callable[[Turn], AsyncIterator[Part]]
 
@@ -42,7 +44,7 @@ Play = Callable[[Turn], AsyncIterator[Part]]
 class Floor:
     """A drain with played agents, running."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.live = Live()
         self.drain = Drain(store, self.live, holder="me")
@@ -86,7 +88,7 @@ class Floor:
 
 
 @pytest.fixture
-async def floor(store: SqliteStore) -> AsyncIterator[Floor]:
+async def floor(store: Store) -> AsyncIterator[Floor]:
     one = Floor(store)
     yield one
     await one.close()
@@ -195,7 +197,7 @@ async def test_a_stop_waits_and_then_cuts_off(floor: Floor, drain_s: float) -> N
     assert len(agent.turns) == 1
 
 
-async def test_a_turn_that_was_cut_off_goes_on_in_its_conversation(store: SqliteStore) -> None:
+async def test_a_turn_that_was_cut_off_goes_on_in_its_conversation(store: Store) -> None:
     begun, never = asyncio.Event(), asyncio.Event()
 
     async def play(turn: Turn) -> AsyncIterator[Part]:
@@ -346,8 +348,8 @@ async def test_a_locked_database_delays_the_answer_and_doubles_nothing(tmp_path:
     try:
         await floor.ask("@ALPHA go")
         await begun.wait()
-        blocker = sqlite3.connect(store.path, isolation_level=None)
-        blocker.execute("BEGIN IMMEDIATE")
+        blocker = Blocker(tmp_path)
+        await blocker.take()
         gate.set()
 
         async def waits() -> bool:
@@ -355,8 +357,7 @@ async def test_a_locked_database_delays_the_answer_and_doubles_nothing(tmp_path:
 
         await until(waits)
         await asyncio.sleep(0.5)
-        blocker.execute("ROLLBACK")
-        blocker.close()
+        await blocker.let_go()
         await floor.reach("done")
         assert len(await floor.answers()) == len(agent.turns) == 1
     finally:
@@ -367,12 +368,12 @@ async def test_a_locked_database_delays_the_answer_and_doubles_nothing(tmp_path:
 async def test_a_session_that_cannot_be_kept_does_not_end_the_turn(tmp_path: Path) -> None:
     store = await open_room(tmp_path, busy_timeout_s=0.1)
     floor = Floor(store)
-    blocker = sqlite3.connect(store.path, isolation_level=None)
+    blocker = Blocker(tmp_path)
 
     async def play(turn: Turn) -> AsyncIterator[Part]:
-        blocker.execute("BEGIN IMMEDIATE")
+        await blocker.take()
         yield SessionPart("conversation-8")
-        blocker.execute("ROLLBACK")
+        await blocker.let_go()
         yield TextPart("done all the same")
         yield EndPart()
 
@@ -381,7 +382,7 @@ async def test_a_session_that_cannot_be_kept_does_not_end_the_turn(tmp_path: Pat
         await floor.ask("@ALPHA go")
         await floor.reach("done")
     finally:
-        blocker.close()
+        await blocker.let_go()
         await floor.close()
         await store.close()
 
@@ -394,14 +395,13 @@ async def test_a_cancel_while_the_end_is_recorded_loses_nothing(tmp_path: Path) 
     try:
         await floor.ask("@ALPHA go")
         await begun.wait()
-        blocker = sqlite3.connect(store.path, isolation_level=None)
-        blocker.execute("BEGIN IMMEDIATE")
+        blocker = Blocker(tmp_path)
+        await blocker.take()
         gate.set()
         await until(lambda: _noted(floor))
         floor.drain.cancel("ALPHA", "ann")
         await asyncio.sleep(0.05)
-        blocker.execute("ROLLBACK")
-        blocker.close()
+        await blocker.let_go()
         await floor.reach("done")
         await floor.ask("@ALPHA again")
         await floor.reach("done", "done")
@@ -441,6 +441,7 @@ async def test_a_job_cancelled_while_it_is_claimed_does_not_begin(floor: Floor) 
     assert agent.turns == []
 
 
+@SQLITE
 async def test_the_lease_of_a_running_turn_is_kept(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, begun = asyncio.Event(), asyncio.Event()
     floor.seat("ALPHA", held(gate, begun))
@@ -510,7 +511,7 @@ async def test_an_interrupted_turn_begins_again_at_once_with_the_advice(floor: F
     assert spent.tokens == 30
 
 
-async def test_the_advice_of_an_interrupted_turn_survives_the_daemon(store: SqliteStore) -> None:
+async def test_the_advice_of_an_interrupted_turn_survives_the_daemon(store: Store) -> None:
     first, begun = Floor(store), asyncio.Event()
     try:
         first.seat("ALPHA", held(asyncio.Event(), begun))

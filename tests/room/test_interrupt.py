@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from relay.agents import AgentSpec, Permissions, build_agent
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.model import Agent
 from relay.room.drain import Seat
 from tests.room.parts import all_jobs, until
@@ -35,7 +35,7 @@ SCRIPT = """
 
 
 @pytest.fixture
-async def floor(store: SqliteStore) -> AsyncIterator[Floor]:
+async def floor(store: Store) -> AsyncIterator[Floor]:
     one = Floor(store)
     yield one
     await one.close()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.room import pages
+from tests.engines import BOTH
 from tests.room.parts import all_messages, post
+
+pytestmark = BOTH
 
 
 @pytest.mark.parametrize(
@@ -20,7 +23,7 @@ from tests.room.parts import all_messages, post
     ],
 )
 async def test_the_page_around_an_entry(
-    store: SqliteStore, at: int, limit: int, numbers: list[int], more: bool, more_after: bool
+    store: Store, at: int, limit: int, numbers: list[int], more: bool, more_after: bool
 ) -> None:
     for number in range(1, 8):
         await post(store, f"message {number}", 1_800_000_000.0 + number)
@@ -37,13 +40,13 @@ async def test_the_page_around_an_entry(
         assert [one.number for one in behind.entries] == [n for n in range(1, 8) if n > numbers[-1]]
 
 
-async def test_there_is_no_page_around_an_entry_that_is_not_there(store: SqliteStore) -> None:
+async def test_there_is_no_page_around_an_entry_that_is_not_there(store: Store) -> None:
     await post(store, "the only one", 1_800_000_000.0)
     for place in ("#2", "no-such-id"):
         assert await store.read(lambda tx, place=place: pages.around(tx, place, limit=10)) is None
 
 
-async def test_search_gives_the_newest_first_and_no_more_than_asked(store: SqliteStore) -> None:
+async def test_search_gives_the_newest_first_and_no_more_than_asked(store: Store) -> None:
     for number in range(1, 8):
         await post(store, f"a needle in haystack {number}", 1_800_000_000.0 + number)
     await post(store, "only hay", 1_800_000_010.0)
@@ -81,6 +84,34 @@ async def test_search_gives_the_newest_first_and_no_more_than_asked(store: Sqlit
         ("\u200b\ufffe\U0010ffff", 0),
     ],
 )
-async def test_whatever_is_searched_for_is_no_error(store: SqliteStore, text: str, hits: int) -> None:
+async def test_whatever_is_searched_for_is_no_error(store: Store, text: str, hits: int) -> None:
     await post(store, "needle in the hay", 1_800_000_000.0)
     assert len(await store.read(lambda tx: pages.search(tx, text, limit=10))) == hits
+
+
+async def test_every_engine_finds_the_same_words(store: Store) -> None:
+    """What SQLite's unicode61 takes for a word, its small form and its marks, is the measure for the others."""
+    said = [
+        "Ünïcode: ein CAFÉ, ein cafe\u0301, und Ångström!",
+        "see src/foo.py, foo py, foobar.pyc and FOO-PY",
+        "Москва, ΣΊΣΥΦΟΣ und Ærøskøbing",
+        "http://a.b/c?d=e#f e-mail@host.org x_y v1.2.3 1e5 12ab 007 5.30",
+        "🚀launch — “quoted” … 日本語テキスト",
+        "needle " * 3 + "hay",
+    ]
+    for number, body in enumerate(said):
+        await post(store, body, 1_800_000_000.0 + number)
+    wanted = {
+        "cafe": [1], "CAFÉ": [1], "angstrom": [1], "unicode": [1], "afe": [],
+        "foo.py": [2], "foo.p": [2], "foo": [2], "py": [2], "pyc": [2], "src/foo.py,": [2], "py foo": [2], "oo": [],
+        "москва": [3], "σίσυφος": [3], "ærøsk": [3],
+        "a.b": [4], "host.org": [4], "e-mail": [4], "y": [4], "x_y": [4], "1.2": [], "v1.2": [4],
+        "1e5": [4], "12ab": [4], "007": [4], "7": [], "30": [4], "d=e": [4], "e5": [],
+        "launch": [5], "🚀": [], "🚀launch": [5], "quoted": [5], "日本": [5], "本": [],
+        "needle hay": [6], "needle,needle": [6], "hay.needle": [], "it's": [], "\\": [], "n'eedle": [],
+    }  # fmt: skip
+    found = {}
+    for text in wanted:
+        hits = await store.read(lambda tx, text=text: pages.search(tx, text, limit=10))  # type: ignore[misc]
+        found[text] = sorted(message.number for message, _ in hits)
+    assert found == wanted

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
 from relay.room.acts import Acts
 from relay.room.commands import Permit, Problem, parse
 from relay.room.live import Live
 from relay.room.permissions import ALLOW, REJECT, PermissionDesk
+from tests.engines import BOTH
 from tests.room.parts import Clock, until
 from tests.room.test_desk import ROSTER, Office
+
+pytestmark = BOTH
 
 YES = PermissionOption("yes-id", "Yes", "allow_once")
 ALWAYS = PermissionOption("always-id", "Yes, always", "allow_always")
@@ -180,7 +183,7 @@ def test_a_command_without_a_number_is_not_understood(body: str) -> None:
 
 
 @pytest.fixture
-async def office(store: SqliteStore) -> AsyncIterator[tuple[Office, PermissionDesk, Live]]:
+async def office(store: Store) -> AsyncIterator[tuple[Office, PermissionDesk, Live]]:
     one = Office(store, Clock())
     live = Live()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,14 @@ from typing import Any
 import pytest
 
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore
-from relay.log.store import Tx
+from relay.log.store import Store, Tx
 from relay.model import FailureClass, Kind, Message
 from relay.room import ledger, queue
 from relay.room.budget import Budget
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.queue import Idle, Outcome, Plan, Policy
 from relay.room.values import Job, JobState
+from tests.engines import BOTH
 from tests.room.parts import (
     Clock,
     all_events,
@@ -32,23 +31,25 @@ from tests.room.parts import (
     post,
 )
 
+pytestmark = BOTH
+
 ALPHA = Policy("ALPHA", names=("ALPHA", "BETA"), backoff_s=2.0, backoff_max_s=60.0)
 BETA = replace(ALPHA, agent="BETA")
 CRASH = Outcome(failure=FailureClass.CRASH, detail="exit status 1")
 
 
-async def job_states(store: SqliteStore) -> list[str]:
+async def job_states(store: Store) -> list[str]:
     return [str(job.state) for job in await all_jobs(store)]
 
 
-async def breaker(store: SqliteStore, policy: Policy = ALPHA) -> Any:
+async def breaker(store: Store, policy: Policy = ALPHA) -> Any:
     return await store.read(lambda tx: queue.load_breaker(tx, policy))
 
 
 # -- who gets which turn
 
 
-async def test_jobs_are_claimed_in_the_order_they_were_asked(store: SqliteStore, clock: Clock) -> None:
+async def test_jobs_are_claimed_in_the_order_they_were_asked(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA first", clock())
     plan = await plan_of(store, ALPHA, clock())
     await post(store, "@ALPHA second", clock.move(1))
@@ -59,9 +60,7 @@ async def test_jobs_are_claimed_in_the_order_they_were_asked(store: SqliteStore,
     assert plan.asked.body == "@ALPHA third"
 
 
-async def test_what_arrives_meanwhile_becomes_one_turn_with_one_answer(
-    store: SqliteStore, clock: Clock
-) -> None:
+async def test_what_arrives_meanwhile_becomes_one_turn_with_one_answer(store: Store, clock: Clock) -> None:
     for body in ("@ALPHA one", "@ALPHA two", "@ALPHA three"):
         await post(store, body, clock.move(1))
     plan = await plan_of(store, ALPHA, clock())
@@ -74,7 +73,7 @@ async def test_what_arrives_meanwhile_becomes_one_turn_with_one_answer(
     assert await claim(store, ALPHA, clock()) == Idle()
 
 
-async def test_message_and_agent_are_one_job(store: SqliteStore, clock: Clock) -> None:
+async def test_message_and_agent_are_one_job(store: Store, clock: Clock) -> None:
     message = await post(store, "@ALPHA @ALPHA again", clock())
 
     async def again(tx: Tx) -> list[Job]:
@@ -88,11 +87,11 @@ async def test_message_and_agent_are_one_job(store: SqliteStore, clock: Clock) -
             Q.put_job, id=99, message_id=message.id, agent="ALPHA", cause_event="", created_at=0, not_before=0
         )
 
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(store.errors):
         await store.write(twice)
 
 
-async def test_two_holders_never_have_one_job(store: SqliteStore, clock: Clock, tmp_path: Path) -> None:
+async def test_two_holders_never_have_one_job(store: Store, clock: Clock, tmp_path: Path) -> None:
     other = await open_room(tmp_path)
     try:
         for i in range(10):
@@ -109,14 +108,14 @@ async def test_two_holders_never_have_one_job(store: SqliteStore, clock: Clock, 
     assert await job_states(store) == ["done"] * 10
 
 
-async def test_agents_do_not_wait_for_each_other(store: SqliteStore, clock: Clock) -> None:
+async def test_agents_do_not_wait_for_each_other(store: Store, clock: Clock) -> None:
     await post(store, "@all hello", clock())
     one = await plan_of(store, ALPHA, clock())
     other = await plan_of(store, BETA, clock())
     assert (one.agent, other.agent) == ("ALPHA", "BETA")
 
 
-async def test_a_paused_agent_keeps_its_jobs(store: SqliteStore, clock: Clock) -> None:
+async def test_a_paused_agent_keeps_its_jobs(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA hello", clock())
     await store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
     assert await claim(store, ALPHA, clock()) == Idle()
@@ -125,7 +124,7 @@ async def test_a_paused_agent_keeps_its_jobs(store: SqliteStore, clock: Clock) -
     await plan_of(store, ALPHA, clock())
 
 
-async def test_an_agent_that_cannot_run_is_skipped_with_the_reason(store: SqliteStore, clock: Clock) -> None:
+async def test_an_agent_that_cannot_run_is_skipped_with_the_reason(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA one", clock())
     await post(store, "@ALPHA two", clock())
     unable = replace(ALPHA, unable="alpha is not on PATH (`npm install alpha`)")
@@ -138,9 +137,7 @@ async def test_an_agent_that_cannot_run_is_skipped_with_the_reason(store: Sqlite
 # -- how turns fail
 
 
-async def test_a_failed_turn_is_tried_again_after_a_while_and_then_dead(
-    store: SqliteStore, clock: Clock
-) -> None:
+async def test_a_failed_turn_is_tried_again_after_a_while_and_then_dead(store: Store, clock: Clock) -> None:
     policy = replace(ALPHA, threshold=10)
     asked = await post(store, "@ALPHA hello", clock())
     waits = []
@@ -164,9 +161,7 @@ async def test_a_failed_turn_is_tried_again_after_a_while_and_then_dead(
     assert "exit status 1" in notice.body
 
 
-async def test_a_message_that_joins_a_failing_one_does_not_prolong_it(
-    store: SqliteStore, clock: Clock
-) -> None:
+async def test_a_message_that_joins_a_failing_one_does_not_prolong_it(store: Store, clock: Clock) -> None:
     policy = replace(ALPHA, threshold=100)
     for i in range(6):
         await post(store, f"@ALPHA {i}", clock())
@@ -181,7 +176,7 @@ async def test_a_message_that_joins_a_failing_one_does_not_prolong_it(
     assert [f"#{number}`" in notice.body for notice, number in zip(told, numbers, strict=False)] == [True] * 4
 
 
-async def test_backoff_holds_what_stands_behind_it(store: SqliteStore, clock: Clock) -> None:
+async def test_backoff_holds_what_stands_behind_it(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA one", clock())
     await end(store, await plan_of(store, ALPHA, clock()), CRASH, clock())
     await post(store, "@ALPHA two", clock())
@@ -192,13 +187,13 @@ async def test_backoff_holds_what_stands_behind_it(store: SqliteStore, clock: Cl
     assert [message.body for message in plan.messages] == ["@ALPHA one", "@ALPHA two"]
 
 
-async def test_a_clock_that_was_stepped_back_does_not_hold_a_retry(store: SqliteStore, clock: Clock) -> None:
+async def test_a_clock_that_was_stepped_back_does_not_hold_a_retry(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA one", clock())
     await end(store, await plan_of(store, ALPHA, clock()), CRASH, clock())
     await plan_of(store, ALPHA, clock.move(-86_400))
 
 
-async def test_a_rate_limit_parks_and_costs_no_attempt(store: SqliteStore, clock: Clock) -> None:
+async def test_a_rate_limit_parks_and_costs_no_attempt(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA hello", clock())
     limit = Outcome(failure=FailureClass.RATE_LIMIT, detail="limit reached", retry_at=clock() + 900)
     for _ in range(5):
@@ -216,7 +211,7 @@ async def test_a_rate_limit_parks_and_costs_no_attempt(store: SqliteStore, clock
     assert await job_states(store) == ["done"]
 
 
-async def test_who_is_not_signed_in_is_not_tried_again(store: SqliteStore, clock: Clock) -> None:
+async def test_who_is_not_signed_in_is_not_tried_again(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA hello", clock())
     out = Outcome(failure=FailureClass.NOT_SIGNED_IN, detail="run `alpha login`")
     await end(store, await plan_of(store, ALPHA, clock()), out, clock())
@@ -227,13 +222,13 @@ async def test_who_is_not_signed_in_is_not_tried_again(store: SqliteStore, clock
 # -- breakers
 
 
-async def fail_times(store: SqliteStore, policy: Policy, clock: Clock, times: int) -> None:
+async def fail_times(store: Store, policy: Policy, clock: Clock, times: int) -> None:
     for i in range(times):
         await post(store, f"@{policy.agent} try {i}", clock())
         await end(store, await plan_of(store, policy, clock.move(100)), CRASH, clock.move(1))
 
 
-async def test_an_open_breaker_skips_says_so_and_emits_the_event(store: SqliteStore, clock: Clock) -> None:
+async def test_an_open_breaker_skips_says_so_and_emits_the_event(store: Store, clock: Clock) -> None:
     policy = replace(ALPHA, max_attempts=1)
     await fail_times(store, policy, clock, 3)
     opened = [e for e in await all_events(store, ledger.AGENT_STATE)]
@@ -250,9 +245,7 @@ async def test_an_open_breaker_skips_says_so_and_emits_the_event(store: SqliteSt
 
 
 @pytest.mark.parametrize("mended", [True, False])
-async def test_half_open_lets_exactly_one_probe_through(
-    store: SqliteStore, clock: Clock, mended: bool
-) -> None:
+async def test_half_open_lets_exactly_one_probe_through(store: Store, clock: Clock, mended: bool) -> None:
     policy = replace(ALPHA, max_attempts=1)
     await fail_times(store, policy, clock, 3)
     await post(store, "@ALPHA now?", clock.move(policy.reset_timeout))
@@ -273,7 +266,7 @@ async def test_half_open_lets_exactly_one_probe_through(
         assert (await breaker(store)).retry_at == clock() + policy.reset_timeout
 
 
-async def test_breaker_and_budget_survive_a_restart(store: SqliteStore, clock: Clock, tmp_path: Path) -> None:
+async def test_breaker_and_budget_survive_a_restart(store: Store, clock: Clock, tmp_path: Path) -> None:
     policy = replace(ALPHA, max_attempts=1, budget=Budget(turns_per_hour=3))
     await fail_times(store, policy, clock, 3)
     before = await breaker(store)
@@ -287,7 +280,7 @@ async def test_breaker_and_budget_survive_a_restart(store: SqliteStore, clock: C
         await again.close()
 
 
-async def test_a_success_forgets_the_failures(store: SqliteStore, clock: Clock) -> None:
+async def test_a_success_forgets_the_failures(store: Store, clock: Clock) -> None:
     policy = replace(ALPHA, max_attempts=1)
     for outcome in (CRASH, CRASH, Outcome(text="ok"), CRASH, CRASH):
         await post(store, "@ALPHA go", clock())
@@ -307,7 +300,7 @@ async def test_a_success_forgets_the_failures(store: SqliteStore, clock: Clock) 
     ],
 )
 async def test_a_spent_budget_is_said_and_frees_again(
-    store: SqliteStore, clock: Clock, budget: Budget, words: str
+    store: Store, clock: Clock, budget: Budget, words: str
 ) -> None:
     policy = replace(ALPHA, budget=budget)
     used = Outcome(text="ok", input_tokens=200, output_tokens=100, cost_usd=0.5)
@@ -326,9 +319,7 @@ async def test_a_spent_budget_is_said_and_frees_again(
 @pytest.mark.parametrize(
     "cut", [Outcome(failure=FailureClass.TIMEOUT, cost_usd=1.0), Outcome(interrupted=True, cost_usd=1.0)]
 )
-async def test_a_turn_that_failed_has_cost_what_it_cost(
-    store: SqliteStore, clock: Clock, cut: Outcome
-) -> None:
+async def test_a_turn_that_failed_has_cost_what_it_cost(store: Store, clock: Clock, cut: Outcome) -> None:
     policy = replace(ALPHA, budget=Budget(usd_per_day=1.0))
     await post(store, "@ALPHA work", clock())
     await end(store, await plan_of(store, policy, clock()), cut, clock.move(60))
@@ -339,7 +330,7 @@ async def test_a_turn_that_failed_has_cost_what_it_cost(
 # -- holders
 
 
-async def test_a_holder_that_was_given_up_cannot_end_the_turn(store: SqliteStore, clock: Clock) -> None:
+async def test_a_holder_that_was_given_up_cannot_end_the_turn(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA hello", clock())
     old = await plan_of(store, ALPHA, clock(), "old")
     await recover(store, clock.move(1), dead={"old"})
@@ -352,7 +343,7 @@ async def test_a_holder_that_was_given_up_cannot_end_the_turn(store: SqliteStore
 
 
 async def recover(
-    store: SqliteStore, now: float, dead: set[str], holder: str = "new", running: tuple[int, ...] = ()
+    store: Store, now: float, dead: set[str], holder: str = "new", running: tuple[int, ...] = ()
 ) -> list[Job]:
     return await store.write(
         lambda tx: queue.recover_stale_active(
@@ -361,7 +352,7 @@ async def recover(
     )
 
 
-async def test_recovery_takes_from_the_dead_and_the_stale_only(store: SqliteStore, clock: Clock) -> None:
+async def test_recovery_takes_from_the_dead_and_the_stale_only(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA @BETA hello", clock())
     await plan_of(store, ALPHA, clock(), "gone")
     await plan_of(store, BETA, clock(), "alive")
@@ -375,7 +366,7 @@ async def test_recovery_takes_from_the_dead_and_the_stale_only(store: SqliteStor
     assert [(job.state, job.interruptions, job.attempts) for job in jobs] == [("pending", 1, 0)] * 2
 
 
-async def test_an_expired_lease_alone_is_not_enough(store: SqliteStore, clock: Clock) -> None:
+async def test_an_expired_lease_alone_is_not_enough(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA hello", clock())
     await plan_of(store, ALPHA, clock(), "alive")
     assert await recover(store, clock.move(599), set()) == []
@@ -386,7 +377,7 @@ async def test_an_expired_lease_alone_is_not_enough(store: SqliteStore, clock: C
 
 
 async def test_a_turn_that_was_cut_off_is_told_and_resumed_in_its_own_session(
-    store: SqliteStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     await post(store, "@ALPHA hello", clock())
     first = await plan_of(store, ALPHA, clock(), "old")
@@ -402,7 +393,7 @@ async def test_a_turn_that_was_cut_off_is_told_and_resumed_in_its_own_session(
     assert not (await plan_of(store, ALPHA, clock(), "new")).interrupted
 
 
-async def test_kills_wear_no_job_out(store: SqliteStore, clock: Clock) -> None:
+async def test_kills_wear_no_job_out(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA hello", clock())
     for i in range(10):
         await plan_of(store, ALPHA, clock(), f"daemon {i}")
@@ -413,7 +404,7 @@ async def test_kills_wear_no_job_out(store: SqliteStore, clock: Clock) -> None:
     assert await job_states(store) == ["failed"]
 
 
-async def test_answer_and_end_are_one_transaction(store: SqliteStore, clock: Clock) -> None:
+async def test_answer_and_end_are_one_transaction(store: Store, clock: Clock) -> None:
     asked = await post(store, "@ALPHA hello", clock())
     plan = await plan_of(store, ALPHA, clock())
     before = await store.read(events.last_pos)
@@ -422,7 +413,7 @@ async def test_answer_and_end_are_one_transaction(store: SqliteStore, clock: Clo
         # The id is taken: the insert of the answer fails after the jobs were ended.
         return await queue.finish(tx, plan, Outcome(text="x"), now=clock(), chance=0.0, answer_id=asked.id)
 
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(store.errors):
         await store.write(work)
     assert await job_states(store) == ["active"]
     assert await store.read(events.last_pos) == before
@@ -435,13 +426,13 @@ async def test_answer_and_end_are_one_transaction(store: SqliteStore, clock: Clo
 # -- context
 
 
-async def chat(store: SqliteStore, body: str, at: float, by: str = "bob") -> Message:
+async def chat(store: Store, body: str, at: float, by: str = "bob") -> Message:
     """A message that opens nothing (as history does)."""
     new = NewMessage(by, Kind.HUMAN, body, at)
     return (await store.write(lambda tx: ledger.put_message(tx, new)))[0]
 
 
-async def test_context_is_what_was_not_seen_without_its_own_words(store: SqliteStore, clock: Clock) -> None:
+async def test_context_is_what_was_not_seen_without_its_own_words(store: Store, clock: Clock) -> None:
     await chat(store, "old", clock())
     await post(store, "@ALPHA one", clock())
     plan = await plan_of(store, ALPHA, clock())
@@ -454,14 +445,14 @@ async def test_context_is_what_was_not_seen_without_its_own_words(store: SqliteS
     assert plan.context == "[bob] meanwhile\n[bob] new"
 
 
-async def test_a_failed_turn_has_not_seen_its_context(store: SqliteStore, clock: Clock) -> None:
+async def test_a_failed_turn_has_not_seen_its_context(store: Store, clock: Clock) -> None:
     await chat(store, "fact", clock())
     await post(store, "@ALPHA one", clock())
     await end(store, await plan_of(store, ALPHA, clock()), CRASH, clock())
     assert "[bob] fact" in (await plan_of(store, ALPHA, clock.move(60))).context
 
 
-async def test_context_keeps_the_newest_that_fit(store: SqliteStore, clock: Clock) -> None:
+async def test_context_keeps_the_newest_that_fit(store: Store, clock: Clock) -> None:
     for i in range(100):
         await chat(store, f"{i:04d} ü" + "x" * 94, clock())
     await post(store, "@ALPHA " + "long " * 2000, clock())
@@ -472,7 +463,7 @@ async def test_context_keeps_the_newest_that_fit(store: SqliteStore, clock: Cloc
     assert len(plan.prompt) > 10_000
 
 
-async def test_context_of_one_long_message_keeps_its_end(store: SqliteStore, clock: Clock) -> None:
+async def test_context_of_one_long_message_keeps_its_end(store: Store, clock: Clock) -> None:
     await chat(store, "before", clock())
     await chat(store, "x" * 5000 + " the point", clock())
     await post(store, "@ALPHA go", clock())
@@ -485,13 +476,13 @@ async def test_context_of_one_long_message_keeps_its_end(store: SqliteStore, clo
 # -- agents mentioning agents
 
 
-async def test_agents_do_not_ask_each_other_unless_switched_on(store: SqliteStore, clock: Clock) -> None:
+async def test_agents_do_not_ask_each_other_unless_switched_on(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA go", clock())
     await end(store, await plan_of(store, ALPHA, clock()), Outcome(text="@BETA please"), clock())
     assert len(await all_jobs(store)) == 1
 
 
-async def ping_pong(store: SqliteStore, clock: Clock, rounds: int) -> int:
+async def ping_pong(store: Store, clock: Clock, rounds: int) -> int:
     """How many turns were made, of at most `rounds`."""
     for turn in range(rounds):
         for policy, other in ((ALPHA, "BETA"), (BETA, "ALPHA")):
@@ -504,9 +495,7 @@ async def ping_pong(store: SqliteStore, clock: Clock, rounds: int) -> int:
     return rounds
 
 
-async def test_agents_ask_each_other_four_times_and_a_person_lifts_it(
-    store: SqliteStore, clock: Clock
-) -> None:
+async def test_agents_ask_each_other_four_times_and_a_person_lifts_it(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA go", clock())
     assert await ping_pong(store, clock, 20) == 5
     (notice,) = await notices(store, "hop_limit")
@@ -517,7 +506,7 @@ async def test_agents_ask_each_other_four_times_and_a_person_lifts_it(
     assert len(await notices(store, "hop_limit")) == 2
 
 
-async def test_everything_that_the_limit_held_back_goes_on(store: SqliteStore, clock: Clock) -> None:
+async def test_everything_that_the_limit_held_back_goes_on(store: Store, clock: Clock) -> None:
     on = {"agent_mentions": True, "hop_limit": 0}
     for policy, other in ((ALPHA, "BETA"), (BETA, "ALPHA")):
         await post(store, f"@{policy.agent} go", clock())
@@ -531,7 +520,7 @@ async def test_everything_that_the_limit_held_back_goes_on(store: SqliteStore, c
 # -- causes
 
 
-async def test_two_agents_of_one_message_have_not_seen_each_other(store: SqliteStore, clock: Clock) -> None:
+async def test_two_agents_of_one_message_have_not_seen_each_other(store: Store, clock: Clock) -> None:
     asked = await post(store, "@all hello", clock())
     plans = [await plan_of(store, policy, clock.move(1)) for policy in (ALPHA, BETA)]
     for plan in plans:
@@ -553,7 +542,7 @@ async def test_two_agents_of_one_message_have_not_seen_each_other(store: SqliteS
     assert await seen(started, other)
 
 
-async def test_why_an_answer_leads_back_to_the_person(store: SqliteStore, clock: Clock) -> None:
+async def test_why_an_answer_leads_back_to_the_person(store: Store, clock: Clock) -> None:
     await post(store, "@ALPHA hello", clock())
     await end(store, await plan_of(store, ALPHA, clock()), CRASH, clock())
     await end(store, await plan_of(store, ALPHA, clock.move(60)), Outcome(text="hello"), clock())
@@ -569,7 +558,7 @@ async def test_why_an_answer_leads_back_to_the_person(store: SqliteStore, clock:
     assert chain[-1].outputs["message"]["speaker"] == "ann"
 
 
-async def test_states_of_jobs_are_in_the_log(store: SqliteStore, clock: Clock) -> None:
+async def test_states_of_jobs_are_in_the_log(store: Store, clock: Clock) -> None:
     """The receipts that clients get are a fold of the log."""
     await post(store, "@ALPHA hello", clock())
     await end(store, await plan_of(store, ALPHA, clock()), CRASH, clock())

@@ -11,6 +11,7 @@ import asyncio
 import tempfile
 from collections import Counter
 from collections.abc import Coroutine
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from relay.room.budget import Budget
 from relay.room.ledger import Q
 from relay.room.queue import Outcome, Plan, Policy
 from relay.room.values import Job, JobState
+from tests import engines
 from tests.room.parts import Clock, all_jobs, all_messages, claim, end, open_room, post
 
 T = TypeVar("T")
@@ -48,10 +50,14 @@ ENDED = {JobState.DONE, JobState.SKIPPED, JobState.DEAD}
 
 
 class QueueMachine(RuleBasedStateMachine):
+    engine = "sqlite"
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
         self.folder = tempfile.TemporaryDirectory()
+        self.stack = ExitStack()
+        self.stack.enter_context(engines.on_engine(self.engine))
         self.clock = Clock()
         self.plans: dict[str, Plan] = {}
         self.given_up: list[Plan] = []
@@ -174,6 +180,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.do(self.store.close())
         finally:
             self.runner.close()
+            self.stack.close()
             self.folder.cleanup()
 
     def drive_to_the_end(self) -> None:
@@ -203,3 +210,12 @@ QueueMachine.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestQueueMachine = QueueMachine.TestCase
+
+
+class QueueOnPostgres(QueueMachine):
+    engine = "postgres"
+
+
+# The rules are the same; what is looked for is a statement that does otherwise.
+QueueOnPostgres.TestCase.settings = settings(QueueMachine.TestCase.settings, max_examples=8)
+TestQueueOnPostgres = QueueOnPostgres.TestCase

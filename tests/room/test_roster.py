@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.model import FailureClass
 from relay.room import steward
 from relay.room.queue import Outcome, Policy
 from relay.room.roster import Member, Roster, steward_view
+from tests.engines import BOTH
 from tests.room.parts import Clock, end, plan_of, post
 
+pytestmark = BOTH
 
-async def who(store: SqliteStore, roster: Roster, now: float) -> str:
+
+async def who(store: Store, roster: Roster, now: float) -> str:
     view = await store.read(
         lambda tx: steward_view(
             tx, roster, {}, now=now, asker="ann", people=[], tasks=[], dispatcher={}, address="", config=""
@@ -29,7 +32,7 @@ async def who(store: SqliteStore, roster: Roster, now: float) -> str:
     ],
 )
 async def test_when_an_agent_goes_on_is_said(
-    store: SqliteStore, clock: Clock, failure: FailureClass, retry_in_s: float | None, says: str
+    store: Store, clock: Clock, failure: FailureClass, retry_in_s: float | None, says: str
 ) -> None:
     policy = Policy("ALPHA", threshold=1, reset_timeout=300.0)
     roster = Roster({"ALPHA": Member("ALPHA", "played", policy)})

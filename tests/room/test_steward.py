@@ -25,6 +25,9 @@ from relay.room.steward import (
     render_tasks,
     render_who,
 )
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 CLAUDE = AgentView("CLAUDE", preset="claude")
 NO_CODEX = AgentView(

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from relay.log.sqlite_store import SqliteStore
-from relay.log.store import Tx
+from relay.log.store import Store, Tx
 from relay.model import Kind, Message
 from relay.room import entry, ledger
 from relay.room.ledger import Q, Rules
@@ -45,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 class Desk:
     """A room with a file, and how a test appends to it."""
 
-    def __init__(self, store: SqliteStore, folder: Path, clock: Clock) -> None:
+    def __init__(self, store: Store, folder: Path, clock: Clock) -> None:
         self.store, self.folder, self.clock = store, folder, clock
         self.file = folder / "transcript.log"
         self.lock = entry.lock_path(folder, self.file)
@@ -96,7 +95,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(store: SqliteStore, tmp_path: Path, clock: Clock) -> Desk:
+def desk(store: Store, tmp_path: Path, clock: Clock) -> Desk:
     return Desk(store, tmp_path, clock)
 
 
@@ -521,7 +520,7 @@ class Stopped(BaseException):
 class StopsAt:
     """A store that ends the daemon before or after its n-th write."""
 
-    def __init__(self, store: SqliteStore, at: int, before: bool) -> None:
+    def __init__(self, store: Store, at: int, before: bool) -> None:
         self._store, self._left, self._before = store, at, before
 
     def __getattr__(self, name: str) -> Any:

@@ -38,9 +38,9 @@ UPDATE messages SET meta = :meta WHERE id = :id
 SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT :most)
 
 -- name: search
-SELECT m.*, snippet(messages_fts, 0, char(1), char(2), '…', 24) AS snippet
-FROM messages_fts JOIN messages m ON m.number = messages_fts.rowid
-WHERE messages_fts MATCH :match ORDER BY messages_fts.rowid DESC LIMIT :limit
+SELECT m.* FROM messages_fts JOIN messages m ON m.number = messages_fts.rowid
+WHERE messages_fts MATCH (SELECT group_concat('"' || replace(value, '"', '""') || '"*', ' ') FROM json_each(:words))
+ORDER BY messages_fts.rowid DESC LIMIT :limit
 
 -- name: put_outbox
 INSERT INTO outbox (message_id, number, line) VALUES (:message_id, :number, :line)
@@ -87,7 +87,7 @@ RETURNING message_id
 
 -- name: fold_cycles
 UPDATE cycles SET state = 'folded', folded_into = :into WHERE state = 'routing' AND number < :number
-RETURNING message_id
+RETURNING message_id, number
 
 -- name: put_job
 INSERT INTO dispatch_queue (id, message_id, agent, state, cause_event, created_at, not_before)

@@ -1,0 +1,71 @@
+-- name: open_advisory
+INSERT INTO advisories (id, founders, opened_at, closed_at, worst, said, outcome, mark, body)
+VALUES (:id, :founders, :opened_at, :closed_at, :worst, :said, :outcome, :mark, :body)
+ON CONFLICT DO NOTHING RETURNING id
+
+-- name: keep_advisory
+UPDATE advisories SET founders = COALESCE(CAST(:founders AS text), founders), closed_at = :closed_at, worst = :worst, said = :said, outcome = :outcome, mark = :mark,
+  body = :body WHERE id = :id
+
+-- name: standing_advisories
+SELECT body FROM advisories WHERE closed_at IS NULL ORDER BY id
+
+-- name: advisory
+SELECT body FROM advisories WHERE id = :id
+
+-- name: latest_advisories
+SELECT body FROM advisories ORDER BY opened_at DESC, id DESC LIMIT :limit
+
+-- name: ended_since
+SELECT body FROM advisories WHERE closed_at >= :since AND (outcome IS NULL OR outcome <> 'true') ORDER BY closed_at, id
+
+-- name: advisory_counts
+SELECT worst, outcome, mark, COUNT(*) AS advisories FROM advisories WHERE said = 1 GROUP BY worst, outcome, mark
+ORDER BY worst, outcome, mark
+
+-- name: put_advisory_message
+INSERT INTO advisory_messages (message_id, advisory_id) VALUES (:message_id, :advisory_id)
+
+-- name: advisory_of_message
+SELECT advisory_id FROM advisory_messages WHERE message_id = :message_id
+
+-- name: pair_tracks
+SELECT a, b, track, changed_at FROM advisory_pairs ORDER BY a, b
+
+-- name: keep_pair
+INSERT INTO advisory_pairs (a, b, track, changed_at) VALUES (:a, :b, :track, :changed_at)
+ON CONFLICT (a, b) DO UPDATE SET track = excluded.track, changed_at = excluded.changed_at
+
+-- name: forget_pair
+DELETE FROM advisory_pairs WHERE a = :a AND b = :b
+
+-- name: forget_pairs
+DELETE FROM advisory_pairs
+
+-- name: declare_intent
+INSERT INTO declared_intents (agent, path, source, declared_at, expires_at)
+VALUES (:agent, :path, :source, :declared_at, :expires_at)
+ON CONFLICT (agent, path, source) DO UPDATE SET declared_at = excluded.declared_at, expires_at = excluded.expires_at
+
+-- name: clear_intents
+DELETE FROM declared_intents WHERE agent = :agent AND (source = :source OR :source = '')
+
+-- name: forget_intents
+DELETE FROM declared_intents WHERE expires_at <= :now
+
+-- name: intents
+SELECT agent, path, source, expires_at FROM declared_intents WHERE expires_at > :now ORDER BY agent, declared_at, path
+
+-- name: put_sample
+INSERT INTO airspace_samples (pos, at) VALUES (:pos, :at)
+
+-- name: forget_samples
+DELETE FROM airspace_samples WHERE at < :before
+
+-- name: samples
+SELECT e.outputs FROM (
+  SELECT pos, ROW_NUMBER() OVER (ORDER BY at, pos) AS place FROM airspace_samples WHERE at >= :since AND at <= :until
+) s JOIN events e ON e.pos = s.pos WHERE (s.place - 1) % CAST(:every AS bigint) = 0 ORDER BY s.pos
+
+-- name: count_samples
+SELECT COUNT(*) AS samples FROM airspace_samples WHERE at >= :since AND at <= :until

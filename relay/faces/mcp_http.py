@@ -1,0 +1,221 @@
+"""The MCP server over streamable HTTP, at `/mcp` of the daemon: the same tools, for whoever shows a key.
+
+Invariants:
+- who asks is decided by the gate (relay/faces/gate.py) and the credential before the SDK sees the request; what the
+  request says of itself changes nothing about that;
+- no state is kept between requests (MCP 2025-06-18, "Transports, Session Management": a session id is optional), so
+  a client goes on when the daemon was started anew. A wait ends with its connection, or when it is cancelled by who
+  asked;
+- the daemon does not pay for it until somebody asks: the SDK is imported then, off the event loop.
+
+The SDK's session manager speaks ASGI; `_Exchange` is one request of aiohttp as ASGI 3.0, HTTP, sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from relay.faces.auth import owner, speaker
+from relay.faces.gate import CREDENTIAL
+from relay.faces.limits import Limits
+from relay.faces.operations_http import SESSION_HEADER, caller_of
+from relay.faces.reading import read_bytes
+from relay.faces.services import Services
+from relay.log.store import StoreError
+from relay.model import Caller
+
+log = structlog.get_logger(__name__)
+PATH = "/mcp"
+#: Where a request's ASGI scope holds who asks.
+CALLER = "relay.caller"
+#: Bytes of a request: the SDK's own limit (DEFAULT_MAX_REQUEST_BODY_SIZE of mcp/server/transport_security.py).
+MAX_BODY = 4 * 1024 * 1024
+#: Seconds between two looks whether the client of a waiting request is still there: aiohttp tells nobody who reads.
+LOOK_S = 0.5
+
+Message = dict[str, Any]
+#: One request that is under way: whose, in which session, under which id of JSON-RPC.
+Asked = tuple[str, str, str]
+
+
+class McpDoor:
+    """The endpoint. `reserved` gives the names that only a key of their own speaks for; `outages` are what the
+    database raises when it is busy or away, beside StoreError."""
+
+    def __init__(
+        self,
+        services: Services,
+        reserved: Callable[[], Collection[str]],
+        limits: Limits | None = None,
+        *,
+        outages: tuple[type[Exception], ...] = (),
+    ) -> None:
+        self._services, self._reserved, self._limits = services, reserved, limits or Limits()
+        self._outages: tuple[type[Exception], ...] = (StoreError, OSError, *outages)
+        self._owner = owner()
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Any]
+        self._stop = asyncio.Event()
+        self._under_way: dict[Asked, list[_Exchange]] = {}
+
+    def add_to(self, app: web.Application) -> None:
+        """Open the door in an application."""
+        app.router.add_post(PATH, self.handle)
+        app.on_shutdown.append(self._end_waits)
+        app.cleanup_ctx.append(self._life)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        credential = request[CREDENTIAL]
+        agent = speaker(credential, {}, self._reserved(), self._owner)
+        caller = caller_of(credential, agent, session=request.headers.get(SESSION_HEADER))
+        body = await read_bytes(request, MAX_BODY, self._limits.body_s)
+        method, id = _asked(body)
+        if method == "notifications/cancelled":
+            self._cancel(credential.key, caller.session, id)
+        exchange = _Exchange(request, body, caller)
+        asked = (credential.key, caller.session, id)
+        self._under_way.setdefault(asked, []).append(exchange)
+        try:
+            manager = await self._running()
+            await manager.handle_request(exchange.scope, exchange.receive, exchange.send)
+        finally:
+            self._under_way[asked].remove(exchange)
+            if not self._under_way[asked]:
+                del self._under_way[asked]
+        return exchange.answer()
+
+    def _cancel(self, credential: str, session: str, id: str) -> None:
+        """End the one request that this cancels. Two clients of one session may use the same id: then neither, since
+        nobody knows which was meant."""
+        meant = self._under_way.get((credential, session, id), [])
+        if len(meant) == 1:
+            meant[0].gone.set()
+
+    async def _running(self) -> Any:
+        """The SDK's session manager, begun by the first request."""
+        if self._task is None or self._task.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._run(self._ready), name="mcp-http")
+        return await asyncio.shield(self._ready)
+
+    async def _run(self, ready: asyncio.Future[Any]) -> None:
+        """Enter the manager, and leave it in the same task, as its group of tasks wants."""
+        try:
+            manager = await asyncio.to_thread(_manager, self._services, self._outages)
+            async with manager.run():
+                ready.set_result(manager)
+                await self._stop.wait()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error)
+            raise
+
+    async def _end_waits(self, _app: web.Application) -> None:
+        for exchanges in self._under_way.values():
+            for exchange in exchanges:
+                exchange.gone.set()
+
+    async def _life(self, _app: web.Application) -> AsyncIterator[None]:
+        yield
+        self._stop.set()
+        if self._task is not None:
+            with contextlib.suppress(Exception):  # it was logged by the request that met it
+                await self._task
+
+
+def _manager(services: Services, outages: tuple[type[Exception], ...]) -> Any:
+    """The SDK's part; its import takes most of a second."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from relay.faces.mcp import make_server
+    from relay.faces.operations import OPERATIONS
+
+    async def asking(context: Any) -> tuple[Services, Caller]:
+        return services, context.request.scope[CALLER]
+
+    server = make_server(OPERATIONS, asking, lambda error: isinstance(error, outages))
+    return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MAX_BODY)
+
+
+def _asked(body: bytes) -> tuple[str, str]:
+    """Method and id of the message, as far as it is one; of a cancellation the id that it cancels."""
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return "", ""
+    if not isinstance(said, dict):
+        return "", ""
+    method, id, params = said.get("method"), said.get("id"), said.get("params")
+    if method == "notifications/cancelled":
+        id = params.get("requestId") if isinstance(params, dict) else None
+    return str(method), json.dumps(id)
+
+
+class _Exchange:
+    """One request of aiohttp, to an application of ASGI. `gone`: its client has, or is to be treated so."""
+
+    def __init__(self, request: web.Request, body: bytes, caller: Caller) -> None:
+        self._request, self._body = request, body
+        self.gone = asyncio.Event()
+        self._response: web.StreamResponse | None = None
+        self._told = False
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": request.scheme,
+            "path": request.path,
+            "raw_path": request.path.encode(),
+            "query_string": request.query_string.encode(),
+            "root_path": "",
+            "headers": [(name.lower(), value) for name, value in request.raw_headers],
+            "client": None,
+            "server": None,
+            "state": {},
+            CALLER: caller,
+        }
+
+    async def receive(self) -> Message:
+        """The body, once; then nothing until the client has gone."""
+        if not self._told:
+            self._told = True
+            return {"type": "http.request", "body": self._body, "more_body": False}
+        while not self.gone.is_set():
+            transport = self._request.transport
+            if transport is None or transport.is_closing():
+                break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Begin the answer, or a further piece of it. A client that has gone is told nothing more."""
+        if message["type"] == "http.response.start":
+            self._response = web.StreamResponse(status=message["status"])
+            for name, value in message.get("headers", ()):
+                if name.lower() != b"transfer-encoding":  # aiohttp's to say
+                    self._response.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+            await self._response.prepare(self._request)
+        elif message["type"] == "http.response.body" and self._response is not None:
+            try:
+                if message.get("body"):
+                    await self._response.write(message["body"])
+                if not message.get("more_body"):
+                    await self._response.write_eof()
+            except ConnectionError:
+                self.gone.set()
+
+    def answer(self) -> web.StreamResponse:
+        """What was answered; where nothing was, the client has gone."""
+        if self._response is None:
+            raise ConnectionResetError("the caller has gone")
+        return self._response

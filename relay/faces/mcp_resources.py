@@ -1,0 +1,122 @@
+"""What an agent can read over MCP without a tool: locks, work, room, airspace, sessions, as JSON.
+
+Invariant: a resource shows what an operation would answer, to whom may read, and changes nothing but the heartbeat.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import mcp_types as types
+import structlog
+from mcp import MCPError
+
+from relay.faces.operation import need
+from relay.faces.services import Services
+from relay.model import Caller, Fault, Rejected
+
+log = structlog.get_logger(__name__)
+JSON = "application/json"
+#: MCP 2025-06-18, "Resources, Error Handling".
+NOT_FOUND = -32002
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One address; with `{` in it a template, whose last part goes to `read`."""
+
+    uri: str
+    name: str
+    doc: str
+    read: Callable[[Services, Caller, str], Awaitable[Any]]
+
+
+RESOURCES = (
+    Resource("locks://current", "locks", "The locks that hold now.", lambda s, c, _: s.locks.check(c)),
+    Resource(
+        "work://pending",
+        "work",
+        "The tasks that can be claimed now, first the one that comes next.",
+        lambda s, c, _: s.work.pending(c),
+    ),
+    Resource("room://recent", "room", "The newest messages of the room.", lambda s, c, _: s.room.read(c)),
+    Resource(
+        "airspace://state",
+        "airspace",
+        "Who is near whom in the code, and what was advised.",
+        lambda s, c, _: s.room.airspace(c),
+    ),
+    Resource(
+        "sessions://current",
+        "sessions",
+        "Who is here: the living sessions.",
+        lambda s, c, _: s.sessions.list(c),
+    ),
+    Resource(
+        "locks://status/{+path}",
+        "lock status",
+        "Who holds what meets this path, and who waits for it.",
+        lambda s, c, path: s.locks.status(c, path),
+    ),
+    Resource("work://task/{task_id}", "task", "One task.", lambda s, c, id: s.work.task(c, id)),
+)
+
+_PLAIN = {one.uri: one for one in RESOURCES if "{" not in one.uri}
+_BY_PREFIX = {one.uri.partition("{")[0]: one for one in RESOURCES if "{" in one.uri}
+
+LISTED = types.ListResourcesResult(
+    resources=[
+        types.Resource(uri=one.uri, name=one.name, description=one.doc, mime_type=JSON)
+        for one in _PLAIN.values()
+    ]
+)
+TEMPLATES = types.ListResourceTemplatesResult(
+    resource_templates=[
+        types.ResourceTemplate(uri_template=one.uri, name=one.name, description=one.doc, mime_type=JSON)
+        for one in _BY_PREFIX.values()
+    ]
+)
+
+
+async def read(
+    uri: str, asking: Callable[[], Awaitable[tuple[Services, Caller]]], outage: Callable[[Exception], bool]
+) -> types.ReadResourceResult:
+    """The contents. Raises MCPError with the structured refusal as its data. `outage`: as for `make_server`."""
+    try:
+        resource, rest = find(uri)
+        services, caller = await asking()
+        need(caller, "read")
+        await services.sessions.touch(caller)
+        value = await resource.read(services, caller, rest)
+    except Rejected as rejected:
+        code = NOT_FOUND if rejected.fault is Fault.UNKNOWN else types.INVALID_PARAMS
+        if rejected.fault is Fault.BUSY:
+            code = types.INTERNAL_ERROR
+        raise MCPError(code, str(rejected), {"uri": uri, **rejected.as_json()}) from None
+    except Exception as error:
+        if outage(error):
+            log.warning("the database cannot be used", error=repr(error))
+            message = "The database cannot be used just now. Try again in a moment."
+            raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "busy"}) from None
+        log.exception("a resource failed", uri=uri)
+        message = f"relay failed at {uri}; see its log."
+        raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "internal"}) from None
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=text)])
+
+
+def find(uri: str) -> tuple[Resource, str]:
+    """The resource of an address, and the part of it that the template leaves open. Raises Rejected(UNKNOWN)."""
+    if uri in _PLAIN:
+        return _PLAIN[uri], ""
+    for prefix, resource in _BY_PREFIX.items():
+        if uri.startswith(prefix) and len(uri) > len(prefix):
+            return resource, unquote(uri[len(prefix) :])
+    addresses = ", ".join(one.uri for one in RESOURCES)
+    raise Rejected(
+        Fault.UNKNOWN, "unknown_resource", f"There is no resource {uri[:100]!r}.", f"There are: {addresses}."
+    )

@@ -1,0 +1,82 @@
+"""Where the PostgreSQL database is. The address is a secret: it may hold a password.
+
+Invariant: the address itself is in no message, no log and no answer; `place` (host and database) is what people see.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+from relay.log.store import StoreError
+
+#: The environment's name for it (INTERFACES, "Configuration").
+VARIABLE = "RELAY_POSTGRES_DSN"
+_FORM = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+_MOST_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address, and what may be shown of it."""
+
+    dsn: str = field(repr=False)
+    place: str
+
+
+def find_address(dsn_file: Path | None, environ: Mapping[str, str] | None = None) -> Address:
+    """The address in RELAY_POSTGRES_DSN, else in `postgres.dsn_file`. Raises StoreError, which never shows it."""
+    named = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
+    if named:
+        return read_address(named, VARIABLE)
+    if dsn_file is None:
+        raise StoreError(
+            f"storage is postgres, and there is no address of a database: set {VARIABLE}={_FORM}, or "
+            "`postgres.dsn_file` to a file that holds it"
+        )
+    return read_address(_text_of(dsn_file), str(dsn_file))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            told = os.fstat(file.fileno())
+            if stat.S_IMODE(told.st_mode) & 0o077:
+                raise StoreError(
+                    f"{path} holds the database's address and others may read it; run: chmod 600 {path}"
+                )
+            return file.read(_MOST_BYTES).decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise StoreError(f"{path} is no text; it holds one line: {_FORM}") from None
+    except OSError as error:
+        raise StoreError(f"{path} (postgres.dsn_file) cannot be read: {error.strerror}") from None
+
+
+def read_address(dsn: str, source: str) -> Address:
+    """Check an address. `source` says in an error where it stands."""
+    wrong = StoreError(
+        f"what stands in {source} is no address of a PostgreSQL database; it looks so: {_FORM}"
+    )
+    try:
+        parts = urlsplit(dsn)
+        port = parts.port
+    except ValueError:
+        raise wrong from None
+    if parts.scheme not in ("postgres", "postgresql") or not dsn.isprintable() or parts.netloc.count("@") > 1:
+        raise wrong
+    database = unquote(parts.path.lstrip("/")) or _queried(parts, "dbname") or _queried(parts, "database")
+    if not database:
+        raise StoreError(f"the address in {source} names no database; it looks so: {_FORM}")
+    # Several hosts and sockets are asyncpg's to understand; what is shown is what stands between @ and /.
+    host = parts.netloc.rpartition("@")[2] or _queried(parts, "host") or "localhost"
+    if port is not None and f":{port}" not in host:
+        host = f"{host}:{port}"
+    return Address(dsn, f"{unquote(host)}/{database}")
+
+
+def _queried(parts: SplitResult, name: str) -> str:
+    return (parse_qs(parts.query).get(name) or [""])[0]

@@ -1,0 +1,114 @@
+"""What can go wrong with PostgreSQL, as errors of ours.
+
+Invariant: what a person reads never holds the database's address; `again` says whether the whole work may be done
+once more, because nothing of it can have been kept.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import asyncpg
+from asyncpg import exceptions as pg
+
+from relay.log.store import StoreBusy, StoreError
+
+
+class Again(enum.Enum):
+    """Why the work may be done once more."""
+
+    NO = "no"
+    #: The server undid it because of another transaction.
+    CONFLICT = "conflict"
+    #: The connection was lost before anything was committed.
+    LOST = "lost"
+
+
+class PostgresFault(StoreError):
+    """The server, or the driver, refused a statement. `code` is its SQLSTATE, where there is one."""
+
+    again = Again.NO
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class PostgresAway(PostgresFault, StoreBusy):
+    """The database cannot just now: away, starting, full, or held by another. Nothing was changed."""
+
+    def __init__(self, message: str, code: str = "", again: Again = Again.NO) -> None:
+        super().__init__(message, code)
+        self.again = again
+
+
+class CommitUnknown(PostgresFault):
+    """The connection was lost while the transaction was being committed: it is kept, or it is not."""
+
+
+#: What the driver raises; its own errors (InterfaceError) are ValueErrors too.
+ENGINE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+#: The connection is gone with these. A FATAL of the server arrives as one of the last four.
+_LOST = (
+    pg.PostgresConnectionError,
+    pg.AdminShutdownError,
+    pg.CrashShutdownError,
+    pg.CannotConnectNowError,
+    pg.IdleInTransactionSessionTimeoutError,
+    OSError,
+    TimeoutError,
+)
+_CONFLICT = (pg.TransactionRollbackError, pg.InvalidCachedStatementError, pg.OutdatedSchemaCacheError)
+#: Full, out of memory, cancelled by a person: the same may work later.
+_LATER = (pg.InsufficientResourcesError, pg.OperatorInterventionError)
+
+
+def translated(error: BaseException, place: str) -> PostgresFault:
+    """An error of a statement as one of ours."""
+    code = str(getattr(error, "sqlstate", None) or "")
+    if isinstance(error, pg.LockNotAvailableError):
+        return PostgresAway(
+            f"{place}: another process held the room's database for too long; nothing was changed, try again",
+            code,
+        )
+    if isinstance(error, _CONFLICT):
+        return PostgresAway(f"{place}: another transaction was in the way; try again", code, Again.CONFLICT)
+    closed = type(error) is asyncpg.InterfaceError and "closed" in str(error)
+    if isinstance(error, _LOST) or closed:
+        return PostgresAway(
+            f"the connection to {place} was lost; nothing was changed, try again", code, Again.LOST
+        )
+    if isinstance(error, _LATER):
+        return PostgresAway(f"{place} cannot just now: {_said(error)}; nothing was changed, try again", code)
+    return PostgresFault(f"{place} refused a statement: {_said(error)}", code)
+
+
+def cannot_connect(error: BaseException, place: str) -> PostgresFault:
+    """An error of a connection that was not made. The driver's words may hold what stands in the address."""
+    code = str(getattr(error, "sqlstate", None) or "")
+    if isinstance(error, pg.InvalidAuthorizationSpecificationError):
+        return PostgresFault(f"{place} does not let this user in; check its name and password", code)
+    if isinstance(error, pg.InvalidCatalogNameError):
+        return PostgresFault(
+            f"{place}: there is no such database; make it (CREATE DATABASE), or correct the address", code
+        )
+    if isinstance(error, asyncpg.InterfaceError) and "pool is clos" in str(error):
+        return PostgresFault("the store is closed")
+    if isinstance(error, (asyncpg.InterfaceError, asyncpg.InternalClientError, ValueError)):
+        return PostgresFault(f"the address of {place} cannot be used; check its parameters", code)
+    if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*_LOST, *_LATER)):
+        return PostgresFault(f"{place} refused the connection (SQLSTATE {code})", code)
+    told = (
+        "no answer in time"
+        if isinstance(error, TimeoutError)
+        else getattr(error, "strerror", None) or _kind(error)
+    )
+    return PostgresAway(f"{place} cannot be reached ({told}); is the server running?", code, Again.LOST)
+
+
+def _said(error: BaseException) -> str:
+    return str(getattr(error, "message", None) or error)
+
+
+def _kind(error: BaseException) -> str:
+    return type(error).__name__.removesuffix("Error")

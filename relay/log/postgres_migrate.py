@@ -1,0 +1,90 @@
+"""The numbered steps of the tables, on PostgreSQL.
+
+Invariant: a wing's steps are one transaction under the room's lock: half a schema is never seen, a step that fails
+leaves nothing, and of several processes that start at once one does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from relay.log.postgres_query import DIALECT
+from relay.log.store import Migration, StoreError, steps_to_apply
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+  wing text COLLATE "C" NOT NULL, version integer NOT NULL, name text COLLATE "C" NOT NULL,
+  sha256 text COLLATE "C" NOT NULL,
+  applied_at text COLLATE "C" NOT NULL DEFAULT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+  PRIMARY KEY (wing, version))
+"""
+
+
+async def is_migrated(connection: Any, schema: str) -> bool:
+    """Are there tables of ours?"""
+    found: bool = await connection.fetchval(
+        "SELECT to_regclass($1) IS NOT NULL", f"{schema}.schema_migrations"
+    )
+    return found
+
+
+async def migrate(connection: Any, schema: str, wings: Sequence[Path], lock: int, place: str) -> None:
+    """Apply what the database lacks. Raises StoreError: what failed, and what to do."""
+    # Most starts find nothing to do, and then need no lock and no right to make tables.
+    if not await _missing(connection, schema, wings):
+        return
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", lock, schema)
+        await _make_schema(connection, schema, place)
+        await connection.execute(_TABLE)
+    for folder in wings:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", lock, schema)
+            for step in await _missing(connection, schema, [folder]):
+                await _apply(connection, step, place)
+    # Other connections' plans notice by themselves; this one's are of the empty schema.
+    await connection.reload_schema_state()
+
+
+async def _missing(connection: Any, schema: str, wings: Sequence[Path]) -> list[Migration]:
+    applied: dict[str, dict[int, str]] = {}
+    if await is_migrated(connection, schema):
+        for row in await connection.fetch("SELECT wing, version, sha256 FROM schema_migrations"):
+            applied.setdefault(row["wing"], {})[row["version"]] = row["sha256"]
+    return [
+        step for folder in wings for step in steps_to_apply(folder, DIALECT, applied.get(folder.name, {}))
+    ]
+
+
+async def _make_schema(connection: Any, schema: str, place: str) -> None:
+    # CREATE SCHEMA IF NOT EXISTS asks for the right to make one even where there is one.
+    if await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", schema):
+        return
+    try:
+        await connection.execute(f'CREATE SCHEMA "{schema}"')
+    except asyncpg.InsufficientPrivilegeError:
+        raise StoreError(
+            f"this user may not make the schema {schema!r} in {place}. Let its owner do it: "
+            f"CREATE SCHEMA {schema} AUTHORIZATION <this user>"
+        ) from None
+
+
+async def _apply(connection: Any, step: Migration, place: str) -> None:
+    try:
+        await connection.execute(step.sql)
+    except asyncpg.PostgresError as error:
+        raise StoreError(
+            f"migration {step.wing} {step.version} ({step.name}) failed on {place}: {error.args[0]}. Nothing of it "
+            "was kept; correct the cause (rights, a table of the same name) and start again"
+        ) from error
+    await connection.execute(
+        "INSERT INTO schema_migrations (wing, version, name, sha256) VALUES ($1, $2, $3, $4)",
+        step.wing,
+        step.version,
+        step.name,
+        step.digest,
+    )

@@ -1,0 +1,426 @@
+"""The store for several machines: PostgreSQL.
+
+Invariants:
+- a general write holds the room's lock (an advisory lock of the database) alone from its first act to the end of
+  its commit, so it may decide by what it reads, as on SQLite; a `single` one is one statement, a function of the
+  database that takes the same lock shared;
+- events become visible in the order of `pos` (postgres/migrations/0001_log.sql), so a cursor skips none;
+- a transaction awaits nothing but its `Tx`: the store drives it, and runs what it asks for;
+- work is done again only when nothing of it can have been kept; a connection that is lost while it commits is
+  reported as unknown (`CommitUnknown`), never as done or undone.
+
+Within a process, general writes queue here, so that only one connection of it waits for the lock; long reads have
+a connection of their own; LISTEN has another. `synchronous_commit` is off (a commit survives a killed process and
+a killed server process, not a power cut) and on where the caller asks for `durable`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+
+from relay.log.postgres_address import Address
+from relay.log.postgres_errors import (
+    ENGINE,
+    Again,
+    CommitUnknown,
+    PostgresAway,
+    PostgresFault,
+    cannot_connect,
+    translated,
+)
+from relay.log.postgres_listen import Listener
+from relay.log.postgres_migrate import is_migrated, migrate
+from relay.log.postgres_query import DIALECT
+from relay.log.postgres_tx import Bends, PostgresTx, drive
+from relay.log.store import Size, StoreMissing, Work
+from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
+from relay.model import Caller
+
+T = TypeVar("T")
+#: Everything of ours stands in this schema, so that a shared database stays clean.
+SCHEMA = "relay"
+#: The first half of the keys of our advisory locks ("rely", and the next number); the second is the schema's hash.
+ROOM_LOCK = 1919249529
+ORDER_LOCK = 1919249530
+#: Connections that are kept for one purpose each: general writes, long reads, LISTEN. The rest is shared.
+KEPT = 3
+#: How often work is tried that another transaction was in the way of, and that lost its connection.
+TRIES_CONFLICT = 5
+TRIES_LOST = 2
+#: Seconds between two tries: random, so that two do not meet again.
+_WAIT_S = (0.002, 0.02)
+#: Seconds after which the server ends a transaction that says nothing (a stopped process must not hold the room).
+IDLE_S = 15
+#: Seconds for one statement beyond the wait for a lock, then the connection counts as lost (a cut network).
+STATEMENT_S = 30.0
+LONG_STATEMENT_S = 600.0
+#: Seconds that open connections get to end when the store closes.
+CLOSE_S = 3.0
+
+
+class PostgresStore:
+    """A `Store` over a PostgreSQL database. Make it with `open_store`.
+
+    `clock` is a test's: every transaction is told it as the setting `relay.now`, for a `relay_now()` that reads it.
+    """
+
+    engine = DIALECT
+    errors: type[Exception] = PostgresFault
+    transient: type[Exception] = PostgresAway
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        connections: int = 8,
+        connect_s: float = 10.0,
+        busy_timeout_s: float = 30.0,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._address = address
+        self._connect_s = connect_s
+        self._busy_timeout_s = busy_timeout_s
+        self._clock = clock
+        self._bends: Bends = {}
+        self._subscribers = Subscribers()
+        self._writer_pids: set[int] = set()
+        self._turn = asyncio.Lock()
+        self._long_turn = asyncio.Lock()
+        self._writer = self._pool(1, init=self._note_writer)
+        self._long = self._pool(1, command_timeout=LONG_STATEMENT_S)
+        self._short = self._pool(max(1, connections - KEPT))
+        self._listener = Listener(
+            self._connect, SCHEMA, self._subscribers.notify, lambda pid: pid in self._writer_pids
+        )
+        self._side: list[asyncio.Task[None]] = []
+
+    # -- connections
+
+    def _how(self, command_timeout: float | None = None) -> dict[str, Any]:
+        lock_ms = max(1, round(self._busy_timeout_s * 1000))
+        return {
+            "dsn": self._address.dsn,
+            "timeout": self._connect_s,
+            "command_timeout": command_timeout or self._busy_timeout_s + STATEMENT_S,
+            "statement_cache_size": 1000,
+            "max_cached_statement_lifetime": 0,
+            "server_settings": {
+                "application_name": "relay",
+                "search_path": SCHEMA,
+                "synchronous_commit": "off",
+                "lock_timeout": str(lock_ms),
+                "idle_in_transaction_session_timeout": str(IDLE_S * 1000),
+                "jit": "off",
+                "timezone": "UTC",
+                # The server, too, must find out that a client's machine is gone, and let its locks go.
+                "tcp_keepalives_idle": "30",
+                "tcp_keepalives_interval": "10",
+                "tcp_keepalives_count": "3",
+            },
+        }
+
+    def _pool(self, size: int, command_timeout: float | None = None, init: Any = None) -> Any:
+        # No reset between two uses: nothing of ours outlives its transaction (SET LOCAL, xact locks).
+        return asyncpg.create_pool(
+            **self._how(command_timeout),
+            min_size=0,
+            max_size=size,
+            init=init,
+            reset=_nothing_to_reset,
+            max_inactive_connection_lifetime=0,
+            max_queries=10**9,
+        )
+
+    async def _note_writer(self, connection: Any) -> None:
+        self._writer_pids = {connection.get_server_pid()}
+
+    async def _connect(self) -> Any:
+        try:
+            return await asyncpg.connect(**self._how())
+        except (*ENGINE, ValueError) as error:
+            raise cannot_connect(error, self.place) from None
+
+    @asynccontextmanager
+    async def _lent(self, pool: Any) -> AsyncIterator[Any]:
+        try:
+            connection = await pool.acquire(timeout=self._busy_timeout_s + self._connect_s)
+        except (*ENGINE, ValueError) as error:
+            raise cannot_connect(error, self.place) from None
+        try:
+            yield connection
+        finally:
+            # A connection that is in a state unknown is ended by the pool, and another made when it is wanted.
+            with contextlib.suppress(*ENGINE):
+                await pool.release(connection, timeout=CLOSE_S)
+
+    # -- transactions
+
+    def _tx(self, connection: Any, *, single: bool = False) -> PostgresTx:
+        return PostgresTx(connection, place=self.place, bends=self._bends, clock=self._clock, single=single)
+
+    async def write(
+        self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
+    ) -> T:
+        if single:
+            return await self._again(partial(self._write_single, work, durable, actor))
+        return await self._again(partial(self._write, work, durable, actor))
+
+    async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
+        if not long:
+            return await self._again(partial(self._read, self._short, work, actor))
+        async with self._long_turn:
+            return await self._again(partial(self._read, self._long, work, actor))
+
+    async def _again(self, once: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do it, and once more where nothing of it can have been kept."""
+        tried = 0
+        while True:
+            try:
+                return await once()
+            except PostgresAway as error:
+                tried += 1
+                most = {Again.CONFLICT: TRIES_CONFLICT, Again.LOST: TRIES_LOST}.get(error.again, 0)
+                if tried >= most:
+                    raise
+            await asyncio.sleep(random.uniform(*_WAIT_S))
+
+    async def _write(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
+        # The wait counts from here: behind a lock that is held on, a queue of writers gives up together.
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._busy_timeout_s):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise PostgresAway(
+                f"{self.place}: the writers before this one took too long; nothing was changed, try again"
+            ) from None
+        try:
+            async with self._lent(self._writer) as connection:
+                tx = self._tx(connection)
+                left_ms = max(1, round((self._busy_timeout_s - (time.monotonic() - began)) * 1000))
+                begin = f"BEGIN; SET LOCAL lock_timeout = {left_ms}; {_ALONE}"
+                result = await self._transaction(connection, tx, begin, work, durable, actor)
+        finally:
+            self._turn.release()
+        # Who looks for work in a transaction and finds none must not wake everybody, itself included.
+        if tx.changed:
+            self._subscribers.notify()
+        return result
+
+    async def _write_single(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
+        """One statement that is a transaction by itself; it wakes by the events that it appends."""
+        async with self._lent(self._short) as connection:
+            tx = self._tx(connection, single=True)
+            if durable or actor is not None or self._clock is not None:
+                return await self._transaction(connection, tx, "BEGIN", work, durable, actor)
+            try:
+                with _told(tx):
+                    return await drive(work, tx)
+            except BaseException as error:
+                # A statement that was prepared and not run has begun a transaction that the driver knows not of.
+                await _rollback(connection, known=False)
+                if isinstance(error, PostgresAway) and error.again is Again.LOST:
+                    raise self._unknown() from error
+                raise
+
+    async def _transaction(
+        self, connection: Any, tx: PostgresTx, begin: str, work: Work[T], durable: bool, actor: Caller | None
+    ) -> T:
+        try:
+            await self._begin(
+                connection, begin + ("; SET LOCAL synchronous_commit = on" if durable else ""), actor
+            )
+            with _told(tx):
+                result = await drive(work, tx)
+        except BaseException:
+            await _rollback(connection)
+            raise
+        await self._commit(connection)
+        return result
+
+    async def _begin(self, connection: Any, text: str, actor: Caller | None) -> None:
+        if self._clock is not None:
+            text += f"; SET LOCAL relay.now = '{self._clock()!r}'"
+        try:
+            await connection.execute(text)
+            await self._become(connection, actor)
+        except ENGINE as error:
+            raise translated(error, self.place) from error
+
+    async def _become(self, connection: Any, actor: Caller | None) -> None:
+        """Give the open transaction the rights of `actor` only; None keeps the store's own.
+
+        The one place where row-level security enters: what is set here is set LOCAL, and ends with the transaction.
+        """
+
+    async def _commit(self, connection: Any) -> None:
+        try:
+            status = await connection.execute("COMMIT")
+        except ENGINE as error:
+            fault = translated(error, self.place)
+            if fault.again is Again.LOST:
+                raise self._unknown() from error
+            raise fault from error
+        except BaseException:
+            await _rollback(connection)
+            raise
+        if status != "COMMIT":
+            raise PostgresFault(
+                f"{self.place}: a statement of the transaction had failed, so nothing was kept"
+            )
+
+    def _unknown(self) -> CommitUnknown:
+        return CommitUnknown(
+            f"the connection to {self.place} was lost while a change was being committed: it may be kept or not. "
+            "Look whether it is there before you do it again"
+        )
+
+    async def _read(self, pool: Any, work: Work[T], actor: Caller | None) -> T:
+        async with self._lent(pool) as connection:
+            tx = self._tx(connection)
+            try:
+                await self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", actor)
+                with _told(tx):
+                    return await drive(work, tx, aside=pool is self._long)
+            finally:
+                await _rollback(connection)
+
+    # -- the store as a whole
+
+    @property
+    def place(self) -> str:
+        return self._address.place
+
+    def wakeup(self) -> LocalWakeup:
+        return self._subscribers.wakeup()
+
+    async def prepare(self, wings: Sequence[Path], *, create: bool) -> None:
+        """Bring the tables up to date. Raises StoreMissing where there are none and `create` is False."""
+        for pool in (self._writer, self._long, self._short):
+            await pool  # ready; a connection is made when one is wanted
+        async with self._lent(self._writer) as connection:
+            try:
+                if not create and not await is_migrated(connection, SCHEMA):
+                    raise StoreMissing(f"there are no tables of relay in {self.place} yet")
+                await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
+            except ENGINE as error:
+                raise translated(error, self.place) from error
+
+    async def start(self) -> None:
+        self._side = [asyncio.create_task(kept_up("store-listen", self._listener.run), name="store-listen")]
+
+    async def check(self) -> list[str]:
+        """Indexes that are not valid, and pages whose checksum was wrong; empty when there are none.
+
+        The server checks what it reads; that it reads all is not asked here.
+        """
+        found: list[str] = []
+        async with self._long_turn, self._lent(self._long) as connection:
+            try:
+                for row in await connection.fetch(_INVALID_INDEXES, SCHEMA):
+                    found.append(
+                        f"the index {row['name']} is not valid; REINDEX INDEX {SCHEMA}.{row['name']}"
+                    )
+                failed = await connection.fetchval(_CHECKSUM_FAILURES)
+            except ENGINE as error:
+                raise translated(error, self.place) from error
+        if failed:
+            found.append(f"the server found {failed} pages with a wrong checksum")
+        return found
+
+    async def size(self) -> Size:
+        """The tables and indexes; the server looks after its own journal."""
+        async with self._lent(self._short) as connection:
+            try:
+                return Size(int(await connection.fetchval(_SIZE, SCHEMA)), 0)
+            except ENGINE as error:
+                raise translated(error, self.place) from error
+
+    async def checkpoint(self, *, whole: bool = False) -> bool:
+        """The server does it by itself."""
+        return True
+
+    async def close(self) -> None:
+        for task in self._side:
+            task.cancel()
+        await asyncio.gather(*self._side, return_exceptions=True)
+        for pool in (self._long, self._short, self._writer):
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await pool.close()
+            except (*ENGINE, asyncpg.InterfaceError):
+                pool.terminate()
+
+
+_ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
+_INVALID_INDEXES = """
+SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND NOT i.indisvalid ORDER BY 1
+"""
+_CHECKSUM_FAILURES = "SELECT checksum_failures FROM pg_stat_database WHERE datname = current_database()"
+_SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'
+"""
+
+
+async def _nothing_to_reset(connection: Any) -> None:
+    if connection.is_in_transaction():
+        raise asyncpg.InterfaceError("the connection is still in a transaction")
+
+
+@contextlib.contextmanager
+def _told(tx: PostgresTx) -> Iterator[None]:
+    """Whatever the work made of it: when the engine could not, that is what is raised."""
+    try:
+        yield
+    except Exception:
+        if tx.trouble is not None:
+            raise tx.trouble from None
+        raise
+    if tx.trouble is not None:
+        raise tx.trouble
+
+
+async def _rollback(connection: Any, *, known: bool = True) -> None:
+    """End the transaction; where that fails, the pool ends the connection."""
+    with contextlib.suppress(*ENGINE):
+        if not known or connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
+
+
+async def open_store(
+    address: Address,
+    wings: Iterable[Path],
+    *,
+    create: bool = True,
+    connections: int = 8,
+    connect_s: float = 10.0,
+    busy_timeout_s: float = 30.0,
+    clock: Callable[[], float] | None = None,
+) -> PostgresStore:
+    """Open (and migrate) the database at `address` for the given wing folders.
+
+    Safe when several processes do it at once. Raises StoreError when it cannot be reached or used, and
+    StoreMissing when it has no tables of ours and `create` is False.
+    """
+    store = PostgresStore(
+        address, connections=connections, connect_s=connect_s, busy_timeout_s=busy_timeout_s, clock=clock
+    )
+    try:
+        await store.prepare(list(wings), create=create)
+        await store.start()
+    except BaseException:
+        await store.close()
+        raise
+    return store

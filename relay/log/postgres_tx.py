@@ -1,0 +1,144 @@
+"""One transaction on PostgreSQL, and how a store drives it.
+
+Invariant: a transaction's coroutine awaits nothing but what its `Tx` gives it: it is the store that runs the
+statement, and whatever else it awaits raises, before the lock is held for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from relay.log.postgres_errors import ENGINE, PostgresAway, translated
+from relay.log.postgres_query import Bend, bends, changed_rows, statement
+from relay.log.store import AwaitedOutside, Query, Row, StoreError, Work
+
+T = TypeVar("T")
+#: How to bend the values of each statement, by its text, once it was prepared.
+Bends = dict[str, tuple[tuple[int, Bend], ...]]
+
+
+class _Ask:
+    """What a transaction awaits: a statement, which the store runs for it."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self.run = run
+
+    def __await__(self) -> Generator[_Ask, Any, Any]:
+        return (yield self)
+
+
+class PostgresTx:
+    """`Tx` over a connection. `trouble` is what kept the engine from going on; `changed` whether rows were."""
+
+    __slots__ = ("_bends", "_clock", "_connection", "_left", "_now", "_place", "changed", "trouble")
+
+    def __init__(
+        self,
+        connection: Any,
+        *,
+        place: str,
+        bends: Bends,
+        clock: Callable[[], float] | None = None,
+        single: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._place = place
+        self._bends = bends
+        self._clock = clock
+        #: How many statements it may still make; None = any number.
+        self._left = 1 if single else None
+        self._now: float | None = None
+        self.trouble: PostgresAway | None = None
+        self.changed = False
+
+    async def now(self) -> float:
+        if self._now is None:
+            if self._clock is not None:
+                self._now = self._clock()
+            else:
+                self._now = float(await _Ask(partial(self._run, "fetchval", "SELECT relay_now()", ())))
+        return self._now
+
+    async def execute(self, query: Query, **params: Any) -> int:
+        status: str = await _Ask(partial(self._named, "execute", query, params))
+        return changed_rows(status)
+
+    async def one(self, query: Query, **params: Any) -> Row | None:
+        rows: Sequence[Row] = await _Ask(partial(self._named, "fetch", query, params))
+        return rows[0] if rows else None
+
+    async def all(self, query: Query, **params: Any) -> Sequence[Row]:
+        rows: Sequence[Row] = await _Ask(partial(self._named, "fetch", query, params))
+        return rows
+
+    async def _named(self, how: str, query: Query, params: dict[str, Any]) -> Any:
+        if self._left is not None:
+            if not self._left:
+                raise StoreError("a single write is one statement; this one made a second")
+            self._left -= 1
+        made = statement(query)
+        values = made.values(query, params)
+        told = self._bends.get(made.text)
+        if told is None:
+            types = await self._run("prepare", made.text, ())
+            told = bends([each.name for each in types.get_parameters()])
+            self._bends[made.text] = told
+        for place, bend in told:
+            values[place] = bend(values[place])
+        result = await self._run(how, made.text, values)
+        if made.writes:
+            self.changed = self.changed or (changed_rows(result) > 0 if how == "execute" else bool(result))
+        return result
+
+    async def _run(self, how: str, text: str, values: Sequence[Any]) -> Any:
+        try:
+            return await getattr(self._connection, how)(text, *values)
+        except ENGINE as error:
+            fault = translated(error, self._place)
+            if isinstance(fault, PostgresAway):
+                self.trouble = fault
+            raise fault from error
+
+
+async def drive(work: Work[T], tx: PostgresTx, *, aside: bool = False) -> T:
+    """Run the work to its end. It awaits only what its `Tx` gives it; anything else raises AwaitedOutside.
+
+    `aside`: what it computes between two statements is much, and is done on a thread.
+    """
+    coroutine = work(tx)
+    value: Any = None
+    wrong: BaseException | None = None
+    try:
+        while True:
+            if aside:
+                ended, asked = await asyncio.to_thread(_step, coroutine, value, wrong)
+            else:
+                ended, asked = _step(coroutine, value, wrong)
+            if ended:
+                result: T = asked
+                return result
+            if not isinstance(asked, _Ask):
+                raise AwaitedOutside(
+                    f"the transaction {getattr(work, '__qualname__', work)!r} awaited something other than its "
+                    "Tx; do that before or after the transaction"
+                )
+            value, wrong = None, None
+            try:
+                value = await asked.run()
+            except BaseException as error:
+                wrong = error
+    finally:
+        coroutine.close()
+
+
+def _step(coroutine: Coroutine[Any, Any, Any], value: Any, wrong: BaseException | None) -> tuple[bool, Any]:
+    """Go on to the next await: (False, what is awaited), or (True, the result)."""
+    try:
+        return False, coroutine.send(value) if wrong is None else coroutine.throw(wrong)
+    except StopIteration as stop:
+        return True, stop.value

@@ -1,0 +1,71 @@
+"""What both stores need beside SQL: wake-ups within a process, and side tasks that go on.
+
+Invariant: a commit between two waits is not missed; a side task that fails says so and begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger(__name__)
+#: Seconds after which a side task that failed begins anew: at first, and at most (twice as long each time).
+SIDE_RETRY_S = (0.5, 60.0)
+
+
+class Subscribers:
+    """Those in this process who wait for commits."""
+
+    def __init__(self) -> None:
+        self._all: set[LocalWakeup] = set()
+
+    def wakeup(self) -> LocalWakeup:
+        one = LocalWakeup(self._all)
+        self._all.add(one)
+        return one
+
+    def notify(self) -> None:
+        for one in self._all:
+            one.notify()
+
+
+class LocalWakeup:
+    """See `relay.log.store.Wakeup`. Holds a flag, so a commit between two waits is not missed."""
+
+    def __init__(self, subscribers: set[LocalWakeup]) -> None:
+        self._flag = asyncio.Event()
+        self._subscribers = subscribers
+
+    def notify(self) -> None:
+        self._flag.set()
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """True when something was committed, False when `timeout_s` seconds passed without."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._flag.wait()
+        except TimeoutError:
+            return False
+        self._flag.clear()
+        return True
+
+    def close(self) -> None:
+        self._subscribers.discard(self)
+
+
+async def kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a side task for as long as the store is open: what it did not expect is told, and it begins anew."""
+    wait_s, most_s = SIDE_RETRY_S
+    while True:
+        began = time.monotonic()
+        try:
+            await run()
+        except Exception:
+            log.exception("a side task of the store failed", task=name, again_in_s=wait_s)
+        await asyncio.sleep(wait_s)
+        held = time.monotonic() - began > 2 * most_s
+        wait_s = SIDE_RETRY_S[0] if held else min(2 * wait_s, most_s)

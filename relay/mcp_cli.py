@@ -1,0 +1,54 @@
+"""`relay mcp`: the room's tools for one agent, over standard input and output.
+
+Invariants:
+- standard output carries JSON-RPC only, from the first line of `main` on;
+- the process needs no daemon: it opens the room's database itself, makes and migrates it when it is missing;
+- a session of its own ends with it, and gives back what it held; a given one (RELAY_SESSION_ID) outlives it;
+- what takes its time is loaded once the descriptors are safe, the SDK and the database side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+
+#: How the process ends when it cannot start: 1 = could not, 2 = wrong use.
+COULD_NOT, WRONG_USE = 1, 2
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    if words[:1] == ["install"]:
+        from relay.mcp_install import main as install
+
+        return install(words[1:])
+    from relay.faces import mcp_stdio
+
+    options = _parser().parse_args(words)  # before the claim: --help belongs on standard output
+    wire = mcp_stdio.claim()
+    gc.disable()  # what is imported stays: to look through it again and again takes a tenth of the start
+    from relay.mcp_process import run
+
+    code = run(wire, config=options.config, agent=options.agent)
+    sys.stderr.flush()
+    # The threads of the wire may wait for a client that neither reads nor goes; nothing is left to be done.
+    os._exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="relay mcp",
+        description="The room's tools for an agent, over standard input and output (Model Context Protocol). "
+        "`relay mcp install` writes it into the configuration of Claude Code, Codex and Gemini CLI.",
+    )
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
+    parser.add_argument("--agent", metavar="NAME", help="who asks, without RELAY_API_KEY and RELAY_AGENT_ID")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""Who a process of `relay mcp` speaks for, and in which room: out of its environment and its words.
+
+Invariant: pure but for looking whether files are there; nobody is taken for somebody by default.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay.invocation import command
+from relay.model import SESSION_ID
+from relay.room.mentions import clean_name, is_reserved, skeleton
+
+CONFIG = "config.json"
+RUNTIME = ".relay"
+
+
+class WrongUse(Exception):
+    """The environment or the words do not fit; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`agent`: the name that the environment says, None = the key's. `session`: the id, `process`: it is this
+    process's own. `agent_type` None: whatever the client says that it is."""
+
+    agent: str | None
+    session: str
+    process: bool
+    agent_type: str | None = None
+    key: str | None = None
+
+
+def identify(environ: Mapping[str, str], option: str | None = None) -> Identity:
+    """Whom the process speaks for: RELAY_API_KEY's agent, else RELAY_AGENT_ID, else `--agent`. Raises WrongUse."""
+    key = environ.get("RELAY_API_KEY", "").strip() or None
+    agent = environ.get("RELAY_AGENT_ID", "").strip() or (option or "").strip() or None
+    if key is None and agent is None:
+        raise WrongUse(
+            "nobody is named to speak for. Set RELAY_AGENT_ID=NAME (or RELAY_API_KEY, or give --agent NAME); "
+            f"{command('mcp install')} writes it into your agent's configuration."
+        )
+    if agent is not None:
+        agent = _name(agent)
+    given = environ.get("RELAY_SESSION_ID", "").strip()
+    if given and not SESSION_ID.fullmatch(given):
+        raise WrongUse(
+            f"RELAY_SESSION_ID is {given[:60]!r}: it has 1 to 128 letters, digits and . _ : @ + ~ -"
+        )
+    kind = environ.get("RELAY_AGENT_TYPE", "").strip() or None
+    return Identity(agent, given or f"mcp-{uuid.uuid4().hex}", process=not given, agent_type=kind, key=key)
+
+
+def _name(agent: str) -> str:
+    try:
+        name = clean_name(agent)
+    except ValueError as error:
+        raise WrongUse(f"RELAY_AGENT_ID is {agent[:60]!r}. {error}") from None
+    if is_reserved(name, ()):
+        raise WrongUse(f"{name} is the room's own name, or reads like it. Choose another for RELAY_AGENT_ID.")
+    return name
+
+
+def spelled(name: str, configured: Collection[str]) -> str:
+    """The name as the configuration spells it, if it is one of its agents: they hold locks under one name."""
+    return next((one for one in configured if skeleton(one) == skeleton(name)), name)
+
+
+def find_config(option: str | None, environ: Mapping[str, str], folder: Path) -> Path:
+    """The room's configuration: `--config`, else RELAY_CONFIG, else that of the room which `folder` lies in (the
+    nearest folder upwards with `config.json` and `.relay/`, so a worktree of an agent finds its room), else
+    ./config.json. Raises WrongUse."""
+    named = option or environ.get("RELAY_CONFIG")
+    if named:
+        return (folder / Path(named).expanduser()).absolute()
+    for place in (folder, *folder.parents):
+        if (place / CONFIG).is_file() and (place / RUNTIME).is_dir():
+            return place / CONFIG
+    if (folder / CONFIG).is_file():
+        return folder / CONFIG
+    raise WrongUse(
+        f"there is no room at {folder} or above it. Give --config PATH or RELAY_CONFIG, "
+        'or start where its config.json is; the smallest one is {"agents": []}.'
+    )

@@ -1,0 +1,306 @@
+"""One process of `relay mcp`: its session, the room's database, and the server between them.
+
+Invariants:
+- the session is alive while the process is: from its first call on it says so every third of its lease, and gives
+  back what it holds when the process ends in any way that it can notice;
+- a database that is busy or away costs the call that wanted it, not the process; the next call tries again;
+- nobody gets in with a key that is not good: neither at the start nor when it is revoked later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from relay.config import ConfigError, Settings, load
+from relay.faces import mcp_stdio
+from relay.log.store import StoreError
+from relay.mcp_cli import COULD_NOT, WRONG_USE
+from relay.mcp_identity import Identity, WrongUse, find_config, identify, spelled
+from relay.model import SCOPES, Caller, Fault, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from relay.faces.operation import Operation
+    from relay.faces.services import Services
+
+log = structlog.get_logger(__name__)
+#: Seconds that the start waits for the database, to refuse a bad key at once: the start has 2 s in all.
+CHECK_S = 1.0
+#: Seconds that a call waits for a database that is being opened. A client's own patience is mostly 60 s.
+OPEN_S = 10.0
+#: Seconds that the end of the process takes to give back what its session holds.
+END_S = 3.0
+#: Longest name of a kind of agent, in characters.
+MAX_TYPE = 64
+
+
+class BadKey(Exception):
+    """RELAY_API_KEY opens nothing; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose a key is, and what it allows."""
+
+    agent: str
+    agent_type: str
+    scopes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The room, open. `holder` looks a key up, None = not a good one; `close` ends it all; `outages` are what the
+    database raises when it is busy or away."""
+
+    services: Services
+    holder: Callable[[str], Awaitable[Holder | None]]
+    close: Callable[[], Awaitable[None]]
+    outages: tuple[type[Exception], ...] = ()
+
+
+#: Opens the room of these settings. Raises StoreError.
+Opening = Callable[[Settings], Coroutine[Any, Any, Place]]
+
+
+async def open_place(settings: Settings) -> Place:
+    """The room's database with all that operations ask for; made and migrated when it is missing."""
+    from relay.log.open import open_store
+    from relay.wings import WINGS
+
+    store = await open_store(settings, WINGS)
+    try:
+        from relay.faces.keys import Keys
+        from relay.services import services_of
+
+        keys = Keys(store, lambda: [agent.name for agent in settings.agents])
+
+        async def holder(text: str) -> Holder | None:
+            key = await keys.find(text)
+            return None if key is None else Holder(key.identity, key.agent_type, key.scopes)
+
+        return Place(services_of(store, settings), holder, store.close, (store.transient,))
+    except BaseException:
+        await store.close()
+        raise
+
+
+def run(
+    wire: mcp_stdio.Wire,
+    *,
+    config: str | None,
+    agent: str | None,
+    opening: Opening = open_place,
+    operations: Mapping[str, Operation] | None = None,
+) -> int:
+    """Serve one client over the wire until it goes; the exit code."""
+    _log_to_stderr()
+    try:
+        identity = identify(os.environ, agent)
+        settings = load(find_config(config, os.environ, Path.cwd()))
+    except WrongUse as error:
+        return _fail(str(error), WRONG_USE)
+    except ConfigError as error:
+        return _fail(str(error), COULD_NOT)
+    try:
+        return asyncio.run(_serve(wire, settings, identity, opening, operations))
+    except WrongUse as error:
+        return _fail(str(error), WRONG_USE)
+    except BadKey as error:
+        return _fail(str(error), COULD_NOT)
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"relay mcp: {text}", file=sys.stderr)
+    return code
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    )
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+async def _serve(
+    wire: mcp_stdio.Wire,
+    settings: Settings,
+    identity: Identity,
+    opening: Opening,
+    operations: Mapping[str, Operation] | None,
+) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    desk = Desk(settings, identity, opening)
+    try:
+        make_server, registry = await asyncio.to_thread(_load)
+        gc.freeze()
+        gc.enable()
+        if identity.key is not None:
+            await desk.check_key()
+        server = make_server(operations or registry, desk.asking, desk.is_outage)
+        options = server.create_initialization_options()
+        serving = asyncio.create_task(
+            mcp_stdio.serve(wire, lambda read, write: server.run(read, write, options)), name="mcp"
+        )
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        return 0
+    except ExceptionGroup:
+        log.exception("the connection broke")
+        return COULD_NOT
+    finally:
+        await desk.close()
+
+
+def _load() -> tuple[Callable[..., Any], Mapping[str, Operation]]:
+    """What takes its time to import, off the loop: the database is opened meanwhile."""
+    from relay.faces.mcp import make_server
+    from relay.faces.operations import OPERATIONS
+
+    return make_server, OPERATIONS
+
+
+class Desk:
+    """Who asks in this process, and the room as far as it is open."""
+
+    def __init__(self, settings: Settings, identity: Identity, opening: Opening) -> None:
+        self._settings, self._identity, self._opening = settings, identity, opening
+        self._place: asyncio.Task[Place] = asyncio.create_task(opening(settings), name="open")
+        self._caller: Caller | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    async def check_key(self) -> None:
+        """Refuse a bad key before a client is served. Raises BadKey, WrongUse. A database that takes long, or is
+        away, is asked again at each call."""
+        try:
+            async with asyncio.timeout(CHECK_S):
+                place = await asyncio.shield(self._place)
+                await self._whose(place)
+        except (BadKey, WrongUse):
+            raise
+        except Exception as error:
+            if not isinstance(error, TimeoutError) and not self.is_outage(error):
+                raise
+            log.warning("the key is not checked yet: the database is busy or away", error=str(error))
+
+    async def asking(self, context: Any) -> tuple[Services, Caller]:
+        """Who asks, and what there is to ask. Raises Rejected."""
+        place = await self._opened()
+        try:
+            agent, agent_type, scopes, person = await self._whose(place)
+        except (BadKey, WrongUse) as error:
+            raise Rejected(Fault.FORBIDDEN, "bad_key", str(error), "Set a good RELAY_API_KEY.") from None
+        kind = agent_type or _client_name(context) or "agent"
+        caller = Caller(
+            agent,
+            self._identity.session,
+            agent_type=kind[:MAX_TYPE],
+            process=self._identity.process,
+            person=person,
+            scopes=scopes,
+        )
+        self._caller = caller
+        if caller.process and self._beating is None:
+            self._beating = asyncio.create_task(self._beat(place.services), name="heartbeat")
+        return place.services, caller
+
+    def is_outage(self, error: Exception) -> bool:
+        """Is it the database that is busy or away?"""
+        if isinstance(error, StoreError | OSError):
+            return True
+        opened = self._place.done() and not self._place.cancelled() and self._place.exception() is None
+        return opened and isinstance(error, self._place.result().outages)
+
+    async def close(self) -> None:
+        """Give back what the session holds, if it is the process's own, and close the database."""
+        if self._beating is not None:
+            self._beating.cancel()
+        if not self._place.done():
+            self._place.cancel()
+        with contextlib.suppress(BaseException):
+            await self._place
+        if self._place.cancelled() or self._place.exception() is not None:
+            return
+        place = self._place.result()
+        try:
+            if self._caller is not None and self._caller.process:
+                async with asyncio.timeout(END_S):
+                    await place.services.sessions.end(self._caller)
+        except Exception as error:  # whatever it is, the process ends now
+            log.warning("the session was not ended; its lease does that", error=str(error))
+        finally:
+            with contextlib.suppress(StoreError, OSError):
+                await place.close()
+
+    async def _opened(self) -> Place:
+        if self._place.done() and (self._place.cancelled() or self._place.exception() is not None):
+            self._place = asyncio.create_task(self._opening(self._settings), name="open")
+        try:
+            async with asyncio.timeout(OPEN_S):
+                return await asyncio.shield(self._place)
+        except TimeoutError:
+            message = "The database cannot be opened just now: it is busy."
+            raise Rejected(Fault.BUSY, "busy", message, "Try again in a moment.") from None
+
+    async def _whose(self, place: Place) -> tuple[str, str | None, frozenset[str], bool]:
+        """Agent, kind, scopes, whether a person. Raises BadKey, WrongUse."""
+        told = self._identity
+        names = [agent.name for agent in self._settings.agents]
+        if told.key is None:
+            assert told.agent is not None, "identify() gives a key or an agent"
+            return spelled(told.agent, names), told.agent_type, SCOPES, False
+        holder = await place.holder(told.key)
+        if holder is None:
+            raise BadKey(
+                "RELAY_API_KEY is not a good key of this room: unknown, expired or revoked. "
+                "Make one with `relay keys create NAME`, or unset it and set RELAY_AGENT_ID."
+            )
+        if told.agent is not None and spelled(told.agent, names) != holder.agent:
+            raise WrongUse(
+                f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "
+                "Leave the name out, or use that agent's own key."
+            )
+        return (
+            holder.agent,
+            told.agent_type or holder.agent_type,
+            holder.scopes,
+            holder.agent_type == "person",
+        )
+
+    async def _beat(self, services: Services) -> None:
+        """Say that the process lives. What goes wrong is tried again: the lease has room for two."""
+        every = self._settings.coordination.process_lease_s / 3
+        while True:
+            await asyncio.sleep(every)
+            assert self._caller is not None, "the heart beats from the first call on"
+            try:
+                await services.sessions.touch(self._caller)
+            except Exception as error:  # the next beat is in time, whatever this was
+                log.warning("no heartbeat", error=str(error))
+
+
+def _client_name(context: Any) -> str | None:
+    """What the client says that it is (`claude-code`), if it said so."""
+    params = context.session.client_params
+    return None if params is None else str(params.client_info.name) or None

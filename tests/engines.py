@@ -1,0 +1,132 @@
+"""The engines that tests of the wings run on, and a database of its own for each test.
+
+A module asks for both with `pytestmark = BOTH`, one test with `@BOTH`; what does neither runs on SQLite. Then
+`open_store(folder, ...)` opens the engine that is being tested; the same folder is the same database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from relay.log import postgres_store, sqlite_store
+from relay.log.store import Store
+from relay.wings import WINGS
+from tests import postgres
+
+ENGINES = ("sqlite", "postgres")
+#: Run on every engine. The fixture `engine` stands in tests/conftest.py.
+BOTH = pytest.mark.usefixtures("engine")
+#: In a module of both: a test that takes long and asks the database nothing that others do not ask.
+SQLITE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+
+#: One statement for all tables, so that a used database costs a new test a millisecond or two, not the tens that
+#: making one does. What the migrations put there is kept.
+_EMPTY = """
+DO $$ DECLARE one record; BEGIN
+  FOR one IN SELECT tablename AS name FROM pg_tables WHERE schemaname = 'relay'
+             AND tablename <> 'schema_migrations' LOOP
+    EXECUTE format('DELETE FROM relay.%I', one.name);
+  END LOOP;
+  FOR one IN SELECT sequencename AS name FROM pg_sequences WHERE schemaname = 'relay' AND last_value IS NOT NULL LOOP
+    EXECUTE format('ALTER SEQUENCE relay.%I RESTART', one.name);
+  END LOOP;
+END $$
+"""
+
+
+class _Engines:
+    """`current`: the engine of the test that runs. `free`: databases that are empty again; `used`: this test's."""
+
+    def __init__(self) -> None:
+        self.current = "sqlite"
+        self.free: list[str] = []
+        self.used: dict[Path, str] = {}
+
+
+_ENGINES = _Engines()
+
+
+def current() -> str:
+    """The engine that is being tested."""
+    return _ENGINES.current
+
+
+@contextmanager
+def on_engine(engine: str) -> Iterator[None]:
+    """Open the stores within on this engine."""
+    before, _ENGINES.current = _ENGINES.current, engine
+    try:
+        yield
+    finally:
+        _ENGINES.current = before
+        for folder in list(_ENGINES.used):
+            _give_back(_ENGINES.used.pop(folder))
+
+
+async def open_store(folder: Path, wings: Sequence[Path], **more: Any) -> Store:
+    """A store in the database that belongs to this folder, on the engine that is being tested."""
+    if _ENGINES.current == "sqlite":
+        return await sqlite_store.open_store(folder / "events.db", wings, **more)
+    return await postgres_store.open_store(postgres.server().address(database_of(folder)), WINGS, **more)
+
+
+def database_of(folder: Path) -> str:
+    """The name of the PostgreSQL database that belongs to this folder."""
+    if folder not in _ENGINES.used:
+        found = _ENGINES.free.pop() if _ENGINES.free else postgres.server().new_database(WINGS)
+        _ENGINES.used[folder] = found
+    return _ENGINES.used[folder]
+
+
+class Blocker:
+    """Another process that keeps every writer of this folder's database waiting."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sqlite: sqlite3.Connection | None = None
+        self._postgres: Any = None
+
+    async def take(self) -> None:
+        """Take the lock of all writers."""
+        if _ENGINES.current == "sqlite":
+            self._sqlite = sqlite3.connect(self._folder / "events.db", isolation_level=None)
+            self._sqlite.execute("BEGIN IMMEDIATE")
+        else:
+            self._postgres = await asyncpg.connect(postgres.server().dsn(database_of(self._folder)))
+            lock = f"{postgres_store.ROOM_LOCK}, hashtext('{postgres_store.SCHEMA}')"
+            await self._postgres.execute(f"BEGIN; SELECT pg_advisory_xact_lock({lock})")
+
+    async def let_go(self) -> None:
+        """Give it back; nothing happens when it is not held."""
+        if self._sqlite is not None:
+            self._sqlite.close()
+        if self._postgres is not None:
+            await self._postgres.close()
+        self._sqlite = self._postgres = None
+
+
+def _give_back(database: str) -> None:
+    async def work() -> None:
+        connection = await asyncpg.connect(
+            postgres.server().dsn(database), server_settings={"lock_timeout": "5s"}
+        )
+        try:
+            await connection.execute(_EMPTY)
+        finally:
+            await connection.close()
+
+    try:
+        postgres.run(asyncio.wait_for(work(), 20.0))
+    except (asyncpg.PostgresError, OSError, TimeoutError):
+        # A test that failed left a transaction open: its database is not used again.
+        postgres.server().drop_database(database)
+    else:
+        _ENGINES.free.append(database)

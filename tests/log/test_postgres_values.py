@@ -1,0 +1,168 @@
+"""The pure parts of the PostgreSQL store: statements, values, addresses, errors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from relay.log.postgres_address import find_address, read_address
+from relay.log.postgres_errors import Again, PostgresAway, PostgresFault, cannot_connect, translated
+from relay.log.postgres_query import bends, changed_rows, translate
+from relay.log.store import StoreError
+
+
+@pytest.mark.parametrize(
+    ("text", "made", "names"),
+    [
+        ("SELECT 1", "SELECT 1", ()),
+        ("SELECT :a, :b, :a", "SELECT $1, $2, $1", ("a", "b")),
+        ("SELECT :ids::json, x::text", "SELECT $1::json, x::text", ("ids",)),
+        ("SELECT ':no', ':it''s', :x", "SELECT ':no', ':it''s', $1", ("x",)),
+        (r"SELECT E'\':no', :x", r"SELECT E'\':no', $1", ("x",)),
+        ('SELECT ":no" -- :no\n, /* :no\n */ :x', 'SELECT ":no" -- :no\n, /* :no\n */ $1', ("x",)),
+        ("DO $$ :no $$; DO $a$ :no $$ $a$; SELECT :x", "DO $$ :no $$; DO $a$ :no $$ $a$; SELECT $1", ("x",)),
+        ("SELECT a[1:2], :x", "SELECT a[1:2], $1", ("x",)),
+    ],
+)
+def test_names_become_numbers(text: str, made: str, names: tuple[str, ...]) -> None:
+    found = translate(text)
+    assert (found.text, found.names) == (made, names)
+
+
+@pytest.mark.parametrize(
+    ("text", "writes"),
+    [
+        ("SELECT 1", False),
+        ("-- why\n  select 1", False),
+        ("VALUES (1)", False),
+        ("/* x */ INSERT INTO t VALUES (1)", True),
+        ("WITH x AS (DELETE FROM t RETURNING 1) SELECT * FROM x", True),
+    ],
+)
+def test_what_may_write_is_known(text: str, writes: bool) -> None:
+    assert translate(text).writes is writes
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "bent"),
+    [
+        ("bool", 1, True),
+        ("bool", None, None),
+        ("int8", 2.0, 2),
+        ("int8", 2.5, 2.5),
+        ("int4", True, 1),
+        ("text", 3, "3"),
+        ("text", True, "1"),
+        ("text", "x", "x"),
+        ("bytea", "x", b"x"),
+    ],
+)
+def test_values_are_bent_as_columns_would(kind: str, value: object, bent: object) -> None:
+    ((place, bend),) = bends(["float8", kind])
+    result = bend(value)
+    assert (place, result, type(result)) == (1, bent, type(bent))
+
+
+@pytest.mark.parametrize(("status", "rows"), [("INSERT 0 2", 2), ("UPDATE 0", 0), ("CREATE TABLE", -1)])
+def test_rows_are_counted(status: str, rows: int) -> None:
+    assert changed_rows(status) == rows
+
+
+@pytest.mark.parametrize(
+    ("dsn", "place"),
+    [
+        ("postgres://ann:s3cret@db.example:5433/room", "db.example:5433/room"),
+        ("postgresql://ann:s3%40cret@db/room?sslmode=require", "db/room"),
+        ("postgres://ann@/room?host=/run/pg&password=s3cret", "/run/pg/room"),
+        ("postgres://ann:s3cret@[::1]:5432/room", "[::1]:5432/room"),
+        ("postgres:///room", "localhost/room"),
+    ],
+)
+def test_an_address_shows_where_and_no_secret(dsn: str, place: str) -> None:
+    address = read_address(dsn, "here")
+    assert (address.place, address.dsn) == (place, dsn)
+    assert "cret" not in f"{address}{address!r}"
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "mysql://ann:s3cret@db/room",
+        "host=db password=s3cret dbname=room",
+        "postgres://ann:s3cret@db:port/room",
+        "postgres://ann:s3cret@db/",
+        "postgres://ann:s3@cret@db/room",
+        "postgres://ann:s3cret@db/ro\nom",
+        "postgres://[ann:s3cret@db/room",
+    ],
+)
+def test_a_bad_address_is_refused_without_showing_it(dsn: str) -> None:
+    with pytest.raises(StoreError, match=r"RELAY_X.*postgres://USER") as refused:
+        read_address(dsn, "RELAY_X")
+    assert "cret" not in str(refused.value)
+
+
+def test_where_the_address_comes_from(tmp_path: Path) -> None:
+    file = tmp_path / "dsn"
+    with pytest.raises(StoreError, match=r"RELAY_POSTGRES_DSN.*postgres\.dsn_file"):
+        find_address(None, {})
+    with pytest.raises(StoreError, match="cannot be read"):
+        find_address(file, {})
+    file.write_text("postgres://a:s3cret@file/room\n")
+    file.chmod(0o644)
+    with pytest.raises(StoreError, match=f"others may read it; run: chmod 600 {file}"):
+        find_address(file, {})
+    file.chmod(0o600)
+    assert find_address(file, {}).place == "file/room"
+    assert find_address(file, {"RELAY_POSTGRES_DSN": "postgres://a@env/room"}).place == "env/room"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(StoreError, match="is no text"):
+        find_address(file, {})
+    os.truncate(file, 0)
+    with pytest.raises(StoreError, match="is no address"):
+        find_address(file, {})
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "again"),
+    [
+        (asyncpg.DeadlockDetectedError("x"), PostgresAway, Again.CONFLICT),
+        (asyncpg.SerializationError("x"), PostgresAway, Again.CONFLICT),
+        (asyncpg.LockNotAvailableError("x"), PostgresAway, Again.NO),
+        (asyncpg.ConnectionDoesNotExistError("x"), PostgresAway, Again.LOST),
+        (asyncpg.AdminShutdownError("x"), PostgresAway, Again.LOST),
+        (ConnectionResetError("x"), PostgresAway, Again.LOST),
+        (TimeoutError(), PostgresAway, Again.LOST),
+        (asyncpg.InterfaceError("connection is closed"), PostgresAway, Again.LOST),
+        (asyncpg.DiskFullError("x"), PostgresAway, Again.NO),
+        (asyncpg.UniqueViolationError("x"), PostgresFault, Again.NO),
+        (asyncpg.DataError("x"), PostgresFault, Again.NO),
+    ],
+)
+def test_errors_of_a_statement(error: BaseException, kind: type, again: Again) -> None:
+    fault = translated(error, "db/room")
+    assert (type(fault), fault.again) == (kind, again)
+    assert "db/room" in str(fault)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (asyncpg.InvalidPasswordError('user "ann"'), PostgresFault, "name and password"),
+        (asyncpg.InvalidCatalogNameError("x"), PostgresFault, "no such database"),
+        (asyncpg.CannotConnectNowError("x"), PostgresAway, "cannot be reached"),
+        (asyncpg.TooManyConnectionsError("x"), PostgresAway, "cannot be reached"),
+        (ConnectionRefusedError(111, "Connection refused"), PostgresAway, "Connection refused"),
+        (TimeoutError(), PostgresAway, "no answer in time"),
+        (asyncpg.ClientConfigurationError("s3cret"), PostgresFault, "check its parameters"),
+        (ValueError("s3cret"), PostgresFault, "check its parameters"),
+    ],
+)
+def test_errors_of_a_connection(error: BaseException, kind: type, told: str) -> None:
+    fault = cannot_connect(error, "db/room")
+    assert type(fault) is kind
+    assert told in str(fault)
+    assert "s3cret" not in str(fault)

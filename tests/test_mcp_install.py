@@ -1,0 +1,163 @@
+"""`relay mcp install`: what it writes, and that nothing else in a file is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.mcp_cli import main
+from relay.mcp_files import CannotEdit, put
+from relay.mcp_install import agent_name
+
+ENTRY: dict[str, Any] = {"command": "/bin/relay", "args": ["mcp"], "env": {"RELAY_CONFIG": "/r/config.json"}}
+OTHER = '{\n  "theme": "dark",\n  "mcpServers": {\n    "git": {"command": "g"}\n  }\n}\n'
+TOML = """\
+# mine
+model = "o9"  # the good one
+
+[mcp_servers.git]
+command = "g"
+
+# about my project
+[projects."/x"]
+trust_level = "trusted"
+"""
+#: Without its top level, which can stand first only.
+TABLES = TOML[TOML.index("[mcp") :]
+
+
+def test_json_keeps_the_rest() -> None:
+    put_in = put("json", OTHER, ENTRY)
+    assert put_in.startswith(
+        '{\n  "theme": "dark",\n  "mcpServers": {\n    "git": {"command": "g"},\n    "relay": '
+    )
+    assert json.loads(put_in)["mcpServers"] == {"git": {"command": "g"}, "relay": ENTRY}
+    assert put("json", put_in, ENTRY) == put_in
+    assert put("json", put_in, None).replace(" ", "") == OTHER.replace(" ", "")
+    assert json.loads(put("json", "", ENTRY)) == {"mcpServers": {"relay": ENTRY}}
+    assert json.loads(put("json", "{}", ENTRY)) == {"mcpServers": {"relay": ENTRY}}
+    assert put("json", "{}", None) == "{}" and put("json", "", None) == ""
+
+
+def test_toml_keeps_the_rest() -> None:
+    put_in = put("toml", TOML, ENTRY)
+    assert put_in.startswith(TOML) and tomllib.loads(put_in)["mcp_servers"]["relay"] == ENTRY
+    assert put("toml", put_in, ENTRY) == put_in
+    assert put("toml", put_in, None).rstrip() == TOML.rstrip()
+    # In the middle, with a table of its own below, and words of a person.
+    own = (
+        '[mcp_servers.relay]\n# hands off\ncommand = "old"\n[mcp_servers.relay.env]\nHTTP_PROXY = "p"\n\n'
+        + TABLES
+    )
+    changed = put("toml", own, ENTRY)
+    assert changed.startswith("[mcp_servers.relay]\n# hands off\n") and changed.endswith(TABLES)
+    env = {"HTTP_PROXY": "p", **ENTRY["env"]}
+    assert tomllib.loads(changed)["mcp_servers"]["relay"] == {**ENTRY, "env": env}
+    assert put("toml", own, None).strip() == TABLES.strip()
+    assert put("toml", "a = 1", ENTRY).startswith("a = 1\n\n[mcp_servers.relay]\n")
+
+
+def test_a_person_s_settings_of_ours_stay() -> None:
+    for form, read in (("json", json.loads), ("toml", tomllib.loads)):
+        old = put(form, "", {**ENTRY, "enabled": False, "env": {"RELAY_API_KEY": "k", "LANG": "de"}})
+        told = next(iter(read(put(form, old, ENTRY)).values()))["relay"]
+        assert told["enabled"] is False
+        assert told["env"] == {"LANG": "de", **ENTRY["env"]}  # an identity of before does not linger
+
+
+def test_odd_texts_survive_toml() -> None:
+    odd = {"command": 'a "b" \\ \x7f\n\t€', "args": [], "env": {"A.B": "1"}, "on": True, "n": 1.5}
+    assert tomllib.loads(put("toml", "", odd))["mcp_servers"]["relay"] == odd
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("json", "{ // mine\n}"),
+        ("json", "[]"),
+        ("json", '{"mcpServers": []}'),
+        ("toml", "a = "),
+        ("toml", 'mcp_servers.relay = { command = "x" }\n'),
+        ("toml", '[mcp_servers]\nrelay = { command = "x" }\n'),
+    ],
+)
+def test_what_cannot_be_edited_is_refused(form: str, text: str) -> None:
+    with pytest.raises(CannotEdit):
+        put(form, text, ENTRY)
+
+
+def test_the_name_is_nobody_else_s() -> None:
+    assert agent_name("claude", None, ["BOT"]) == "claude"
+    assert agent_name("claude", None, ["CLAUDE"]).endswith("-claude")
+    assert agent_name("claude", "claude", ["CLAUDE"]) == "CLAUDE"
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("RELAY_", "CODEX_", "CLAUDE_"))]:
+        monkeypatch.delenv(name)
+    home, room = tmp_path / "home", tmp_path / "room"
+    home.mkdir()
+    room.mkdir()
+    (room / "config.json").write_text('{"agents": []}')
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(room)
+    return room
+
+
+def test_install_and_remove(
+    room: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = room.parent / "home"
+    files = [room / ".mcp.json", home / ".codex/config.toml", room / ".gemini/settings.json"]
+    assert main(["install", "--print"]) == 0
+    printed = capsys.readouterr().out
+    assert not any(file.exists() for file in files) and "[mcp_servers.relay]" in printed
+    assert main(["install", "all", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["path"], one["changed"]) for one in told] == [(str(file), True) for file in files]
+    entry = json.loads(files[0].read_text())["mcpServers"]["relay"]
+    assert Path(entry["command"]).is_absolute() and entry["args"][-3:] == ["mcp", "--agent", "claude"]
+    assert entry["env"] == {"RELAY_CONFIG": str(room / "config.json")} and entry["type"] == "stdio"
+    codex = tomllib.loads(files[1].read_text())["mcp_servers"]["relay"]
+    assert codex["tool_timeout_sec"] > 300 and "RELAY_SESSION_ID" in codex["env_vars"]
+    before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
+    assert main(["install"]) == 0
+    assert [(file.read_bytes(), file.stat().st_mtime_ns) for file in files] == before
+    assert "says so already" in capsys.readouterr().out
+
+    # A file that cannot be changed is left alone, and the others are done.
+    files[2].write_text("{ // mine\n}")
+    assert main(["install", "--name", "ANN"]) == 1
+    out = capsys.readouterr()
+    assert (
+        files[2].read_text() == "{ // mine\n}" and '"mcpServers"' in out.err and "ANN" in files[0].read_text()
+    )
+    files[2].unlink()
+
+    # A key only in a file of one's own, which nobody else reads; and it is not shown.
+    assert main(["install", "codex", "--key"]) == 2
+    monkeypatch.setenv("RELAY_API_KEY", "rk_secret")
+    assert main(["install", "codex", "--key", "--scope", "project"]) == 2
+    assert main(["install", "--key", "--scope", "user"]) == 0
+    own = [home / ".claude.json", files[1], home / ".gemini/settings.json"]
+    assert all("rk_secret" in file.read_text() and file.stat().st_mode & 0o777 == 0o600 for file in own)
+    assert "rk_secret" not in "".join(capsys.readouterr())
+    assert "--agent" not in files[1].read_text()
+
+    for words in (["install", "--remove"], ["install", "--remove", "--scope", "user"]):
+        assert main(words) == 0
+    assert not any("relay" in file.read_text() for file in [*own, *files] if file.exists())
+
+
+def test_wrong_uses(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["vim"], ["--project", "/no/such"], ["--name", "RELAY"], ["--name", ""]):
+        assert main(["install", *words]) == 2, words
+        assert capsys.readouterr().err.startswith("relay mcp install: ")
+    (room / "config.json").unlink()
+    assert main(["install"]) == 2
