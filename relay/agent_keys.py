@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import structlog
+
 from relay import faces
 from relay.faces.keys import REVOKED, Keys
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.store import Queries, Store, Tx
-from relay.model import STEWARD, Caller
+from relay.model import STEWARD, Caller, Rejected
 
+log = structlog.get_logger(__name__)
 Q = Queries(Path(faces.__file__).parent)
 #: Who makes them: the room itself.
 MAKER = Caller(STEWARD, "daemon", agent_type="room", person=True)
@@ -38,9 +41,15 @@ class AgentKeys:
         if gone:
             await self._store.write(lambda tx: _forget(tx, gone))
         for name, agent_type in agents.items():
-            if name not in self._made:
+            if name in self._made:
+                continue
+            try:
                 made = await self._keys.create(MAKER, name, agent_type=agent_type, note=self._holder)
-                self._made[name] = made["id"], made["key"]
+            except Rejected as error:
+                # The room is worth more than one agent's own key: its programs ask with the room's.
+                log.warning("no key for an agent", agent=name, reason=error.message)
+                continue
+            self._made[name] = made["id"], made["key"]
 
     async def clear(self) -> None:
         """Take back those of daemons that are gone, which a kill has left behind."""

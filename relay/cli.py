@@ -40,7 +40,7 @@ START_S = 60.0
 
 def main(argv: list[str] | None = None) -> int:
     """The command; gives its exit code."""
-    words = sys.argv[1:] if argv is None else argv
+    words = _options_last(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["join"]:
         from relay.faces.terminal import main as join
 
@@ -64,6 +64,16 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _options_last(words: list[str]) -> list[str]:
+    """`relay COMMAND --config PATH --json REST` with its options behind the rest: a command that has commands of its
+    own takes them on either side."""
+    command, rest, options = words[:1], words[1:], list[str]()
+    while rest and (rest[0] in ("--config", "--json") or rest[0].startswith("--config=")):
+        many = 2 if rest[0] == "--config" else 1
+        options, rest = options + rest[:many], rest[many:]
+    return command + (rest + options if rest and not rest[0].startswith("-") else options + rest)
 
 
 def _dispatch(words: list[str]) -> int:

@@ -15,6 +15,7 @@ from relay.airspace import intent
 from relay.log.events import Event
 from relay.log.store import Tx
 from relay.room import ledger
+from relay.room.permissions import code_span
 
 FORCED = "lock.forced"
 RECORDED = "changeset.recorded"
@@ -84,7 +85,7 @@ def _forced(told: Json, who: Callable[[object], str]) -> str:
     lock = told["lock"]
     why = f" {_words(told.get('reason'))}" if told.get("reason") else ""
     return (
-        f"{told.get('by')} took the lock on {lock['file_path']} from {who(lock['locked_by'])}.{why} "
+        f"{told.get('by')} took the lock on {code_span(lock['file_path'])} from {who(lock['locked_by'])}.{why} "
         "Acquire it again before you write there."
     )
 
@@ -125,7 +126,7 @@ def _tasks(told: Json) -> list[str]:
 
 def _named(paths: Sequence[str]) -> str:
     more = len(paths) - MOST_NAMED
-    return ", ".join(paths[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(code_span, paths[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def _words(text: object) -> str:

@@ -22,6 +22,7 @@ from relay.files import inside
 from relay.log.sqlite_reader import look
 from relay.log.store import StoreError
 from relay.model import Caller, Rejected
+from relay.wings import WINGS
 
 #: Beside the database: what happened while the room did not run, a JSON object a line.
 KEPT = "guard.log"
@@ -74,7 +75,9 @@ def answered(
             f"the room keeps its locks in {room.storage}, which only the running room is asked about"
         )
     try:
-        return look(room.database, lambda tx: judged(tx, judge(fold), caller, paths, override=override))
+        return look(
+            room.database, lambda tx: judged(tx, judge(fold), caller, paths, override=override), wings=WINGS
+        )
     except StoreError as error:
         raise CannotTell(str(error)) from error
     except Rejected as error:

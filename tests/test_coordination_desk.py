@@ -103,9 +103,9 @@ async def test_what_the_hooks_kept_is_taken_in_once_and_said(desk: Desk) -> None
     assert (refused["by"], refused["act"], refused["refusals"][0]["locked_by"]) == ("CLAUDE", "push", "CODEX")
     await desk.follow()
     said = await desk.said()
-    assert said[0][0] == "ann: commit of a.py over the lock of @CODEX. it burns."
+    assert said[0][0] == "ann: commit of `a.py` over the lock of @CODEX. it burns."
     assert "notice" not in said[0][1], "CODEX is shown it with its next turn"
-    assert said[1][1]["notice"] and said[1][0] == "ann: commit of x.py, unasked. no room."
+    assert said[1][1]["notice"] and said[1][0] == "ann: commit of `x.py`, unasked. no room."
 
 
 async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
@@ -163,12 +163,12 @@ def test_what_the_room_says() -> None:
     task = {"number": 3, "task_description": "Mend it", "attempts": 3, "note": "the lease ran out of CODEX"}
     pair = {"tasks": [{"after": task}]}
     table: list[tuple[str, dict[str, Any], list[str]]] = [
-        *[("lock.forced", forced, ["ann took the lock on a.py from @CLAUDE. hot fix. Acquire it again before you "
+        *[("lock.forced", forced, ["ann took the lock on `a.py` from @CLAUDE. hot fix. Acquire it again before you "
           "write there."])],
         ("lock.forced", {**forced, "reason": None, "lock": {"file_path": "a", "locked_by": "bob"}},
-         ["ann took the lock on a from bob. Acquire it again before you write there."]),
+         ["ann took the lock on `a` from bob. Acquire it again before you write there."]),
         ("changeset.recorded", {"changeset": changeset},
-         ["@CLAUDE changed what it did not declare: 0.py, 1.py, 2.py, 3.py, 4.py and 2 more (tidy.)"]),
+         ["@CLAUDE changed what it did not declare: `0.py`, `1.py`, `2.py`, `3.py`, `4.py` and 2 more (tidy.)"]),
         ("changeset.recorded", {"changeset": {**changeset, "undeclared": []}}, []),
         ("changeset.recorded", {"changeset": {**changeset, "undeclared": None}}, []),
         ("task.changed", {"change": "dead", **pair},

@@ -15,13 +15,18 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from relay.coordination import lock_table as table
-from relay.coordination.fencing import concerns, decide
+from relay.coordination.fencing import concerns, decide, may_write
 from relay.coordination.lock import Lock, Verdict
 from relay.coordination.paths import Target, above, file
 from relay.log.store import Tx
 from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Rejected
+
+#: Files that are asked about one by one; of more, all locks are read once instead (measured: alike at some 10 with a
+#: hundred locks).
+FEW = 8
 
 
 class LockIndex:
@@ -67,6 +72,8 @@ class LockJudge:
     ) -> list[Verdict]:
         """May these files be written by the caller now, one verdict each (`fencing.decide`)? With a token: by that
         lease."""
+        if len(paths) <= FEW:
+            return await self._few(tx, caller, paths, fencing_token)
         who = (caller.agent, caller.session)
         every, mine = await table.living(tx), await table.of_session(tx, caller)
         living = [lock for lock in every if lock.holder == who]
@@ -76,21 +83,36 @@ class LockJudge:
         found = []
         for path in paths:
             meant = file_target(path, self._fold)
-            if meant is None:
-                found.append(Verdict(path, "ok"))
-                continue
-            other = others.first(meant)
-            if other is None and forged:
+            if forged:
                 found.append(Verdict(path, "stale", told, fencing_token))
+            elif meant is None:
+                found.append(Verdict(path, "ok"))
             else:
+                other = others.first(meant)
                 found.append(decide(path, meant, [other] if other else [], mine, living))
         return found
 
+    async def _few(
+        self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None
+    ) -> list[Verdict]:
+        """By indexes, so that an edit waits as long with a thousand locks as with one."""
+        found = []
+        for path in paths:
+            name = file_name(path, self._fold)
+            if name is None and fencing_token is None:
+                found.append(Verdict(path, "ok"))
+            else:
+                (one,) = await may_write(tx, caller, [name or ""], fencing_token, fold=self._fold)
+                found.append(replace(one, path=path))
+        return found
+
     async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
-        who = (caller.agent, caller.session)
-        mine = [one for one in await table.living(tx) if one.holder == who and one.mode == "exclusive"]
-        target = file_target(path, self._fold)
-        return target is not None and LockIndex(mine).first(target) is not None
+        mine = [lock for lock in await table.of_session(tx, caller) if lock.mode == "exclusive"]
+        now, target = await tx.now(), file_target(path, self._fold)
+        who = {"agent": caller.agent, "session": caller.session}
+        if not mine or target is None or await tx.one(table.Q.session_alive, **who, now=now) is None:
+            return False
+        return any(lock.expires_at > now and concerns(lock, target) for lock in mine)
 
     async def held(self, tx: Tx) -> list[HeldPath]:
         """What holds now and is about files, for the airspace."""
@@ -108,14 +130,22 @@ class LockJudge:
         ]
 
 
-def file_target(path: str, fold: bool) -> Target | None:
-    """The file as locks know it; else the nearest folder above it that can be locked; None when none can."""
+def file_name(path: str, fold: bool) -> str | None:
+    """The file's name as locks take it; else that of the nearest folder above it that can be locked; None when none
+    can."""
     name = "".join("\ufffd" if unicodedata.category(char) == "Cc" else char for char in path)
     while name:
         with suppress(Rejected):
-            return file(name, fold)
+            file(name, fold)
+            return name
         name = name.rpartition("/")[0]
     return None
+
+
+def file_target(path: str, fold: bool) -> Target | None:
+    """What locks are asked about for this file."""
+    name = file_name(path, fold)
+    return None if name is None else file(name, fold)
 
 
 def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from relay.coordination.lock import Lock, Wish
+from relay.coordination.lock import Lock, Wish, stale
 from relay.coordination.paths import Target, above
-from relay.coordination.sessions import lane_of, own_lane
+from relay.coordination.sessions import iso, lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Queries, Row, StoreError, Tx
-from relay.model import Caller
+from relay.model import Caller, Fault, Rejected
 
 Q = Queries(Path(__file__).parent)
 ACQUIRED, REFRESHED = "lock.acquired", "lock.refreshed"
@@ -31,6 +31,8 @@ FENCE = "fence"
 #: Behind every text that begins with '/': the end of the range of what lies below a folder.
 _BEHIND_SLASH = chr(ord("/") + 1)
 _LAST = chr(0x10FFFF)
+#: Seconds after which a wait that was not seen is none: its process died, or hangs.
+STALE_S = 5.0
 
 
 def reach(target: Target) -> dict[str, Any]:
@@ -68,10 +70,13 @@ async def meeting(
     return [Lock.of_row(row) for row in rows]
 
 
-async def take(tx: Tx, caller: Caller, target: Target, wish: Wish) -> tuple[Lock, bool] | None:
+async def take(
+    tx: Tx, caller: Caller, target: Target, wish: Wish, *, looked: bool
+) -> tuple[Lock, bool] | None:
     """Take the lock, or refresh it where the caller holds it, with the event; and whether its lease is new.
 
-    None: another's is in the way. The caller's session is alive (`Heartbeat.touch` in this transaction).
+    None: another's is in the way, or somebody stands in line and nobody `looked` whether it may be passed. The
+    caller's session is alive (`Heartbeat.touch` in this transaction).
     """
     now = await tx.now()
     row = await tx.one(
@@ -88,6 +93,8 @@ async def take(tx: Tx, caller: Caller, target: Target, wish: Wish) -> tuple[Lock
         now=now,
         expires_at=now + wish.ttl_s,
         task_id=wish.task_id,
+        looked=looked,
+        seen=now - STALE_S,
     )
     if row is None:
         return None
@@ -196,3 +203,48 @@ async def of_session(tx: Tx, caller: Caller) -> Sequence[Lock]:
     """Every row of the caller's session, whether it holds or not."""
     rows = await tx.all(Q.locks_of_session, agent=caller.agent, session=caller.session)
     return [Lock.of_row(row) for row in rows]
+
+
+async def of_task(tx: Tx, task_id: str) -> Sequence[Lock]:
+    """What was taken with the claim of this task."""
+    return [Lock.of_row(row) for row in await tx.all(Q.locks_of_task, task_id=task_id)]
+
+
+async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
+    """Let the lock end with the claim of another task of its session."""
+    who = {"agent": lock.agent, "session": lock.session}
+    await tx.execute(Q.hand_on_lock, key=lock.target.key, kind=lock.target.kind, task_id=task_id, **who)
+
+
+async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
+    """Why the caller has no lock of exactly this (and of that token) to release or renew."""
+    mine = await own(tx, caller, meant)
+    if mine is not None:
+        if mine.expires_at <= await tx.now():
+            return stale(mine)
+        return Rejected(
+            Fault.REFUSED,
+            "stale_token",
+            f"Fencing token {token} is not the one of your lock on {meant.path}, which is {mine.token}.",
+            "Give the token of the lease that you hold, or none.",
+            {"released": False, "file_path": mine.path, "fencing_token": mine.token},
+        )
+    held = await meeting(tx, meant)
+    others = [lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
+    if others:
+        first = others[0]
+        return Rejected(
+            Fault.REFUSED,
+            "not_yours",
+            first.told(meant),
+            "Only its holder releases a lock; a person may with a forced release.",
+            {"released": False, "locked_by": first.agent, "locked_by_session": first.session}
+            | {"expires_at": iso(first.expires_at), "held": first.as_json()},
+        )
+    return Rejected(
+        Fault.REFUSED,
+        "not_held",
+        f"This session holds no lock on {meant.path}.",
+        "check_locks shows what is held; give the path as it was acquired.",
+        {"released": False},
+    )

@@ -37,9 +37,10 @@ from relay.coordination.lock import (
 )
 from relay.coordination.lock_table import Q
 from relay.coordination.paths import Target, target, targets
-from relay.coordination.sessions import Heartbeat, iso
+from relay.coordination.sessions import Heartbeat
 from relay.coordination.waiting import Waiting
-from relay.log.store import Store, Tx
+from relay.log.events import loads
+from relay.log.store import Store, StoreError, Tx
 from relay.model import ADMIN, Caller, Fault, Rejected
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class Locks:
         return target(path, self._fold)
 
     def targets(self, paths: Sequence[str]) -> tuple[Target, ...]:
-        """Several, each once, in the order in which they are taken. Raises Rejected (malformed)."""
+        """Several, each once, in the order given. Raises Rejected (malformed)."""
         return targets(paths, self._fold)
 
     async def acquire(
@@ -160,23 +161,22 @@ class Locks:
         self, tx: Tx, caller: Caller, wanted: Wish, place: int | None, waits_on: bool
     ) -> Outcome:
         """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `waits.obstacle`."""
-        if len(wanted.targets) > 1 or await waits.line(tx):
-            blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
-            if blocked is not None:
-                return blocked
-        locks: list[Lock] = []
-        fresh: set[int] = set()
-        for one in wanted.targets:
-            taken = await table.take(tx, caller, one, wanted)
+        # One path, and nobody in line: the statement that takes it says all.
+        if len(wanted.targets) == 1:
+            taken = await table.take(tx, caller, wanted.targets[0], wanted, looked=False)
+            if taken is not None:
+                return _granted([taken])
+        blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
+        if blocked is not None:
+            return blocked
+        got = {}
+        # In one order, whatever was asked: two requests for the same never wait for each other's rows.
+        for one in sorted(wanted.targets, key=lambda one: (one.kind, one.key)):
+            taken = await table.take(tx, caller, one, wanted, looked=True)
             if taken is None:
-                blocked = await waits.obstacle(tx, caller, wanted, place, waits_on=waits_on)
-                if blocked is None or locks:
-                    raise AssertionError(f"{one.path} could not be taken, and nothing is in the way")
-                return blocked
-            locks.append(taken[0])
-            if taken[1]:
-                fresh.add(taken[0].token)
-        return Granted(tuple(locks), frozenset(fresh))
+                raise StoreError(f"{one.path} could not be taken, and nothing is in the way")
+            got[one] = taken
+        return _granted([got[one] for one in wanted.targets])
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
         """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
@@ -185,7 +185,7 @@ class Locks:
         async def work(tx: Tx) -> Json | Rejected:
             await self._heartbeat.touch(tx, caller)
             if await table.free(tx, caller, meant, fencing_token) is None:
-                return await _why_not(tx, caller, meant, fencing_token)
+                return await table.why_not(tx, caller, meant, fencing_token)
             return {"success": True, "released": True, "file_path": meant.path}
 
         return await self._decided(caller, work)
@@ -199,7 +199,7 @@ class Locks:
             session = await self._heartbeat.touch(tx, caller)
             lock = await table.renew(tx, caller, meant, ttl)
             if lock is None:
-                return await _why_not(tx, caller, meant, None)
+                return await table.why_not(tx, caller, meant, None)
             await self._heartbeat.promise(tx, caller, session, lock.expires_at)
             return Granted((lock,), frozenset()).as_json()
 
@@ -319,7 +319,13 @@ class Locks:
     async def release_of_task(
         self, tx: Tx, task_id: str, *, by: str, reason: str | None = None
     ) -> list[Lock]:
-        """Free what was taken with the claim of this task, in the caller's own transaction."""
+        """Free what was taken with the claim of this task, in the caller's own transaction; except what another claim
+        of the same session wants too, and goes on with."""
+        for row in await tx.all(Q.other_claims_of_session, task_id=task_id):
+            wanted = {(one.kind, one.key) for one in self.targets(loads(row["files"]))}
+            for lock in await table.of_task(tx, task_id):
+                if (lock.target.kind, lock.target.key) in wanted:
+                    await table.hand_on(tx, lock, row["id"])
         rows = await tx.all(Q.free_locks_of_task, task_id=task_id)
         return await table.free_all(tx, rows, by=by, reason=reason)
 
@@ -353,39 +359,9 @@ class Locks:
         return answer
 
 
+def _granted(taken: Sequence[tuple[Lock, bool]]) -> Granted:
+    return Granted(tuple(lock for lock, _ in taken), frozenset(lock.token for lock, new in taken if new))
+
+
 def _line(found: Sequence[Wait]) -> list[Json]:
     return [one.as_json() | {"position": number} for number, one in enumerate(found, 1)]
-
-
-async def _why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
-    """Why the caller has no lock of exactly this (and of that token) to release or renew."""
-    mine = await table.own(tx, caller, meant)
-    if mine is not None:
-        if mine.expires_at <= await tx.now():
-            return stale(mine)
-        return Rejected(
-            Fault.REFUSED,
-            "stale_token",
-            f"Fencing token {token} is not the one of your lock on {meant.path}, which is {mine.token}.",
-            "Give the token of the lease that you hold, or none.",
-            {"released": False, "file_path": mine.path, "fencing_token": mine.token},
-        )
-    held = await table.meeting(tx, meant)
-    others = [lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
-    if others:
-        first = others[0]
-        return Rejected(
-            Fault.REFUSED,
-            "not_yours",
-            first.told(meant),
-            "Only its holder releases a lock; a person may with a forced release.",
-            {"released": False, "locked_by": first.agent, "locked_by_session": first.session}
-            | {"expires_at": iso(first.expires_at), "held": first.as_json()},
-        )
-    return Rejected(
-        Fault.REFUSED,
-        "not_held",
-        f"This session holds no lock on {meant.path}.",
-        "check_locks shows what is held; give the path as it was acquired.",
-        {"released": False},
-    )

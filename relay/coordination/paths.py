@@ -69,7 +69,7 @@ def file(text: str, fold: bool = False) -> Target:
 
 
 def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
-    """Several, each once, in one order (so that two requests for the same take them alike). Raises Rejected."""
+    """Several, each once, in the order given. Raises Rejected (malformed)."""
     found = {(one.kind, one.key): one for one in (target(text, fold) for text in _checked(texts))}
     if not found:
         raise _malformed("", "no path was given", "Give at least one path.")
@@ -77,7 +77,7 @@ def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
         raise _malformed(
             "", f"{len(found)} paths were given, at most {MAX_TARGETS}", "Lock a folder or a pattern."
         )
-    return tuple(found[name] for name in sorted(found))
+    return tuple(found.values())
 
 
 def _checked(texts: Iterable[str]) -> Iterable[str]:

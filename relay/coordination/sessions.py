@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ Json = dict[str, Any]
 AtEnd = Callable[[Tx, Caller, str], Awaitable[None]]
 
 
+@lru_cache(maxsize=1024)
 def iso(at: float) -> str:
     """Unix seconds as the answers show them: ISO 8601 with offset."""
     return events.now_iso(datetime.fromtimestamp(at, UTC))
@@ -145,7 +147,8 @@ class Heartbeat:
         """Let a named session live until `until` at least (a lock was promised); a process says itself that it
         lives."""
         if session.kind == "given" and session.lease_until < until:
-            await tx.execute(Q.promise, agent=caller.agent, session=caller.session, until=until)
+            # A little longer, so that of several locks in a row not each one writes it.
+            await tx.execute(Q.promise, agent=caller.agent, session=caller.session, until=until + GAP_S)
 
     async def _row(self, tx: Tx, caller: Caller) -> Row | None:
         return await tx.one(

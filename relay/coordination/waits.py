@@ -17,14 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from relay.coordination.lock import Blocked, Json, Lock, Wait, Wish
-from relay.coordination.lock_table import Q, meeting
+from relay.coordination.lock_table import STALE_S, Q, meeting
 from relay.coordination.paths import Target
 from relay.log.events import dumps, loads
 from relay.log.store import Row, StoreError, Tx
 from relay.model import Caller
 
-#: Seconds after which a wait that was not seen is none: its process died, or hangs.
-STALE_S = 5.0
 #: Seconds between two times that a living wait says so: thrice, before it is given up.
 SEEN_EVERY_S = 1.5
 #: The place of who does not wait: behind all.

@@ -67,7 +67,8 @@ ROOM_DOORS = (
         "Jobs of the dispatch queue.",
         {"state": _TEXT, "messages": _TEXT, "limit": _limit(1000)},
     ),
-    RoomDoor("GET", "/api/tasks", "The board."),
+    RoomDoor("GET", "/api/tasks", "The board.", {"status": {"enum": ["pending", "in_progress", "done"]}}),
+    RoomDoor("GET", "/api/tasks/{number}", "One task, with its story."),
     RoomDoor(
         "POST", "/api/tasks", "A new task.", body={"title": _TEXT, **_WHO}, required=("title",), status=201
     ),
@@ -131,6 +132,14 @@ ROOM_DOORS = (
             "override": _MAYBE,
         },
         required=("paths", "act"),
+    ),
+    RoomDoor("GET", "/api/locks", "The locks that hold, who waits for them, and the sessions that live."),
+    RoomDoor(
+        "POST",
+        "/api/locks/release",
+        "Take a lock from its holder, with a message in the room.",
+        body={"path": _TEXT, "reason": _TEXT, **_WHO},
+        required=("path", "reason"),
     ),
     RoomDoor("GET", "/api/permissions", "What agents ask people for."),
     RoomDoor(

@@ -6,9 +6,10 @@ library is imported. What is read was written by `sqlite_store`, whose readers s
 
 from __future__ import annotations
 
+import importlib
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,8 +41,23 @@ class _ReadTx:
         return self._now
 
 
-def look(path: Path, work: Work[T], *, clock: Callable[[], float] = time.time) -> T:
-    """Run `work` on one snapshot of the database at `path`. Blocks.
+def add_functions(connection: sqlite3.Connection, wings: Iterable[Path]) -> None:
+    """Give the connection the SQL functions of these wings.
+
+    A wing that has some says so in `sqlite_functions.py`: `FUNCTIONS` has for each name the number of its arguments
+    and a pure function over SQL's values.
+    """
+    for folder in wings:
+        if (folder / "sqlite_functions.py").exists():
+            module = importlib.import_module(f"relay.{folder.name}.sqlite_functions")
+            for name, (arguments, function) in module.FUNCTIONS.items():
+                connection.create_function(name, arguments, function, deterministic=True)
+
+
+def look(
+    path: Path, work: Work[T], *, wings: Iterable[Path] = (), clock: Callable[[], float] = time.time
+) -> T:
+    """Run `work` on one snapshot of the database at `path`, with the SQL functions of these wings. Blocks.
 
     Raises StoreMissing when there is no such file, StoreError when it cannot be read.
     """
@@ -51,6 +67,7 @@ def look(path: Path, work: Work[T], *, clock: Callable[[], float] = time.time) -
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)) as connection:
             connection.row_factory = sqlite3.Row
+            add_functions(connection, wings)
             connection.execute("BEGIN")
             return _drive(work, _ReadTx(connection, clock))
     except sqlite3.Error as error:

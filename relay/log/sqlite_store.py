@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import random
 import sqlite3
 import time
@@ -27,6 +26,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+from relay.log.sqlite_reader import add_functions
 from relay.log.store import (
     AwaitedOutside,
     Query,
@@ -306,19 +306,6 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _data_version(connection: sqlite3.Connection) -> int:
     version: int = connection.execute("PRAGMA data_version").fetchone()[0]
     return version
-
-
-def add_functions(connection: sqlite3.Connection, wings: Iterable[Path]) -> None:
-    """Give the connection the SQL functions of these wings.
-
-    A wing that has some says so in `sqlite_functions.py`: `FUNCTIONS` has for each name the number of its arguments
-    and a pure function over SQL's values.
-    """
-    for folder in wings:
-        if (folder / "sqlite_functions.py").exists():
-            module = importlib.import_module(f"relay.{folder.name}.sqlite_functions")
-            for name, (arguments, function) in module.FUNCTIONS.items():
-                connection.create_function(name, arguments, function, deterministic=True)
 
 
 async def _connect(path: Path, wings: list[Path], *, query_only: bool) -> aiosqlite.Connection:

@@ -38,9 +38,13 @@ class AwaitedOutside(StoreError):
     """A transaction awaited something other than its `Tx`, which would hold the write lock meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A named statement of a wing; the store looks its text up in its own dialect's folder."""
+    """A named statement of a wing; the store looks its text up in its own dialect's folder.
+
+    One is only itself: its text is looked up at every statement, and to hash a path each time costs as much as some
+    of them do.
+    """
 
     folder: Path
     name: str

@@ -69,7 +69,7 @@ class Voices:
             if known is not None:
                 return _posted(known, ())
             reply = await _replied(tx, in_reply_to)
-            if caller.person and caller.agent_type == "person":
+            if _is_person(caller):
                 return await self._person(tx, caller, text, reply, client_id)
             return await self._agent(tx, caller, text, reply, client_id)
 
@@ -139,7 +139,7 @@ class Voices:
         after = None if cursor is None else int(cursor)
         page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
         others = [one for one in page.entries if one.speaker != caller.agent]
-        if others and not caller.person:
+        if others and not _is_person(caller):
             await self._seen(caller, others, page.next)
         return {
             "entries": [one.as_json() for one in page.entries],
@@ -184,6 +184,11 @@ class Voices:
             ]
 
         return await self._store.read(work)
+
+
+def _is_person(caller: Caller) -> bool:
+    """A person's credential may also speak for a program, which then is an agent."""
+    return caller.person and caller.agent_type == "person"
 
 
 async def _news(tx: Tx, caller: Caller, newest: Message) -> bool:

@@ -16,8 +16,10 @@ from relay.agents import AcpAgent, AgentSpec, Permissions, SpecError, build_agen
 from relay.agents.acp import ACP_PRESETS
 from relay.agents.acp_calls import lines_of
 from relay.model import (
+    LOCKED,
     FailureClass,
     Location,
+    LockRefusal,
     PermissionAnswer,
     PermissionRequest,
     SessionPart,
@@ -422,3 +424,14 @@ def test_the_kind_is_built_and_wants_a_program() -> None:
     assert build_agent(AgentSpec("BOT", kind="acp", preset="gemini")).kind == "acp"
     with pytest.raises(SpecError, match="preset"):
         AgentSpec("BOT", kind="acp")
+
+
+async def test_a_file_that_another_session_holds_is_not_written_in_either_way(stage: Stage) -> None:
+    guard = Standing()
+    guard.locks = {"a.py": LockRefusal(LOCKED, "a.py", "*.py", "CODEX", "s2", 1_800_000_000.0, 7)}
+    parts = await collect(stage.agent("steered", guard=guard), edits(room_session="s-bot"))
+    assert (end(parts).failure, end(parts).text) == (None, "I steer clear.")
+    assert "a.py is locked by CODEX (by its lock on *.py)" in stage.told("prompt")[1]["text"]
+    parts = await collect(stage.agent("files", guard=guard), edits(room_session="s-bot"))
+    assert "locked by CODEX" in text(parts) and (stage.tree / "a.py").read_text() == "one\ntwo\n"
+    assert guard.sessions and set(guard.sessions) == {"s-bot"}

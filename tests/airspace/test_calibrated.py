@@ -179,6 +179,14 @@ def test_dependency_alone_is_no_advisory() -> None:
     assert not found.channels["dependency"].alone
 
 
+def test_a_lock_is_intent_and_is_called_by_its_name() -> None:
+    for locked, said in ((True, "holds a lock on"), (False, "means to change")):
+        meant = (FileTouch("src/a.py", locked=locked),)
+        found = calibrated(work("A", intent=meant), work("B", lines((1, 2))), Near())
+        (evidence,) = found.channels["intent"].evidence
+        assert evidence.text == f"A {said} src/a.py, where B works"
+
+
 def test_intent_reaches_a_traffic_advisory_and_never_more() -> None:
     meant = (FileTouch("src/a.py"),)
     against_work = calibrated(work("A", intent=meant), work("B", lines((1, 2))), Near())

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from relay.airspace import intent
 from relay.airspace.intent import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.reading import Level
-from relay.log.sqlite_store import open_store
 from relay.log.store import Store, Tx
 from relay.model import Message, Refusal
 from relay.room.acts import Acts
@@ -24,7 +23,7 @@ from relay.room.roster import Roster
 from relay.wings import WINGS
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
 from tests.airspace.test_scanner import House
-from tests.engines import BOTH
+from tests.engines import BOTH, open_store
 from tests.room.parts import Clock, all_events, all_messages, post
 
 FILES = {"src/a.py", "src/b.py", "README.md", "Makefile"}
@@ -195,8 +194,9 @@ async def test_a_wrong_intent_is_refused_and_changes_nothing(store: Store) -> No
     assert "switched off" in (await office.ask("/airspace")).body
 
 
+@BOTH
 async def test_two_sessions_of_an_agent_have_two_sets(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "events.db", WINGS)
+    store = await open_store(tmp_path, WINGS)
 
     async def say(session: str, *paths: str, source: Source = Source.AGENT) -> set[str]:
         async def work(tx: Tx) -> set[str]:

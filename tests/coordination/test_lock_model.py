@@ -105,6 +105,7 @@ class LockModel(RuleBasedStateMachine):
             assert named in {(one.agent, one.session) for one in blocked}
             assert datetime.fromisoformat(answer["expires_at"]).timestamp() > self.clock.at
             return
+        before = max(self.tokens, default=0)
         for lock in answer["locks"]:
             path, token = lock["file_path"], lock["fencing_token"]
             if self.holds(who, path):
@@ -112,7 +113,7 @@ class LockModel(RuleBasedStateMachine):
                 assert token == known.token
                 known.mode, known.until = mode, max(known.until, self.clock.at + ttl)
             else:
-                assert token > max(self.tokens, default=0), "tokens grow"
+                assert token > before and token not in self.tokens, "tokens grow"
                 self.tokens.append(token)
                 self.held[who, path] = Held(mode, self.clock.at + ttl, token)
             if not who.process:

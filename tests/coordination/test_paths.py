@@ -87,10 +87,9 @@ def test_case_is_folded_where_the_file_system_does() -> None:
     assert (folded("Stra\u00dfe"), len(folded("\u0130"))) == ("stra\u00dfe", 1)
 
 
-def test_several_are_each_once_and_in_one_order() -> None:
-    once = targets(["b", "./a", "a//", "db:x", "*.py"])
-    assert once == targets(["*.py", "db:x", "a", "b"])
-    assert len(once) == 4
+def test_several_are_each_once_and_as_they_were_given() -> None:
+    found = targets(["b", "./a", "a//", "db:x", "*.py", "b"])
+    assert [one.path for one in found] == ["b", "a", "db:x", "*.py"]
     for wrong in ([], ["a", ""], [f"f{n}" for n in range(257)]):
         with pytest.raises(Rejected):
             targets(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -136,10 +137,12 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     assert status == 200
     assert set(told["paths"]) == set(document()["paths"])
     for path, methods in told["paths"].items():
-        if "{" not in path and "get" in methods and path not in ("/metrics", "/reference", "/reference.css"):
-            status, _ = await room.ask("GET", path)
-            assert status in (200, 400), path
-    assert json.dumps(told)
+        async with room.session.options(
+            f"{room.url}{re.sub(r'{[a-z_]+}', '1', path)}", headers={"X-API-Key": room.token}
+        ) as response:
+            assert response.status == 405, path
+            allowed = response.headers["Allow"].split(",")
+        assert {method.upper() for method in methods} <= set(allowed), path
 
 
 #: What every answer must be, whatever was asked.

@@ -11,9 +11,10 @@ import pytest
 from relay.faces.keys import LOOK_S, USED_EVERY_S, Keys, span_s
 from relay.keys_cli import main
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.wings import WINGS
+from tests.engines import BOTH, open_store
 
 ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})
 
@@ -32,17 +33,18 @@ def clock() -> Ticks:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: Ticks) -> AsyncIterator[SqliteStore]:
-    one = await open_store(tmp_path / "events.db", WINGS, clock=clock)
+async def store(tmp_path: Path, clock: Ticks) -> AsyncIterator[Store]:
+    one = await open_store(tmp_path, WINGS, clock=clock)
     yield one
     await one.close()
 
 
-def keys_of(store: SqliteStore, ticks: Ticks) -> Keys:
+def keys_of(store: Store, ticks: Ticks) -> Keys:
     return Keys(store, lambda: ["CLAUDE"], ticks=ticks)
 
 
-async def test_a_key_is_good_until_it_is_over_in_every_process(store: SqliteStore, clock: Ticks) -> None:
+@BOTH
+async def test_a_key_is_good_until_it_is_over_in_every_process(store: Store, clock: Ticks) -> None:
     here, there = keys_of(store, clock), keys_of(store, clock)
     made = await here.create(ANN, "CLAUDE", agent_type="claude_code", scopes=["read"], expires="1h")
     found = await there.find(made["key"])
@@ -68,7 +70,8 @@ async def test_a_key_is_good_until_it_is_over_in_every_process(store: SqliteStor
     assert await here.revoke(ANN, made["id"]) == revoked, "again is as good as once"
 
 
-async def test_a_key_ends_by_the_stores_clock(store: SqliteStore, clock: Ticks) -> None:
+@BOTH
+async def test_a_key_ends_by_the_stores_clock(store: Store, clock: Ticks) -> None:
     keys = keys_of(store, clock)
     made = await keys.create(ANN, "ci", expires="10s")
     clock.now += 9.9
@@ -78,7 +81,7 @@ async def test_a_key_ends_by_the_stores_clock(store: SqliteStore, clock: Ticks) 
     assert [one["state"] for one in await keys.list(ANN)] == ["expired"]
 
 
-async def test_no_secret_is_kept_or_told(store: SqliteStore, clock: Ticks, tmp_path: Path) -> None:
+async def test_no_secret_is_kept_or_told(store: Store, clock: Ticks, tmp_path: Path) -> None:
     keys = keys_of(store, clock)
     made = await keys.create(ANN, "ci", note="for the build")
     await keys.find(made["key"])
@@ -96,7 +99,8 @@ async def test_no_secret_is_kept_or_told(store: SqliteStore, clock: Ticks, tmp_p
     assert secret not in json.dumps(await keys.list(ANN))
 
 
-async def test_its_use_is_noted_at_most_once_a_minute(store: SqliteStore, clock: Ticks) -> None:
+@BOTH
+async def test_its_use_is_noted_at_most_once_a_minute(store: Store, clock: Ticks) -> None:
     keys = keys_of(store, clock)
     made = await keys.create(ANN, "ci")
     used = []
@@ -126,7 +130,7 @@ async def test_its_use_is_noted_at_most_once_a_minute(store: SqliteStore, clock:
     ],
 )
 async def test_what_no_key_can_be(
-    store: SqliteStore, clock: Ticks, name: str, more: dict[str, object], says: str
+    store: Store, clock: Ticks, name: str, more: dict[str, object], says: str
 ) -> None:
     with pytest.raises(Rejected) as refused:
         await keys_of(store, clock).create(ANN, name, **more)  # type: ignore[arg-type]
@@ -135,7 +139,7 @@ async def test_what_no_key_can_be(
     assert await keys_of(store, clock).list(ANN) == []
 
 
-async def test_an_unknown_key_cannot_be_revoked(store: SqliteStore, clock: Ticks) -> None:
+async def test_an_unknown_key_cannot_be_revoked(store: Store, clock: Ticks) -> None:
     for id, fault in (("0" * 16, Fault.UNKNOWN), ("nothing", Fault.MALFORMED)):
         with pytest.raises(Rejected) as refused:
             await keys_of(store, clock).revoke(ANN, id)

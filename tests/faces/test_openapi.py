@@ -12,10 +12,11 @@ from relay.faces.operations import OPERATIONS
 from tests.faces.house import house
 from tests.faces.recorder import Recorder
 
-#: Routes that are no doors of programs: the page's files and the socket.
-_NOT_IN_IT = {"/", "/assets/{name}", "/ws"}
+#: Routes that say otherwise what they are: the page's files, the socket, MCP.
+_NOT_IN_IT = {"/", "/assets/{name}", "/ws", "/mcp"}
 #: Doors that floor 4 adds to those of `create_app`; tests/e2e holds them against the running daemon.
 _ADDED = ("/api/repair", "/api/guard", "/api/permissions", "/api/airspace", "/api/worktrees")
+_ADDED += ("/api/locks", "/api/tasks/{number}")
 
 
 def refs(value: Any) -> list[str]:

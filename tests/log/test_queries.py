@@ -52,6 +52,7 @@ WALKS = {
     ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
     ("faces", "keys_made_by"): "a row a key, once a start",
     ("coordination", "waits"): "who stands in line now",
+    ("coordination", "take_lock"): "the same, to the first",
     ("coordination", "forget_waits"): "as many",
     ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
     ("coordination", "next_ready"): "an index of what is pending, to the first that is not passed over",

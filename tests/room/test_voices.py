@@ -8,24 +8,27 @@ import pytest
 
 from relay.log import events
 from relay.log.events import Event
-from relay.log.sqlite_store import SqliteStore
+from relay.log.store import Store
 from relay.model import Caller, Fault, Kind, Rejected
 from relay.room import hops, ledger
 from relay.room.ledger import Q, Rules
 from relay.room.values import message_of_row
 from relay.room.voices import MOST_SEEN, Seat, Voices
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 A, B = Caller("ALPHA", "s-a"), Caller("BETA", "s-b")
 ANN = Caller("ann", "person-ann", "person", person=True)
 RULES = Rules(agents=("ALPHA", "BETA"), agent_mentions=True, hop_limit=2)
 
 
-def voices(store: SqliteStore, rules: Rules = RULES) -> Voices:
+def voices(store: Store, rules: Rules = RULES) -> Voices:
     seats = [Seat("ALPHA", "command", "claude", None, True), Seat("BETA", "command", None, None, False)]
     return Voices(store, lambda: rules, lambda: seats, max_entry_bytes=lambda: 1000)
 
 
-async def event_of(store: SqliteStore, message_id: str) -> Event:
+async def event_of(store: Store, message_id: str) -> Event:
     async def look(tx: Any) -> Event:
         row = await tx.one(Q.event_of_message, id=message_id)
         found = await events.get(tx, row["event_id"])
@@ -35,17 +38,17 @@ async def event_of(store: SqliteStore, message_id: str) -> Event:
     return await store.read(look)
 
 
-async def saw(store: SqliteStore, later: str, earlier: str) -> bool:
+async def saw(store: Store, later: str, earlier: str) -> bool:
     one, other = await event_of(store, later), await event_of(store, earlier)
     return await store.read(lambda tx: events.has_seen(tx, one, other))
 
 
-async def jobs_of(store: SqliteStore, message_id: str) -> list[str]:
+async def jobs_of(store: Store, message_id: str) -> list[str]:
     rows = await store.read(lambda tx: tx.all(Q.jobs_of_message, message_id=message_id))
     return [row["agent"] for row in rows]
 
 
-async def test_an_agents_entry_is_whole_without_a_daemon(store: SqliteStore) -> None:
+async def test_an_agents_entry_is_whole_without_a_daemon(store: Store) -> None:
     room = voices(store)
     told = await room.post(A, "I have `src/app.py`.", client_id="c-1")
     assert await room.post(A, "I have `src/app.py`.", client_id="c-1") == told, "once"
@@ -62,7 +65,7 @@ async def test_an_agents_entry_is_whole_without_a_daemon(store: SqliteStore) -> 
     assert await store.read(lambda tx: tx.one(Q.cycle, message_id=told["id"])) is None, "it opens no cycle"
 
 
-async def test_what_a_session_read_its_next_entry_has_seen_and_nothing_else(store: SqliteStore) -> None:
+async def test_what_a_session_read_its_next_entry_has_seen_and_nothing_else(store: Store) -> None:
     room = voices(store)
     first = await room.post(B, "one")
     blind = await room.post(A, "I have read nothing")
@@ -86,7 +89,7 @@ async def test_what_a_session_read_its_next_entry_has_seen_and_nothing_else(stor
     )
 
 
-async def test_what_is_remembered_of_a_long_reading_is_bounded(store: SqliteStore) -> None:
+async def test_what_is_remembered_of_a_long_reading_is_bounded(store: Store) -> None:
     room = voices(store)
     posted = [await room.post(B, f"line {n}") for n in range(MOST_SEEN + 5)]
     await room.read(A, cursor="0", limit=500)
@@ -95,7 +98,7 @@ async def test_what_is_remembered_of_a_long_reading_is_bounded(store: SqliteStor
     assert await saw(store, last["id"], posted[0]["id"]), "the rest is in the clocks of these"
 
 
-async def test_a_reply_names_what_it_is_to(store: SqliteStore) -> None:
+async def test_a_reply_names_what_it_is_to(store: Store) -> None:
     room = voices(store)
     asked = await room.post(B, "where?")
     for place in (asked["id"], f"#{asked['number']}", str(asked["number"])):
@@ -114,7 +117,7 @@ async def test_a_reply_names_what_it_is_to(store: SqliteStore) -> None:
         assert refused.value.fault is fault
 
 
-async def test_agents_set_agents_to_work_by_the_rooms_rule(store: SqliteStore) -> None:
+async def test_agents_set_agents_to_work_by_the_rooms_rule(store: Store) -> None:
     quiet = voices(store, Rules(agents=RULES.agents))
     told = await quiet.post(A, "@BETA please look")
     assert (told["asked"], await jobs_of(store, told["id"])) == ([], [])
@@ -136,7 +139,7 @@ async def test_agents_set_agents_to_work_by_the_rooms_rule(store: SqliteStore) -
     assert (await room.post(A, "@BETA you go", in_reply_to=advice.id))["asked"] == []
 
 
-async def test_a_person_is_who_comes_as_one(store: SqliteStore) -> None:
+async def test_a_person_is_who_comes_as_one(store: Store) -> None:
     room = voices(store)
     told = await room.post(ANN, "what now?")
     assert await store.read(lambda tx: tx.one(Q.cycle, message_id=told["id"])) is not None
@@ -149,7 +152,7 @@ async def test_a_person_is_who_comes_as_one(store: SqliteStore) -> None:
     assert row["kind"] == "agent", "who only says so is none"
 
 
-async def test_who_is_there(store: SqliteStore) -> None:
+async def test_who_is_there(store: Store) -> None:
     room = voices(store)
     await store.write(lambda tx: tx.execute(Q.set_paused, name="BETA", paused=1))
     await room.post(ANN, "@ALPHA go")

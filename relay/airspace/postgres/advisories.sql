@@ -43,12 +43,22 @@ DELETE FROM advisory_pairs WHERE a = :a AND b = :b
 DELETE FROM advisory_pairs
 
 -- name: declare_intent
-INSERT INTO declared_intents (agent, path, source, declared_at, expires_at)
-VALUES (:agent, :path, :source, :declared_at, :expires_at)
-ON CONFLICT (agent, path, source) DO UPDATE SET declared_at = excluded.declared_at, expires_at = excluded.expires_at
+INSERT INTO declared_intents (agent, path, source, session, declared_at, expires_at)
+VALUES (:agent, :path, :source, :session, :declared_at, :expires_at)
+ON CONFLICT (agent, path, source, session) DO UPDATE SET declared_at = excluded.declared_at, expires_at = excluded.expires_at
 
 -- name: clear_intents
 DELETE FROM declared_intents WHERE agent = :agent AND (source = :source OR :source = '')
+
+-- name: end_intents
+DELETE FROM declared_intents WHERE agent = :agent AND session = :session
+
+-- name: clear_session_intents
+DELETE FROM declared_intents WHERE agent = :agent AND source = :source AND session = :session
+
+-- name: clear_other_word
+DELETE FROM declared_intents WHERE agent = :agent AND source = :source
+  AND (session = :session OR session = '' OR :session = '')
 
 -- name: forget_intents
 DELETE FROM declared_intents WHERE expires_at <= :now

@@ -24,7 +24,7 @@ WHERE NOT EXISTS (
   ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
   WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR :mode = 'exclusive')
     AND NOT (l.agent_id = :agent AND l.session_id = :session)
-)
+) AND (:looked OR NOT EXISTS (SELECT 1 FROM lock_waits WHERE until > :now AND seen_at > :seen))
 ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
   path = excluded.path,
   mode = excluded.mode,
@@ -81,6 +81,18 @@ SELECT * FROM file_locks WHERE agent_id = :agent AND session_id = :session
 
 -- name: free_locks_of_session
 DELETE FROM file_locks WHERE agent_id = :agent AND session_id = :session RETURNING *
+
+-- name: locks_of_task
+SELECT * FROM file_locks WHERE task_id = :task_id
+
+-- name: other_claims_of_session
+SELECT DISTINCT w.id, w.files FROM file_locks l JOIN work_queue w ON w.claimed_by = l.agent_id
+  AND w.claimed_session = l.session_id AND w.status = 'claimed'
+WHERE l.task_id = :task_id AND w.id <> :task_id AND w.files <> '[]'
+
+-- name: hand_on_lock
+UPDATE file_locks SET task_id = :task_id
+WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
 
 -- name: free_locks_of_task
 DELETE FROM file_locks WHERE task_id = :task_id RETURNING *

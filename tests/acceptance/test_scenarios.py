@@ -1,0 +1,334 @@
+"""The scenarios of document 004 that stand, by name: through MCP over stdio and through HTTP, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.acceptance.doors import Door, HttpDoor, McpDoor
+from tests.acceptance.stores import STORES
+from tests.outside import Outside, eventually, room, settings
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TOOLS_OF_THE_SOURCE = {
+    "acquire_lock",
+    "release_lock",
+    "check_locks",
+    "remember",
+    "recall",
+    "get_work",
+    "complete_work",
+    "submit_work",
+}
+
+
+@dataclass(frozen=True)
+class House:
+    """A room, and agents at one kind of door."""
+
+    room: Outside
+    alice: Door
+    bob: Door
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=sorted(STORES))
+async def open_room(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Outside]:
+    """A running room on each store."""
+    folder = tmp_path_factory.mktemp("room")
+    async with STORES[request.param](folder) as (more, env), room(folder, settings(**more)) as one:
+        await one.start(env=env)
+        yield one
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["mcp", "http"])
+async def house(request: pytest.FixtureRequest, open_room: Outside) -> AsyncIterator[House]:
+    async with AsyncExitStack() as stack:
+        doors: list[Door] = []
+        for agent in (f"alice-{request.param}", f"bob-{request.param}"):
+            if request.param == "http":
+                doors.append(await HttpDoor.open(open_room, agent))
+                continue
+            door = await McpDoor.open(open_room, agent)
+            stack.push_async_callback(door.close)
+            doors.append(door)
+        yield House(open_room, *doors)
+
+
+def new_path() -> str:
+    return f"src/{uuid.uuid4().hex[:12]}.py"
+
+
+def new_type() -> str:
+    return f"type-{uuid.uuid4().hex[:12]}"
+
+
+def moment(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    assert at.tzinfo is not None, f"{text} has no offset"
+    return at
+
+
+# -- Requirement: File Locking
+
+
+async def test_agent_acquires_file_lock_successfully(house: House) -> None:
+    path = new_path()
+    got = await house.alice.call("acquire_lock", file_path=path, reason="refactoring", ttl_minutes=5)
+    assert (got["success"], got["action"]) == (True, "acquired")
+    ahead = moment(got["expires_at"]).timestamp() - datetime.now().timestamp()
+    assert 200 < ahead <= 301
+    again = await house.alice.call("acquire_lock", file_path=f"./{path}")
+    assert (again["success"], again["action"]) == (True, "refreshed")
+    assert (await house.bob.call("acquire_lock", file_path=path))["success"] is False
+
+
+async def test_agent_attempts_to_lock_already_locked_file(house: House) -> None:
+    path = new_path()
+    held = await house.alice.call("acquire_lock", file_path=path)
+    told = await house.bob.call("acquire_lock", file_path=path)
+    assert (told["success"], told["action"], told["locked_by"]) == (False, "blocked", house.alice.agent)
+    assert moment(told["expires_at"]) == moment(held["expires_at"])
+
+
+async def test_lock_expires_automatically(house: House) -> None:
+    path = new_path()
+    await house.alice.call("acquire_lock", file_path=path, ttl_minutes=1 / 60)
+
+    async def free() -> Any:
+        got = await house.bob.call("acquire_lock", file_path=path)
+        return got if got["success"] else None
+
+    got = await eventually(free, "the lock's end")
+    assert got["action"] == "acquired"
+    late = await house.alice.call("release_lock", file_path=path)
+    assert late["success"] is False
+
+
+async def test_agent_releases_lock(house: House) -> None:
+    path = new_path()
+    await house.alice.call("acquire_lock", file_path=path)
+    assert [lock["locked_by"] for lock in await house.bob.call("check_locks", file_paths=[path])] == [
+        house.alice.agent
+    ]
+    released = await house.alice.call("release_lock", file_path=path)
+    assert (released["success"], released["released"]) == (True, True)
+    assert await house.bob.call("check_locks", file_paths=[path]) == []
+    assert (await house.bob.call("acquire_lock", file_path=path))["action"] == "acquired"
+
+
+# -- Requirement: Episodic Memory
+
+
+async def test_agent_stores_episodic_memory(house: House) -> None:
+    word = f"word{uuid.uuid4().hex[:10]}"
+    stored = await house.alice.call(
+        "remember",
+        event_type="fix",
+        summary=f"The cache went stale on {word}",
+        details={"file": "src/cache.py"},
+        outcome="success",
+        lessons=["invalidate on write"],
+        tags=["cache"],
+    )
+    assert stored["success"] is True
+    assert uuid.UUID(stored["memory_id"])
+    found = await house.bob.call("recall", task_description=word)
+    assert len(found) == 1 and "invalidate on write" in found[0]["content"]
+
+
+async def test_duplicate_memory_detection(house: House) -> None:
+    summary = f"Twice the same {uuid.uuid4().hex[:10]}"
+    one = await house.alice.call("remember", event_type="fix", summary=summary, lessons=["a"], tags=["x"])
+    two = await house.alice.call("remember", event_type="fix", summary=summary, lessons=["b"], tags=["y"])
+    assert one["memory_id"] == two["memory_id"]
+    other = await house.bob.call("remember", event_type="fix", summary=summary)
+    assert other["memory_id"] != one["memory_id"]
+    found = await house.alice.call("recall", task_description=summary.rsplit(maxsplit=1)[-1])
+    assert len(found) == 2
+    merged = next(one for one in found if one["lessons"])
+    assert (merged["lessons"], merged["tags"]) == (["a", "b"], ["x", "y"])
+
+
+async def test_agent_retrieves_relevant_memories(house: House) -> None:
+    word = f"topic{uuid.uuid4().hex[:10]}"
+    for text in ("login form", "login form of the shop", "payment"):
+        await house.alice.call("remember", event_type="task", summary=f"{word} {text}", tags=[word])
+    found = await house.bob.call("recall", task_description=f"{word} login", tags=[word], limit=2)
+    assert len(found) == 2
+    assert all(one["memory_type"] == "episodic" and "login" in one["content"] for one in found)
+    relevances = [one["relevance"] for one in found]
+    assert relevances == sorted(relevances, reverse=True)
+    assert all(0 <= one <= 1 for one in relevances)
+
+
+# -- Requirement: Work Queue
+
+
+async def submit(door: Door, kind: str, **more: Any) -> str:
+    made = await door.call("submit_work", task_type=kind, task_description="do it", **more)
+    assert made["success"] is True
+    return str(uuid.UUID(made["task_id"]))
+
+
+async def test_agent_claims_task_from_queue(house: House) -> None:
+    kind = new_type()
+    await submit(house.alice, kind, priority=7)
+    urgent = await submit(house.alice, kind, priority=1, input_data={"file": "a.py", "n": 3})
+    got = await house.bob.call("get_work", task_types=[kind])
+    assert (got["success"], got["task_id"], got["task_type"]) == (True, urgent, kind)
+    assert (got["task_description"], got["input_data"]) == ("do it", {"file": "a.py", "n": 3})
+
+
+async def test_no_tasks_available(house: House) -> None:
+    told = await house.bob.call("get_work", task_types=[new_type()])
+    assert (told["success"], told["task_id"]) == (True, None)
+
+
+async def test_agent_completes_task(house: House) -> None:
+    kind = new_type()
+    first = await submit(house.alice, kind)
+    then = await submit(house.alice, kind, depends_on=[first])
+    await house.bob.call("get_work", task_types=[kind])
+    done = await house.bob.call("complete_work", task_id=first, success=True, result={"lines": 3})
+    assert (done["success"], done["status"]) == (True, "completed")
+    assert (await house.alice.call("get_work", task_types=[kind]))["task_id"] == then
+    failed = await house.alice.call("complete_work", task_id=then, success=False, error_message="no")
+    assert (failed["success"], failed["status"]) == (True, "failed")
+
+
+async def test_agent_submits_new_task(house: House) -> None:
+    kind = new_type()
+    task = await submit(house.alice, kind, input_data=["x"], priority=10)
+    board = {one["id"]: one for one in (await house.room.get("/api/tasks"))["tasks"]}
+    assert board[task]["priority"] == 10
+    assert board[task]["created_by"] == house.alice.agent
+
+
+async def test_task_with_unmet_dependencies(house: House) -> None:
+    kind, other = new_type(), new_type()
+    first = await submit(house.alice, other)
+    await submit(house.alice, kind, depends_on=[first], priority=1)
+    assert (await house.bob.call("get_work", task_types=[kind]))["task_id"] is None
+
+
+# -- Requirement: MCP Server Interface
+
+
+async def test_local_agent_connects_via_mcp(house: House) -> None:
+    local = await McpDoor.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
+    listed = await local.request("tools/list")
+    assert await local.close() == 0
+    names = [tool["name"] for tool in listed["tools"]]
+    assert set(names) >= TOOLS_OF_THE_SOURCE
+    assert len(names) == 16
+
+
+async def test_mcp_resource_access(house: House) -> None:
+    local = await McpDoor.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
+    path, kind = new_path(), new_type()
+    await house.alice.call("acquire_lock", file_path=path)
+    task = await submit(house.alice, kind)
+    assert path in str(await local.resource("locks://current"))
+    assert task in str(await local.resource("work://pending"))
+    assert await local.close() == 0
+
+
+# -- Requirement: HTTP API Interface
+
+
+async def test_cloud_agent_acquires_lock_via_http(house: House) -> None:
+    cloud = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    path = new_path()
+    status, told = await cloud.ask("POST", "/locks/acquire", json={"file_path": path})
+    assert (status, told["success"], told["action"]) == (200, True, "acquired")
+    status, told = await cloud.ask("GET", f"/locks/status/{path}")
+    assert (status, told["locked"]) == (200, True)
+    assert (await house.alice.call("acquire_lock", file_path=path))["locked_by"] == cloud.agent
+
+
+async def test_invalid_api_key(house: House) -> None:
+    cloud = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    for key in ("", "wrong", cloud.key[:-1]):
+        for method, path in (
+            ("POST", "/locks/acquire"),
+            ("GET", "/locks/status/a.py"),
+            ("GET", "/work/pending"),
+        ):
+            body = {"json": {"file_path": "a.py"}} if method == "POST" else {}
+            status, told = await cloud.ask(method, path, key=key, **body)
+            assert (status, told["success"]) == (401, False), (key, path)
+    status, told = await cloud.ask(
+        "POST", "/locks/acquire", json={"file_path": new_path(), "agent_id": house.alice.agent}
+    )
+    assert (status, told["error"]["code"]) == (403, "foreign_identity")
+
+
+# -- Requirement: Database Persistence
+
+
+async def test_atomic_lock_acquisition(house: House) -> None:
+    """Eight agents want one path at once: one gets it, seven are told by whom it is held."""
+    doors = [await HttpDoor.open(house.room, f"c{number}-{uuid.uuid4().hex[:6]}") for number in range(8)]
+    path = new_path()
+    told = await asyncio.gather(*(door.call("acquire_lock", file_path=path) for door in doors))
+    (holder,) = [door.agent for door, one in zip(doors, told, strict=True) if one["success"]]
+    blocked = [one for one in told if not one["success"]]
+    assert [one["locked_by"] for one in blocked] == [holder] * 7
+    assert all(moment(one["expires_at"]) for one in blocked)
+
+
+async def test_atomic_task_claiming(house: House) -> None:
+    """Twenty tasks, both agents with two loops each: each task is given once."""
+    kind = new_type()
+    wanted = {await submit(house.alice, kind) for _ in range(20)}
+
+    async def loop(door: Door) -> list[str]:
+        got = []
+        while (task := (await door.call("get_work", task_types=[kind]))["task_id"]) is not None:
+            got.append(task)
+            await door.call("complete_work", task_id=task, success=True)
+        return got
+
+    # A process answers in the order of the questions here: one loop each where lines are shared.
+    each = 2 if isinstance(house.alice, HttpDoor) else 1
+    given = await asyncio.gather(*(loop(door) for door in (house.alice, house.bob) for _ in range(each)))
+    every = [task for one in given for task in one]
+    assert len(every) == 20 and set(every) == wanted
+
+
+# -- Requirement: Agent Sessions
+
+
+async def test_session_tracking(house: House) -> None:
+    await house.alice.call("check_locks")
+    status, told = await house.room.ask("GET", "/sessions")
+    assert status == 200
+    (mine,) = [one for one in told if one["agent_id"] == house.alice.agent]
+    assert mine["alive"] is True
+    assert moment(mine["started_at"]) <= moment(mine["heartbeat_at"])
+    assert mine["ended_at"] is None
+
+
+async def test_changesets_are_associated_with_sessions(house: House) -> None:
+    cloud = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    status, made = await cloud.ask(
+        "POST",
+        "/changesets",
+        json={"summary": "a change", "files": [new_path()], "session_id": "own-session"},
+    )
+    assert (status, made["success"]) == (200, True), made
+    status, listed = await cloud.ask("GET", "/changesets?session=own-session")
+    assert [one["changeset_id"] for one in listed] == [made["changeset_id"]]
+    status, sessions = await cloud.ask("GET", "/sessions")
+    assert "own-session" in {one["session_id"] for one in sessions if one["agent_id"] == cloud.agent}

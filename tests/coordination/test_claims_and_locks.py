@@ -1,0 +1,71 @@
+"""The work queue, the locks and the sessions of a room, together."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.coordination.lock_table import RELEASED
+from relay.coordination.queue import WorkQueue
+from relay.model import Caller, Rejected
+from tests.coordination.conftest import Room
+
+
+def queue(room: Room) -> WorkQueue:
+    work = WorkQueue(room.store, room.settings, sessions=room.heartbeat, locks=room.locks)
+    room.sessions.at_end(work.claims.give_back_all)
+    return work
+
+
+async def held(room: Room, by: Caller) -> list[str]:
+    return sorted(lock["file_path"] for lock in await room.locks.check(by) if lock["session"] == by.session)
+
+
+async def test_a_claim_takes_its_files_and_gives_them_back(room: Room) -> None:
+    work = queue(room)
+    first = (await work.submit(room.person, "fix", "one", files=["src/**", "docs"]))["task_id"]
+    await work.submit(room.person, "fix", "two", files=["src/a.py"])
+    third = (await work.submit(room.person, "fix", "three", files=["lib"]))["task_id"]
+    assert (await work.get(room.ann))["task_id"] == first
+    assert await held(room, room.ann) == ["docs", "src/**"]
+    assert (await work.get(room.bob))["task_id"] == third, "the second one's files are held"
+    assert (await room.locks.acquire(room.bob, ["docs/x"]))["locked_by"] == "ann"
+    await work.complete(room.ann, first, True)
+    assert await held(room, room.ann) == []
+    assert (await work.get(room.cid))["task_description"] == "two"
+
+
+async def test_a_file_of_two_claims_stays_held_until_the_last_one_ends(room: Room) -> None:
+    work = queue(room)
+    one = (await work.submit(room.person, "fix", "one", files=["a", "b"]))["task_id"]
+    two = (await work.submit(room.person, "fix", "two", files=["./b", "c"]))["task_id"]
+    assert [(await work.get(room.ann))["task_id"] for _ in range(2)] == [one, two]
+    await work.complete(room.ann, one, True)
+    assert await held(room, room.ann) == ["b", "c"]
+    await work.complete(room.ann, two, True)
+    assert await held(room, room.ann) == []
+    assert len(await room.told(RELEASED)) == 3
+
+
+async def test_claims_and_their_locks_die_with_the_session_and_live_with_it(room: Room) -> None:
+    work = queue(room)
+    task = (await work.submit(room.person, "fix", "one", files=["a"]))["task_id"]
+    assert (await work.get(room.process))["task_id"] == task
+    for _ in range(3):  # the process says that it lives, for longer than the claim's lease
+        for _ in range(20):
+            room.clock.at += 60
+            await room.sessions.touch(room.process)
+    assert await held(room, room.process) == ["a"]
+    assert (await work.get(room.bob))["task_id"] is None
+    room.clock.at += room.settings.process_lease_s
+    assert await held(room, room.process) == []
+    await room.locks.check(room.process)  # awake again, and it lost both
+    assert await held(room, room.process) == []
+    with pytest.raises(Rejected) as late:
+        await work.complete(room.process, task, True)
+    assert late.value.code == "stale_token"
+    room.clock.at += room.settings.backoff_s
+    assert (await work.get(room.bob))["task_id"] == task
+    assert await held(room, room.bob) == ["a"]
+    await room.sessions.end(room.bob)
+    assert await held(room, room.bob) == []
+    assert (await work.task(room.ann, task))["status"] == "pending"

@@ -1,0 +1,61 @@
+"""What the operations ask for, without a daemon: quick to import, and whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relay import config
+from relay.log.open import open_store
+from relay.model import Caller, Fault, Rejected
+from relay.services import services_of
+from relay.wings import WINGS
+
+BOT = Caller("bot", "s-1")
+
+
+def test_a_process_that_starts_often_imports_nothing_heavy() -> None:
+    code = "import relay.services, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"aiohttp", "numpy", "pydantic", "mcp", "watchfiles", "tree_sitter", "ollama", "asyncpg"}
+    assert heavy & set(run.stdout.split()) == set()
+
+
+@pytest.mark.parametrize("airspace", [True, False])
+async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
+    on = str(airspace).lower()
+    text = f'{{"agents": [{{"name": "CLAUDE", "preset": "claude"}}], "airspace": {{"enabled": {on}}}}}'
+    settings = config.parse(text, tmp_path / "config.json")
+    store = await open_store(settings, WINGS)
+    services = services_of(store, settings)
+    try:
+        assert (await services.locks.acquire(BOT, ["src/app.py"]))["success"]
+        told = await services.room.who(BOT)
+        assert [one["name"] for one in told["agents"]] == ["CLAUDE"]
+        assert [(one["agent_id"], one["locks"]) for one in told["sessions"]] == [("bot", 1)]
+        if airspace:
+            assert await services.intents.declare(BOT, ["./src/a.py"]) == {
+                "success": True,
+                "paths": ["src/a.py"],
+            }
+            with pytest.raises(Rejected) as refused:
+                await services.intents.declare(BOT, ["../x"])
+            assert refused.value.fault is Fault.MALFORMED
+        else:
+            with pytest.raises(Rejected) as refused:
+                await services.intents.declare(BOT, ["src/a.py"])
+            assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "airspace_off")
+        sky = await services.room.airspace(BOT)
+        assert (sky["enabled"], sky["advisories"], sky["near"]) == (airspace, [], [])
+        assert sky["intents"] == ({"bot": ["src/a.py"]} if airspace else {})
+        # The end of a session gives back all that it holds, claims and locks alike.
+        made = await services.work.submit(BOT, "code", "one", files=["docs"])
+        assert (await services.work.get(BOT))["task_id"] == made["task_id"]
+        await services.sessions.end(BOT)
+        assert await services.locks.check(Caller("eve", "s-2")) == []
+        assert (await services.work.task(BOT, made["task_id"]))["state"] == "pending"
+    finally:
+        await store.close()
