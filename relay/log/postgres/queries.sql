@@ -48,6 +48,10 @@ SELECT * FROM events WHERE pos > :after ORDER BY pos LIMIT :limit
 -- name: events_of_types_after
 SELECT * FROM events WHERE pos > :after AND type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))) ORDER BY pos LIMIT :limit
 
+-- name: events_about
+SELECT * FROM events WHERE pos > :after AND type = ANY (ARRAY(SELECT json_array_elements_text(:types::json)))
+  AND position(:text::text IN outputs) > 0 ORDER BY pos DESC LIMIT :limit
+
 -- name: last_pos
 SELECT COALESCE(MAX(pos), 0) AS pos FROM events
 
