@@ -11,7 +11,7 @@ from tests.coordination.conftest import Room
 
 
 def queue(room: Room) -> WorkQueue:
-    work = WorkQueue(room.store, room.settings, sessions=room.heartbeat, locks=room.locks)
+    work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
     room.sessions.at_end(work.claims.give_back_all)
     return work
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from relay.coordination.paths import target
+from relay.coordination.patterns import stands_for
 from relay.log.sqlite_store import open_store
 from relay.model import Caller, Rejected
 from tests.coordination.conftest import WINGS, Clock, Room
@@ -174,14 +175,15 @@ class LockModel(RuleBasedStateMachine):
     @rule(who=st.sampled_from(WHO), path=st.sampled_from(["src/a/x.py", "src/b", "lib/y", "other"]))
     def write(self, who: Caller, path: str) -> None:
         """What is known to have been lost is never let through."""
-        verdict = self.ask(self.room.store.read(lambda tx: self.room.locks.may_write(tx, who, [path])))[
-            0
-        ].verdict
-        wanted = target(path)
-        mine = [
-            p for (holder, p) in self.held if holder == who and wanted.meets(target(p).kind, target(p).key)
-        ]
-        if self.in_the_way(who, path, "exclusive"):
+        asking = self.room.store.read(lambda tx: self.room.locks.may_write(tx, who, [path]))
+        verdict = self.ask(asking)[0].verdict
+
+        def about(lock: str) -> bool:
+            one = target(lock)
+            return stands_for(one.key, path) if one.kind == "glob" else one.meets("path", path)
+
+        mine = [lock for (holder, lock) in self.held if holder == who and about(lock)]
+        if any(about(lock) and holder != who and self.holds(holder, lock) for holder, lock in self.held):
             assert verdict == "locked"
         elif any(self.holds(who, one) for one in mine):
             assert verdict == "ok"
