@@ -29,7 +29,9 @@ from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.guard import LockGuard, checked
 from relay.coordination.judge import LockJudge
+from relay.coordination.locks import Locks
 from relay.coordination.projection import TasksFile
+from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import CoordinationDesk
 from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, ensure_token, owner
@@ -144,7 +146,7 @@ class Daemon:
         self._supervisor = Supervisor(store)
         self._permissions = PermissionDesk(self._live, self._permission_notice)
         self._reload = Reload(settings, self._take_over, self._notice)
-        self._board = Board()
+        self._board = Board(locks=Locks(store, Heartbeat(settings.coordination), fold=fold))
         self._holds = RoomHolds(fold=fold)
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)

@@ -192,7 +192,7 @@ class Board:
             current = None if found is None else Task.of_row(found)
             if current is None or not work.same_work(current, after):
                 raise BoardRefusal(
-                    f"#{after.number} was changed since, and not on the board.",
+                    f"#{after.number} was changed since by who works on it.",
                     f"`/move #{after.number} <status>` brings it where you want it.",
                 )
             token = await changes.next_fence(tx)

@@ -10,6 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions, work
 from relay.coordination.answered import once
 from relay.coordination.changes import Change, Q
-from relay.coordination.claims import Claims, by
+from relay.coordination.claims import Claims, Search, by
 from relay.coordination.completion import Completion, why_not
 from relay.coordination.locks import Locks
 from relay.coordination.needs import checked_needs, found_task, reference, rewired
@@ -148,15 +149,7 @@ class WorkQueue:
                 until = search.task.lease_until or 0.0
                 await self._heartbeat.promise(tx, caller, session, until)
                 return {"success": True, **_given(search.task)}
-            counts = dict(await _row(tx, Q.work_counts, now=await tx.now()))
-            next_at = counts.pop("next_at")
-            ready = counts.pop("ready")
-            why = counts | {
-                "other_types": ready - len(search.held) if types is not None else 0,
-                "files_held": [held.as_json() for held in search.held],
-                "next_at": None if next_at is None else work.iso(next_at),
-            }
-            return {"success": True, "task_id": None, "why": why}
+            return {"success": True, "task_id": None, "why": await _why_none(tx, types, search)}
 
         return await self._write_in(caller, run)
 
@@ -243,6 +236,7 @@ class WorkQueue:
         id_ = reference(task_id)
 
         async def run(tx: Tx) -> Json:
+            await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             found = await reasons(tx, task, caller, self._locks)
             told = {"success": True, "task_id": task.id, "number": task.number, "status": str(task.status)}
@@ -381,6 +375,13 @@ def _holds(task: Task, caller: Caller, now: float) -> bool:
     return task.claimed_session == caller.session and (task.lease_until or 0.0) > now
 
 
-async def _row(tx: Tx, query: Any, **params: Any) -> Json:
-    row = await tx.one(query, **params)
-    return {} if row is None else dict(row)
+async def _why_none(tx: Tx, types: Sequence[str] | None, search: Search) -> Json:
+    """What there is instead of a task that this caller could have now; `other_types` counts up to 1,000."""
+    row = await tx.one(Q.work_counts, now=await tx.now(), types=json.dumps(list(types or ())))
+    counts = dict(row or {})
+    next_at = counts["next_at"]
+    return counts | {
+        "next_at": None if next_at is None else work.iso(next_at),
+        "other_types": 0 if types is None else counts["other_types"],
+        "files_held": [held.as_json() for held in search.held],
+    }

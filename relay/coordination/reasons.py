@@ -30,7 +30,7 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
         said = f" {task.note}" if task.note else ""
         found.append(_told("finished", f"#{task.number} is {task.status}.{said}", status=str(task.status)))
     if task.status is Status.CLAIMED:
-        found.append(_claimed(task, caller, now))
+        found.append(_claimed(task, caller))
     if task.status is Status.BLOCKED:
         found += await _blocked(tx, task)
     if task.status is Status.PENDING and task.not_before > now:
@@ -50,12 +50,10 @@ def _told(reason: str, message: str, **more: Any) -> Json:
     return {"reason": reason, "message": message, **more}
 
 
-def _claimed(task: Task, caller: Caller, now: float) -> Json:
+def _claimed(task: Task, caller: Caller) -> Json:
     mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
     until = None if task.lease_until is None else iso(task.lease_until)
-    if task.lease_until is not None and task.lease_until <= now:
-        message = f"The lease of {task.claimed_by} ran out at {until}; the next `get_work` takes it back."
-    elif mine:
+    if mine:
         message = f"It is yours already, until {until}."
     else:
         message = f"{task.claimed_by} works on it{f' until {until}' if until else ''}."
@@ -69,7 +67,7 @@ async def _blocked(tx: Tx, task: Task) -> list[Json]:
         {"id": need.id, "number": need.number, "status": str(need.status), "state": str(need.state)}
         for need in unmet
     ]
-    waits = ", ".join(need.told for need in unmet)
+    waits = ", ".join(f"#{need.number} ({need.status})" for need in unmet)
     message = task.note or f"It waits for {waits}."
     return [_told("blocked", message, blocked_by=by, on_failed=task.on_failed)]
 

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
+from relay.coordination import board as wing
 from relay.coordination.work import RANK_STEP_S
+from relay.log import events
+from relay.log.sqlite_store import open_store
 from relay.model import Fault
-from tests.coordination.desk import A2, ANN, START, A, B, Desk, refused
+from tests.coordination.desk import A2, ANN, START, A, B, Desk, at, refused
 
 
 async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> None:
@@ -119,3 +126,20 @@ async def test_a_key_submits_once_and_a_chosen_id_is_one_task(desk: Desk) -> Non
     # A refusal is a heartbeat too.
     sessions = await desk.sessions.list(ANN)
     assert {session["agent_id"] for session in sessions} == {"CLAUDE", "CODEX", "ann"}
+
+
+async def test_tokens_go_on_where_a_room_of_before_stood(tmp_path: Path) -> None:
+    old = tmp_path / "coordination"
+    steps = old / "sqlite" / "migrations"
+    steps.mkdir(parents=True)
+    shutil.copy(wing.FOLDER / "sqlite" / "migrations" / "0001_work.sql", steps)
+    store = await open_store(tmp_path / "events.db", [events.FOLDER, old])
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "events.db")) as connection, connection:
+        connection.execute(
+            "INSERT INTO work_queue (id, number, task_type, task_description, rank, status, fence, created_by, "
+            "created_at, updated_at) VALUES ('01', 1, 'task', 'a', 1.0, 'pending', 7, 'ann', 1.0, 1.0)"
+        )
+    desk = await at(tmp_path / "events.db")
+    assert (await desk.work.get(A))["fencing_token"] == 8
+    await desk.store.close()

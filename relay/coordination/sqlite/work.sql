@@ -64,7 +64,9 @@ SELECT (SELECT COUNT(*) FROM work_queue WHERE status = 'blocked' AND archived_at
     AS backing_off,
   (SELECT MIN(not_before) FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before > :now)
     AS next_at,
-  (SELECT COUNT(*) FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now) AS ready
+  (SELECT COUNT(*) FROM (SELECT 1 FROM work_queue WHERE status = 'pending' AND archived_at IS NULL
+    AND not_before <= :now AND task_type NOT IN (SELECT value FROM json_each(:types)) LIMIT 1000) AS others)
+    AS other_types
 
 -- name: needs_of
 SELECT w.id, w.number, w.status, w.archived_at FROM work_needs n JOIN work_queue w ON w.id = n.needs

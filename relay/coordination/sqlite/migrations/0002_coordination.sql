@@ -101,9 +101,12 @@ ALTER TABLE work_queue ADD COLUMN on_failed TEXT NOT NULL DEFAULT 'block';
 ALTER TABLE work_queue ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE work_queue ADD COLUMN note TEXT;
 ALTER TABLE work_queue ADD COLUMN past_claims TEXT NOT NULL DEFAULT '[]';
+-- Every token comes from one counter of the room from here on, and none goes back.
+INSERT INTO counters (name, value) SELECT 'fence', COALESCE(MAX(fence), 0) FROM work_queue WHERE true
+ON CONFLICT (name) DO UPDATE SET value = MAX(value, excluded.value);
 CREATE INDEX work_by_type ON work_queue (task_type, rank, number) WHERE status = 'pending' AND archived_at IS NULL;
 CREATE INDEX work_leased ON work_queue (lease_until) WHERE status = 'claimed' AND lease_until IS NOT NULL;
-CREATE INDEX work_blocked ON work_queue (number) WHERE status = 'blocked' AND archived_at IS NULL;
+CREATE INDEX work_blocked ON work_queue (status, archived_at) WHERE status = 'blocked' AND archived_at IS NULL;
 CREATE INDEX work_of_session ON work_queue (claimed_by, claimed_session) WHERE status = 'claimed';
 
 -- depends_on of each task, one row a task that it needs: who waits for a task is found by it.
