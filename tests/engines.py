@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import asyncpg
 import pytest
 
 from relay.log import postgres_store, sqlite_store
+from relay.log.postgres_address import VARIABLE, read_address
 from relay.log.store import Store
 from relay.wings import WINGS
 from tests import postgres
@@ -43,12 +44,14 @@ END $$
 
 
 class _Engines:
-    """`current`: the engine of the test that runs. `free`: databases that are empty again; `used`: this test's."""
+    """`current`: the engine of the test that runs. `free`: databases that are empty again; `used`: this test's;
+    `harmed`: those that no other test may get."""
 
     def __init__(self) -> None:
         self.current = "sqlite"
         self.free: list[str] = []
         self.used: dict[Path, str] = {}
+        self.harmed: set[str] = set()
 
 
 _ENGINES = _Engines()
@@ -78,12 +81,54 @@ async def open_store(folder: Path, wings: Sequence[Path], **more: Any) -> Store:
     return await postgres_store.open_store(postgres.server().address(database_of(folder)), WINGS, **more)
 
 
+def address_of(folder: Path) -> str:
+    """What another process hands to `join` to open this folder's database."""
+    if _ENGINES.current == "sqlite":
+        return str(folder / "events.db")
+    return postgres.server().dsn(database_of(folder))
+
+
+async def join(address: str, wings: Sequence[Path], **more: Any) -> Store:
+    """In another process: a store at the address that the test's own gave it."""
+    if "://" in address:
+        return await postgres_store.open_store(read_address(address, "the test"), wings, **more)
+    return await sqlite_store.open_store(Path(address), wings, **more)
+
+
+def change(folder: Path, statement: str, *values: Any) -> None:
+    """Change a database behind everybody's back; `$1` is the first value."""
+    if _ENGINES.current == "sqlite":
+        with closing(sqlite3.connect(folder / "events.db", isolation_level=None)) as connection:
+            connection.execute(statement.replace("$", "?"), values)
+        return
+
+    _ENGINES.harmed.add(database_of(folder))
+
+    async def work() -> None:
+        dsn = postgres.server().dsn(database_of(folder))
+        found = await asyncpg.connect(dsn, server_settings={"search_path": postgres_store.SCHEMA})
+        try:
+            await found.execute(statement, *values)
+        finally:
+            await found.close()
+
+    postgres.run(work())
+
+
 def database_of(folder: Path) -> str:
     """The name of the PostgreSQL database that belongs to this folder."""
     if folder not in _ENGINES.used:
         found = _ENGINES.free.pop() if _ENGINES.free else postgres.server().new_database(WINGS)
         _ENGINES.used[folder] = found
     return _ENGINES.used[folder]
+
+
+def configure(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What a room's configuration says of this folder's database; its address goes into the environment."""
+    if _ENGINES.current == "sqlite":
+        return {}
+    patch.setenv(VARIABLE, address_of(folder))
+    return {"storage": "postgres"}
 
 
 class Blocker:
@@ -114,6 +159,10 @@ class Blocker:
 
 
 def _give_back(database: str) -> None:
+    if database in _ENGINES.harmed:
+        postgres.server().drop_database(database)
+        return
+
     async def work() -> None:
         connection = await asyncpg.connect(
             postgres.server().dsn(database), server_settings={"lock_timeout": "5s"}

@@ -17,10 +17,13 @@ from relay import config
 from relay.archive import ArchiveError, archive
 from relay.config import Settings
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.open import open_store
+from relay.log.store import Store
 from relay.room import entry, ledger, swap
 from relay.room.ledger import Q, Rules
 from relay.room.transcript import Transcript
+from tests import engines
+from tests.engines import BOTH
 
 KILL = """
 import asyncio, os, sys
@@ -57,25 +60,26 @@ STEPS = [
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     path = tmp_path / "config.json"
-    path.write_text("{}")
+    path.write_text(json.dumps(engines.configure(tmp_path / ".relay", monkeypatch)))
     return config.load(path)
 
 
 @pytest.fixture
-async def store(settings: Settings) -> AsyncIterator[SqliteStore]:
-    opened = await open_store(settings.db_path, (events.FOLDER, ledger.FOLDER))
+async def store(settings: Settings) -> AsyncIterator[Store]:
+    settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
+    opened = await open_store(settings, (events.FOLDER, ledger.FOLDER))
     yield opened
     await opened.close()
 
 
-def tail_of(store: SqliteStore, settings: Settings) -> Transcript:
+def tail_of(store: Store, settings: Settings) -> Transcript:
     lock = entry.lock_path(settings.runtime_dir, settings.transcript_path)
     return Transcript(store, settings.transcript_path, lock, rules=Rules, max_entry_bytes=1 << 20)
 
 
-async def fill(store: SqliteStore, tail: Transcript, settings: Settings, count: int = 20) -> None:
+async def fill(store: Store, tail: Transcript, settings: Settings, count: int = 20) -> None:
     """`count` entries that are in the room and in the file: half plain lines, half the room's own."""
     await tail.sync()
     for number in range(count // 2):
@@ -86,17 +90,17 @@ async def fill(store: SqliteStore, tail: Transcript, settings: Settings, count: 
         await tail.sync()
 
 
-async def bodies(store: SqliteStore) -> list[str]:
+async def bodies(store: Store) -> list[str]:
     rows = await store.read(lambda tx: tx.all(Q.messages_after, after=0, limit=10_000))
     return [row["body"] for row in rows]
 
 
-async def histories(store: SqliteStore) -> int:
+async def histories(store: Store) -> int:
     rows = await store.read(lambda tx: tx.all(Q.messages_after, after=0, limit=10_000))
     return sum("history" in json.loads(row["meta"]) for row in rows)
 
 
-async def cycles(store: SqliteStore) -> int:
+async def cycles(store: Store) -> int:
     return len(await store.read(lambda tx: tx.all(Q.routing)))
 
 
@@ -108,7 +112,8 @@ def archives(settings: Settings) -> list[Path]:
     return sorted((settings.runtime_dir / "archive").glob("transcript-*.log"))
 
 
-async def test_old_entries_move_and_stay_searchable(store: SqliteStore, settings: Settings) -> None:
+@BOTH
+async def test_old_entries_move_and_stay_searchable(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings)
     before = lines(settings)
@@ -128,7 +133,7 @@ async def test_old_entries_move_and_stay_searchable(store: SqliteStore, settings
     assert await cycles(store) == 10
 
 
-async def test_a_second_archive_gets_a_name_of_its_own(store: SqliteStore, settings: Settings) -> None:
+async def test_a_second_archive_gets_a_name_of_its_own(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings)
     first, second = await archive(settings, keep=10), await archive(settings, keep=0)
@@ -142,7 +147,7 @@ async def test_a_second_archive_gets_a_name_of_its_own(store: SqliteStore, setti
     assert len(await bodies(store)) == 21
 
 
-async def test_nothing_to_move(store: SqliteStore, settings: Settings) -> None:
+async def test_nothing_to_move(store: Store, settings: Settings) -> None:
     await fill(store, tail_of(store, settings), settings, count=4)
     before = settings.transcript_path.read_bytes()
     done = await archive(settings, keep=4)
@@ -151,7 +156,7 @@ async def test_nothing_to_move(store: SqliteStore, settings: Settings) -> None:
     assert settings.transcript_path.read_bytes() == before and archives(settings) == []
 
 
-async def test_what_the_room_has_not_read_stays(store: SqliteStore, settings: Settings) -> None:
+async def test_what_the_room_has_not_read_stays(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=4)
     await store.write(lambda tx: ledger.say(tx, "still in the outbox", now=time.time()))
@@ -170,7 +175,7 @@ async def test_what_the_room_has_not_read_stays(store: SqliteStore, settings: Se
     assert sum("still in the outbox" in line for line in lines(settings)) == 1
 
 
-async def test_a_running_tail_goes_on(store: SqliteStore, settings: Settings) -> None:
+async def test_a_running_tail_goes_on(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings)
     running = asyncio.create_task(tail.run())
@@ -211,7 +216,7 @@ async def test_a_running_tail_goes_on(store: SqliteStore, settings: Settings) ->
     assert moved >= 20 - 3
 
 
-async def outbox(store: SqliteStore) -> int:
+async def outbox(store: Store) -> int:
     row = await store.read(lambda tx: tx.one(Q.outbox_size))
     assert row is not None
     return int(row["waiting"])
@@ -220,7 +225,7 @@ async def outbox(store: SqliteStore) -> int:
 @pytest.mark.parametrize(("step", "call"), STEPS)
 @pytest.mark.parametrize("running", [True, False], ids=["beside-a-tail", "alone"])
 async def test_killed_at_any_step(
-    store: SqliteStore, settings: Settings, step: str, call: int, running: bool
+    store: Store, settings: Settings, step: str, call: int, running: bool
 ) -> None:
     """Nothing is lost, read twice, answered twice, or taken for history; and the next archive works."""
     tail = tail_of(store, settings)
@@ -247,7 +252,7 @@ async def test_killed_at_any_step(
     assert list(settings.transcript_path.parent.glob(".transcript.log.*")) == []
 
 
-async def test_a_place_that_moved_is_not_overwritten(store: SqliteStore, settings: Settings) -> None:
+async def test_a_place_that_moved_is_not_overwritten(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=2)
     here = await store.read(swap.kept_place)
@@ -257,7 +262,7 @@ async def test_a_place_that_moved_is_not_overwritten(store: SqliteStore, setting
         await store.write(lambda tx: swap.move(tx, here, here))
 
 
-async def test_a_file_that_was_replaced_is_refused(store: SqliteStore, settings: Settings) -> None:
+async def test_a_file_that_was_replaced_is_refused(store: Store, settings: Settings) -> None:
     await fill(store, tail_of(store, settings), settings, count=4)
     settings.transcript_path.write_text("[ann] all is new\n")
     with pytest.raises(ArchiveError, match="has not read"):
@@ -270,6 +275,6 @@ async def test_without_a_room_it_says_so(settings: Settings) -> None:
         await archive(settings, keep=1)
 
 
-async def test_a_room_that_has_read_nothing(store: SqliteStore, settings: Settings) -> None:
+async def test_a_room_that_has_read_nothing(store: Store, settings: Settings) -> None:
     with pytest.raises(ArchiveError, match="start it once"):
         await archive(settings, keep=1)

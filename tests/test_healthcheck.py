@@ -28,8 +28,8 @@ from relay.healthcheck import examine
 from relay.instance import InstanceRecord
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
+from relay.log.open import open_store
+from relay.log.store import Store, Tx
 from relay.model import Kind
 from relay.repair import repair_live
 from relay.room import ledger, queue
@@ -38,6 +38,8 @@ from relay.room.place import Place
 from relay.room.swap import kept_place
 from relay.room.transcript import Transcript
 from relay.wings import WINGS
+from tests import engines
+from tests.engines import BOTH
 from tests.fakes.ollama import FakeOllama
 
 ANN = Lane("room", "human:ann")
@@ -57,8 +59,9 @@ class Room:
         self.running: set[int] = set()  # the jobs whose turns run in `daemon`
 
     @asynccontextmanager
-    async def store(self) -> AsyncIterator[SqliteStore]:
-        opened = await open_store(self.settings.db_path, WINGS)
+    async def store(self) -> AsyncIterator[Store]:
+        self.settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
+        opened = await open_store(self.settings, WINGS)
         try:
             yield opened
         finally:
@@ -76,7 +79,7 @@ class Room:
             await TasksFile(store, self.settings.tasks_path).sync()
             await self.transcript(store).sync()
 
-    def transcript(self, store: SqliteStore) -> Transcript:
+    def transcript(self, store: Store) -> Transcript:
         return Transcript(
             store,
             self.settings.transcript_path,
@@ -148,8 +151,8 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    return Room(tmp_path)
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    return Room(tmp_path, **engines.configure(tmp_path / ".relay", monkeypatch))
 
 
 def failed(checks: dict[str, Check]) -> list[str]:
@@ -157,9 +160,7 @@ def failed(checks: dict[str, Check]) -> list[str]:
 
 
 def sql(room: Room, statement: str, *values: Any) -> None:
-    connection = sqlite3.connect(room.settings.db_path, isolation_level=None)
-    connection.execute(statement, values)
-    connection.close()
+    engines.change(room.settings.db_path.parent, statement, *values)
 
 
 async def test_a_room_that_never_ran_is_not_well_and_is_left_as_it_is(room: Room) -> None:
@@ -169,6 +170,7 @@ async def test_a_room_that_never_ran_is_not_well_and_is_left_as_it_is(room: Room
     assert [path.name for path in room.config.parent.iterdir()] == ["config.json"]
 
 
+@BOTH
 async def test_a_running_room_is_well(room: Room) -> None:
     await room.fill()
     async with room.daemon():
@@ -275,6 +277,7 @@ async def test_repair_of_a_stopped_room_mends_all_that_a_crash_leaves(room: Room
     assert {name for name, check in again.items() if check.mended} == set()
 
 
+@BOTH
 async def test_after_a_cut_the_transcript_is_history_and_opens_nothing(room: Room) -> None:
     await room.fill(jobs=2)
     path = room.settings.transcript_path
@@ -293,6 +296,7 @@ async def test_after_a_cut_the_transcript_is_history_and_opens_nothing(room: Roo
     assert sum("was replaced or cut" in row["body"] for row in found) == 1
 
 
+@BOTH
 async def test_with_a_live_daemon_repair_goes_through_it(room: Room) -> None:
     await room.fill(jobs=1)
     await room.claim(at=time.time() - 60)
@@ -342,16 +346,18 @@ async def test_a_refused_repair_is_told(room: Room) -> None:
     assert "HTTP 404" in checks["repair"].detail
 
 
+@BOTH
 async def test_a_damaged_event_is_named(room: Room) -> None:
     await room.fill()
     async with room.store() as store:
         event = (await store.read(lambda tx: events.read_after(tx, 1, limit=1)))[0]
-    sql(room, "UPDATE events SET outputs = replace(outputs, 'a', 'b') WHERE pos = ?", event.pos)
+    sql(room, "UPDATE events SET outputs = replace(outputs, 'a', 'b') WHERE pos = $1", event.pos)
     check = (await room.look())["log"]
     assert check.status is Status.FAILED
     assert event.id[:12] in check.detail
 
 
+@BOTH
 async def test_the_newest_events_are_verified_on_what_lies_before(room: Room) -> None:
     """Causes and lanes' heads before the first event that is looked at are found, unless they are gone."""
     async with room.store() as store:
@@ -370,6 +376,7 @@ async def test_the_newest_events_are_verified_on_what_lies_before(room: Room) ->
         assert {fault.pos for fault in await verify_newest(store, 5)} >= {9}
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("statement", "why", "status"),
     [
@@ -385,6 +392,7 @@ async def test_tables_of_another_relay(room: Room, statement: str, why: str, sta
     assert (check.status, why in check.detail) == (status, True), check.detail
 
 
+@BOTH
 async def test_a_missing_table_is_a_failure_and_no_crash(room: Room) -> None:
     await room.fill()
     sql(room, "DROP TABLE dispatch_queue")
@@ -394,12 +402,14 @@ async def test_a_missing_table_is_a_failure_and_no_crash(room: Room) -> None:
     assert "queue" in checks["repair"].detail
 
 
+@BOTH
 @pytest.mark.parametrize("there", [True, False])
 async def test_dead_jobs_and_open_circuits_of_agents_that_are_there_are_warnings(
-    tmp_path: Path, there: bool
+    tmp_path: Path, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("CLAUDE", "CODEX", "GEMINI") if there else ()
-    room = Room(tmp_path, agents=[{"name": name, "cmd": [sys.executable]} for name in names])
+    engine = engines.configure(tmp_path / ".relay", monkeypatch)
+    room = Room(tmp_path, agents=[{"name": name, "cmd": [sys.executable]} for name in names], **engine)
     await room.fill()
     job = await room.claim(at=time.time())
 

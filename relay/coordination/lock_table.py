@@ -16,6 +16,7 @@ from typing import Any
 
 from relay.coordination.lock import Lock, Wish, stale
 from relay.coordination.paths import Target, above
+from relay.coordination.patterns import shape
 from relay.coordination.sessions import iso, lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
@@ -38,7 +39,15 @@ STALE_S = 5.0
 def reach(target: Target) -> dict[str, Any]:
     """The parameters by which the statements find what meets a target (see locks.sql)."""
     if target.kind == "key":
-        return {"literal": "key", "above": dumps([target.key]), "low": "", "high": "", "bases": "[]"}
+        shaped = {"shape": shape(target.kind, target.key)}
+        return {
+            "literal": "key",
+            "above": dumps([target.key]),
+            "low": "",
+            "high": "",
+            "bases": "[]",
+            **shaped,
+        }
     base = target.key if target.base is None else target.base
     folders = above(base)
     low, high = (base + "/", base + _BEHIND_SLASH) if base else ("", _LAST)
@@ -48,6 +57,7 @@ def reach(target: Target) -> dict[str, Any]:
         "low": low,
         "high": high,
         "bases": dumps(["", *folders]),
+        "shape": shape(target.kind, target.key),
     }
 
 

@@ -17,6 +17,7 @@ Pure. (Issue 3, "Locks"; docs/coordination.md, "Locks".)
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -274,6 +275,28 @@ def overlaps(a_kind: str, a_key: str, b_kind: str, b_key: str) -> bool:
     if (a_kind == "path" and _within(other, one[0])) or (b_kind == "path" and _within(one, other[0])):
         return True
     return any(_meet(a, b) for a in one for b in other)
+
+
+#: How a shape says any characters and one character; no path has them.
+_SHAPED = {STAR: "\x01", ANY: "\x02"}
+
+
+@lru_cache(maxsize=4096)
+def shape(kind: str, key: str) -> str:
+    """What `overlaps` compares, as JSON, for a database that compares by itself: each alternative with its `names`,
+    in which U+0001 stands for any characters and U+0002 for one, and whether it is a `file`."""
+    if kind == "key":
+        return "[]"
+    told = [
+        {
+            "names": [
+                "".join(_SHAPED[char] if isinstance(char, int) else char for char in name) for name in names
+            ],
+            "file": is_file(names[-1]),
+        }
+        for names in alternatives_of(kind, key)
+    ]
+    return json.dumps(told)
 
 
 def _within(alternatives: Sequence[Sequence[Name]], path: Sequence[Name]) -> bool:

@@ -25,7 +25,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.store import Queries, Row, Store, Tx
 from relay.memory.experience import Experience, as_details, distinct
-from relay.memory.relevance import HALF_LIFE_S, LEAST, decay, outcome_factor, question, text_score
+from relay.memory.relevance import HALF_LIFE_S, LEAST, decay, indexed, outcome_factor, question, text_score
 from relay.model import Caller, Rejected
 from relay.payload import json_value, malformed, text, texts
 
@@ -174,12 +174,12 @@ async def _keep(tx: Tx, caller: Caller, told: Experience) -> Json:
         id_, number = str(uuid_utils.uuid7()), await events.next_number(tx, "memory")
         who = {"agent": caller.agent, "session": caller.session}
         await tx.execute(Q.put_memory, number=number, id=id_, now=now, **who, **columns)
-        await tx.execute(Q.index_memory, number=number, text=whole.words())
+        await tx.execute(Q.index_memory, number=number, text=indexed(whole.words()))
     else:
         id_, number = row["id"], row["number"]
         joined = {name: columns[name] for name in ("details", "outcome", "lessons", "tags")}
         await tx.execute(Q.join_memory, number=number, now=now, **joined)
-        await tx.execute(Q.index_memory_anew, number=number, text=whole.words())
+        await tx.execute(Q.index_memory_anew, number=number, text=indexed(whole.words()))
     lists = {name: list(getattr(told, name)) for name in ("details", "lessons", "tags")}
     memory = {"id": id_, "number": number, "merged": row is not None, "agent_id": caller.agent}
     memory |= {"event_type": told.event_type, "summary": told.summary, "outcome": told.outcome, **lists}
@@ -192,13 +192,16 @@ async def _matching(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
     looked = question(asked)
     if not looked.words:
         return []
-    look = {"match": looked.match, "limit": CANDIDATES}
+    look = {
+        "looked": json.dumps([indexed(one) for one in (*looked.words, *looked.phrases)]),
+        "limit": CANDIDATES,
+    }
     if tags:
         rows = await tx.all(Q.found_memories_tagged, tags=json.dumps(tags), **look)
     else:
         rows = await tx.all(Q.found_memories, **look)
     numbers = json.dumps([row["number"] for row in rows])
-    words = json.dumps([f'"{word}"' for word in looked.words])
+    words = json.dumps([indexed(word) for word in looked.words])
     covered = {
         row["number"]: row["covered"] for row in await tx.all(Q.covered_words, words=words, numbers=numbers)
     }

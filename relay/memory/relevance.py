@@ -55,10 +55,11 @@ class Question:
     words: tuple[str, ...]
     phrases: tuple[str, ...]
 
-    @property
-    def match(self) -> str:
-        """As FTS5 takes it; every word is a quoted string, so none is an operator."""
-        return " OR ".join(f'"{one}"' for one in (*self.words, *self.phrases))
+
+def indexed(text: str) -> str:
+    """The words of a text as every engine's index takes them: small, without marks, with spaces between them."""
+    parted = unicodedata.normalize("NFD", text.lower())
+    return " ".join(_WORD.findall("".join(char for char in parted if unicodedata.category(char) != "Mn")))
 
 
 def question(text: str) -> Question:

@@ -12,7 +12,6 @@ from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
 from relay.log.events import Event
-from relay.log.sqlite_store import SqliteStore, open_store
 from relay.log.store import Store
 from relay.model import Caller
 from tests import engines
@@ -42,7 +41,7 @@ class Clock:
 class Room:
     """Locks and sessions on one store with a clock of the test's own, and some who ask."""
 
-    store: SqliteStore
+    store: Store
     clock: Clock
     settings: CoordinationSettings = field(default_factory=CoordinationSettings)
 
@@ -71,14 +70,14 @@ class Room:
 @pytest.fixture
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     clock = Clock()
-    opened = await open_store(tmp_path / "room.db", WINGS, clock=clock)
+    opened = await engines.open_store(tmp_path, WINGS, clock=clock)
     yield Room(opened, clock)
     await opened.close()
 
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = await at(tmp_path / "events.db")
+    made = await at(tmp_path)
     yield made
     await made.whole()
     await made.store.close()

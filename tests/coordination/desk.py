@@ -18,20 +18,21 @@ from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
 from relay.log.events import Lane
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
+from relay.log.store import Store, Tx
 from relay.model import Caller, Rejected
+from tests import engines
 
 A, A2 = Caller("CLAUDE", "a1", "claude"), Caller("CLAUDE", "a2", "claude")
 B, ANN = Caller("CODEX", "b1", "codex"), Caller("ann", "p1", "person", person=True)
 START = 1_800_000_000.0
+WINGS = (events.FOLDER, wing.FOLDER)
 
 
 @dataclass
 class Desk:
     """The queue over a real store, with a clock that is moved by hand."""
 
-    store: SqliteStore
+    store: Store
     clock: list[float]
     sessions: Sessions
     locks: Locks
@@ -81,9 +82,18 @@ class Desk:
         assert await self.store.read(rows) == before
 
 
-async def at(path: Path) -> Desk:
+async def at(folder: Path) -> Desk:
     clock = [START]
-    store = await open_store(path, [events.FOLDER, wing.FOLDER], clock=lambda: clock[0])
+    return over(await engines.open_store(folder, WINGS, clock=lambda: clock[0]), clock)
+
+
+async def joined(address: str) -> Desk:
+    """In another process: the queue over the store at the address that the test gave it."""
+    clock = [START]
+    return over(await engines.join(address, WINGS, clock=lambda: clock[0]), clock)
+
+
+def over(store: Store, clock: list[float]) -> Desk:
     settings = CoordinationSettings()
     heartbeat = Heartbeat(settings)
     locks, sessions = Locks(store, heartbeat), Sessions(store, heartbeat)

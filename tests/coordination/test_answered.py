@@ -9,9 +9,12 @@ import pytest
 from relay.coordination import board
 from relay.coordination.answered import KEPT_S, once
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
+from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Rejected
+from tests import engines
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 ANN, BOB = Caller("ann", "s1"), Caller("bob", "s1")
 
@@ -19,7 +22,7 @@ ANN, BOB = Caller("ann", "s1"), Caller("bob", "s1")
 class Counter:
     """An operation that does something each time it runs."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store, self.runs = store, 0
 
     async def ask(self, caller: Caller, key: str | None, request: dict[str, Any], *, op: str = "add") -> Any:
@@ -40,7 +43,7 @@ def clock() -> list[float]:
 
 @pytest.fixture
 async def counter(tmp_path: Path, clock: list[float]) -> AsyncIterator[Counter]:
-    store = await open_store(tmp_path / "e.db", [events.FOLDER, board.FOLDER], clock=lambda: clock[0])
+    store = await engines.open_store(tmp_path, [events.FOLDER, board.FOLDER], clock=lambda: clock[0])
     yield Counter(store)
     await store.close()
 

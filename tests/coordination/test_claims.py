@@ -3,13 +3,18 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relay.coordination.changes import Q
 from relay.model import Caller, Fault
+from tests import engines
 from tests.coordination.desk import A2, ANN, A, B, Desk, refused
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 LEASE_S = 1800.0
 DEAD = Caller("GEMINI", "p9", "gemini", process=True)
@@ -253,9 +258,8 @@ async def test_nothing_to_do_says_why(desk: Desk) -> None:
 
 LOOP = """
 import asyncio, json, sys
-from pathlib import Path
 from relay.model import Caller
-from tests.coordination.desk import at
+from tests.coordination.desk import joined
 
 async def loop(work, name):
     found = []
@@ -265,7 +269,7 @@ async def loop(work, name):
     return found
 
 async def main(path, one, other):
-    desk = await at(Path(path))
+    desk = await joined(path)
     print(json.dumps(sum(await asyncio.gather(loop(desk.work, one), loop(desk.work, other)), [])))
     await desk.store.close()
 
@@ -273,9 +277,9 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_four_loops_in_two_processes_get_each_task_once(desk: Desk) -> None:
+async def test_four_loops_in_two_processes_get_each_task_once(desk: Desk, tmp_path: Path) -> None:
     tasks = {await desk.submit() for _ in range(20)}
-    path = str(desk.store.path)
+    path = engines.address_of(tmp_path)
     loops = [
         await asyncio.create_subprocess_exec(
             sys.executable, "-c", LOOP, path, f"A{n}", f"B{n}", stdout=asyncio.subprocess.PIPE

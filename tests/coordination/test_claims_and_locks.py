@@ -8,6 +8,9 @@ from relay.coordination.lock_table import RELEASED
 from relay.coordination.queue import WorkQueue
 from relay.model import Caller, Rejected
 from tests.coordination.conftest import Room
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 
 def queue(room: Room) -> WorkQueue:

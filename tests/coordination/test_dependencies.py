@@ -11,6 +11,9 @@ from relay.coordination.dependencies import Needed, Policy, circle, standing
 from relay.coordination.work import Status
 from relay.model import Fault
 from tests.coordination.desk import ANN, A, B, Desk, refused
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 MET, OPEN = Needed("1", 1, Status.COMPLETED), Needed("2", 2, Status.CLAIMED)
 FELL, DEAD = Needed("3", 3, Status.FAILED), Needed("4", 4, Status.DEAD)

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from relay.coordination.lock import Verdict
 from tests.coordination.conftest import Room
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 
 async def verdicts(room: Room, who: object, *paths: str, token: int | None = None) -> list[Verdict]:

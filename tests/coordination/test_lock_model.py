@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Awaitable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from relay.coordination.paths import target
 from relay.coordination.patterns import stands_for
-from relay.log.sqlite_store import open_store
 from relay.model import Caller, Rejected
+from tests import engines
 from tests.coordination.conftest import WINGS, Clock, Room
 
 #: Two that are named, and one that is a process and dies without a word.
@@ -41,12 +42,16 @@ class Held:
 class LockModel(RuleBasedStateMachine):
     """Who holds what, by the simplest rules: a dict, and a look at every pair."""
 
+    engine = "sqlite"
+
     def __init__(self) -> None:
         super().__init__()
+        self.stack = ExitStack()
+        self.stack.enter_context(engines.on_engine(self.engine))
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
         self.clock = Clock()
-        opened = open_store(Path(self.folder.name) / "model.db", WINGS, clock=self.clock)
+        opened = engines.open_store(Path(self.folder.name), WINGS, clock=self.clock)
         self.room = Room(self.loop.run_until_complete(opened), self.clock)
         self.held: dict[tuple[Caller, str], Held] = {}
         self.lease: dict[Caller, float] = {}
@@ -55,6 +60,7 @@ class LockModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.loop.run_until_complete(self.room.store.close())
         self.loop.close()
+        self.stack.close()
         self.folder.cleanup()
 
     def ask(self, asking: Awaitable[Any]) -> Any:
@@ -211,3 +217,12 @@ LockModel.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestLockModel = LockModel.TestCase
+
+
+class LocksOnPostgres(LockModel):
+    engine = "postgres"
+
+
+# The rules are the same; what is looked for is a statement that does otherwise.
+LocksOnPostgres.TestCase.settings = settings(LockModel.TestCase.settings, max_examples=8)
+TestLocksOnPostgres = LocksOnPostgres.TestCase

@@ -16,6 +16,9 @@ from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
 from relay.model import Caller, Fault, Rejected
 from tests.coordination.conftest import Room
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 HOUR = 3600.0
 

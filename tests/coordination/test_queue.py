@@ -16,6 +16,9 @@ from relay.log import events
 from relay.log.sqlite_store import open_store
 from relay.model import Fault
 from tests.coordination.desk import A2, ANN, START, A, B, Desk, at, refused
+from tests.engines import BOTH, SQLITE
+
+pytestmark = BOTH
 
 
 async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> None:
@@ -128,6 +131,7 @@ async def test_a_key_submits_once_and_a_chosen_id_is_one_task(desk: Desk) -> Non
     assert {session["agent_id"] for session in sessions} == {"CLAUDE", "CODEX", "ann"}
 
 
+@SQLITE
 async def test_tokens_go_on_where_a_room_of_before_stood(tmp_path: Path) -> None:
     old = tmp_path / "coordination"
     steps = old / "sqlite" / "migrations"
@@ -140,6 +144,6 @@ async def test_tokens_go_on_where_a_room_of_before_stood(tmp_path: Path) -> None
             "INSERT INTO work_queue (id, number, task_type, task_description, rank, status, fence, created_by, "
             "created_at, updated_at) VALUES ('01', 1, 'task', 'a', 1.0, 'pending', 7, 'ann', 1.0, 1.0)"
         )
-    desk = await at(tmp_path / "events.db")
+    desk = await at(tmp_path)
     assert (await desk.work.get(A))["fencing_token"] == 8
     await desk.store.close()

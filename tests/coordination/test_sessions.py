@@ -11,6 +11,9 @@ from relay.coordination.sessions import ENDED, STARTED
 from relay.log.store import Tx
 from relay.model import Caller, Rejected
 from tests.coordination.conftest import Room
+from tests.engines import BOTH, SQLITE
+
+pytestmark = BOTH
 
 LEASE = CoordinationSettings().session_lease_s
 PROCESS = CoordinationSettings().process_lease_s
@@ -125,6 +128,7 @@ async def test_the_list_tells_what_each_holds(room: Room) -> None:
     assert (told["s1"]["claims"], told["p1"]["kind"], told["page"]["agent_type"]) == (0, "process", "human")
 
 
+@SQLITE
 async def test_a_claim_lives_by_the_calls_of_its_session(room: Room) -> None:
     """The rows of work_queue as the work queue writes them: its leases are the heartbeat's."""
     await room.sessions.touch(room.ann)

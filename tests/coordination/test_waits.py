@@ -12,6 +12,9 @@ from relay.coordination.paths import targets
 from relay.coordination.waits import conflict, in_front
 from relay.model import Caller
 from tests.coordination.conftest import Room
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 
 def waiting(room: Room, who: Caller, *paths: str, wait_s: float = 100, **more: Any) -> asyncio.Task[Any]:

@@ -17,8 +17,9 @@ from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
 from relay.faces.limits import Limits
 from relay.faces.services import Services
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
 from relay.wings import WINGS
+from tests import engines
 from tests.faces.memory_room import MemoryRoom
 
 CONFIG = '{"agents": [{"name": "CLAUDE", "preset": "claude"}], "workspace": {"max_entry_bytes": 4096}}'
@@ -41,7 +42,7 @@ class House:
     app: web.Application
     token: str
     clock: Clock
-    store: SqliteStore
+    store: Store
     server: TestServer
     client: TestClient[Any, Any]
 
@@ -75,14 +76,14 @@ async def house(
     limits: Limits | None = None,
     text: str = CONFIG,
     routes: Iterable[web.RouteDef] = (),
-    services: Callable[[SqliteStore], Services] | None = None,
+    services: Callable[[Store], Services] | None = None,
     **room: Any,
 ) -> AsyncIterator[House]:
     """One house; its files are in `folder`, the page's in `folder/static`. `routes`: more doors; `services`: what the
     operations ask."""
     settings = config.parse(text, folder / "config.json")
     clock = Clock()
-    store = await open_store(settings.db_path, WINGS, clock=clock)
+    store = await engines.open_store(settings.db_path.parent, WINGS, clock=clock)
     token = ensure_token(settings.token_path)
     auth = Auth(token, store, clock=clock)
     memory = MemoryRoom(**room)

@@ -21,7 +21,8 @@ from relay.faces.auth import Credential, CredentialKind, TokenError, ensure_toke
 from relay.faces.errors import ApiError
 from relay.faces.gate import Hosts, same_origin
 from relay.faces.limits import Buckets, Limits, Rate
-from relay.log.sqlite_store import open_store
+from tests import engines
+from tests.engines import BOTH
 from tests.faces.house import House, house
 
 OPEN = {("GET", "/"), ("GET", "/assets/{name}"), ("GET", "/health"), ("POST", "/api/sign-in")}
@@ -125,6 +126,7 @@ async def sign_in(home: House, **by: str) -> aiohttp.ClientResponse:
         return response
 
 
+@BOTH
 async def test_a_link_signs_the_page_in_and_out_again(home: House) -> None:
     _, made, _ = await home.ask("POST", "/api/links")
     base, _, secret = made["url"].partition("#link=")
@@ -147,6 +149,7 @@ async def test_a_link_signs_the_page_in_and_out_again(home: House) -> None:
         assert answer.status == 401
 
 
+@BOTH
 async def test_a_used_an_old_and_an_invented_link(home: House) -> None:
     used, old = await home.auth.new_link(), await home.auth.new_link()
     assert (await sign_in(home, link=used)).status == 200
@@ -157,9 +160,10 @@ async def test_a_used_an_old_and_an_invented_link(home: House) -> None:
         assert "relay link" in (await response.json())["error"]["fix"]
 
 
-async def test_of_many_exchanges_at_once_one_wins_also_across_processes(home: House) -> None:
+@BOTH
+async def test_of_many_exchanges_at_once_one_wins_also_across_processes(home: House, tmp_path: Path) -> None:
     link = await home.auth.new_link()
-    other = await open_store(home.store.path, [sessions.FOLDER])
+    other = await engines.open_store(tmp_path / ".relay", [sessions.FOLDER])
     try:
         stores = [home.store, other] * 5
         now = home.clock.now
@@ -176,6 +180,7 @@ async def test_the_token_signs_in_too(home: House) -> None:
     assert (await sign_in(home)).status == 400
 
 
+@BOTH
 async def test_a_session_lives_thirty_days_after_its_last_use(home: House) -> None:
     await sign_in(home, key=home.token)
     day = 86400

@@ -21,9 +21,12 @@ from tests.log.test_queries import WALKS, WINGS
 ALSO = {
     ("coordination", "forget_tasks"): "empties the table",
     ("coordination", "forget_changes"): "empties the table",
+    ("coordination", "forget_all_needs"): "empties the table",
     ("airspace", "forget_pairs"): "empties the table",
     ("room", "release_held"): "empties the table",
 }
+#: What a statement is given here and not on SQLite, where a function of Python does it.
+GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}}
 #: A room that has been used for a while: an empty table is read in any way.
 _FILL = """
 INSERT INTO messages (number, id, pos, event_id, ts, at, speaker, kind, body)
@@ -70,7 +73,7 @@ def test_both_engines_have_the_same_queries_and_steps(wing: str) -> None:
     assert sorted(one) == sorted(other)
     for name in one:
         asked = [set(re.findall(r"(?<!:):([a-z_]\w*)", texts[name])) for texts in (one, other)]
-        assert asked[0] == asked[1], name
+        assert asked[0] | GIVEN.get(name, set()) == asked[1], name
     steps = [
         [(step.version, step.name) for step in load_migrations(WINGS[wing], engine)]
         for engine in ("sqlite", "postgres")

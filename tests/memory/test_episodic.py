@@ -11,13 +11,17 @@ import pytest
 from relay.coordination import board
 from relay.coordination.answered import once
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
+from relay.log.store import Store
 from relay.log.verify import verify
 from relay.memory import episodic
 from relay.memory.episodic import MERGE_S, EpisodicMemory
 from relay.memory.relevance import HALF_LIFE_S, PARTLY
 from relay.model import Caller, Fault, Rejected
+from tests import engines
 from tests.coordination.standins import Beats
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 WINGS = [events.FOLDER, board.FOLDER, episodic.FOLDER]
 A, A2, B = Caller("CLAUDE", "a1"), Caller("CLAUDE", "a2"), Caller("CODEX", "b1")
@@ -29,16 +33,16 @@ def clock() -> list[float]:
     return [START]
 
 
-Open = Callable[[], Coroutine[Any, Any, SqliteStore]]
+Open = Callable[[], Coroutine[Any, Any, Store]]
 
 
 @pytest.fixture
 def opened(tmp_path: Path, clock: list[float]) -> Open:
-    return lambda: open_store(tmp_path / "e.db", WINGS, clock=lambda: clock[0])
+    return lambda: engines.open_store(tmp_path, WINGS, clock=lambda: clock[0])
 
 
 @pytest.fixture
-async def store(opened: Open) -> AsyncIterator[SqliteStore]:
+async def store(opened: Open) -> AsyncIterator[Store]:
     store = await opened()
     yield store
     assert await verify(store) == []
@@ -46,7 +50,7 @@ async def store(opened: Open) -> AsyncIterator[SqliteStore]:
 
 
 @pytest.fixture
-def memory(store: SqliteStore) -> EpisodicMemory:
+def memory(store: Store) -> EpisodicMemory:
     return EpisodicMemory(store, sessions=Beats(), once=once)
 
 
@@ -55,7 +59,7 @@ async def found(memory: EpisodicMemory, asked: str, **more: Any) -> list[str]:
 
 
 async def test_the_same_within_an_hour_is_one_and_loses_nothing(
-    memory: EpisodicMemory, clock: list[float], store: SqliteStore
+    memory: EpisodicMemory, clock: list[float], store: Store
 ) -> None:
     first = await memory.remember(
         A, "bug", "Pru\u0308fe es", details={"n": 1}, outcome="failure", lessons=["x"], tags=["t"]
@@ -209,16 +213,15 @@ async def test_it_survives_a_restart(opened: Open) -> None:
 
 WRITER = """
 import asyncio, sys
-from pathlib import Path
 from relay.coordination.answered import once
-from relay.log.sqlite_store import open_store
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller
+from tests import engines
 from tests.coordination.standins import Beats
 from tests.memory.test_episodic import WINGS
 
 async def main(path, writer):
-    store = await open_store(Path(path), WINGS)
+    store = await engines.join(path, WINGS)
     memory = EpisodicMemory(store, sessions=Beats(), once=once)
     for number in range(300):
         await memory.remember(Caller("CLAUDE", writer), "e", f"s{number}", lessons=[f"from {writer}"])
@@ -228,8 +231,8 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_four_processes_that_store_the_same_leave_it_once(store: SqliteStore, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITER, str(store.path)]
+async def test_four_processes_that_store_the_same_leave_it_once(store: Store, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, engines.address_of(tmp_path)]
     writers = [await asyncio.create_subprocess_exec(*command, f"w{n}") for n in range(4)]
     assert [await writer.wait() for writer in writers] == [0, 0, 0, 0]
     rows = await store.read(lambda tx: tx.all(episodic.Q.newest_memories, since=0.0, limit=2000))

@@ -22,6 +22,8 @@ from relay.room import entry, ledger
 from relay.room.ledger import Q, Rules
 from relay.room.queue import Outcome, Policy, lift_hops
 from relay.room.transcript import Transcript
+from tests import engines
+from tests.engines import BOTH
 from tests.room.parts import (
     PATIENT_S,
     Clock,
@@ -106,6 +108,7 @@ def entry_line(body: str, speaker: str = "ann", kind: Kind = Kind.HUMAN, id: str
 # -- reading
 
 
+@BOTH
 async def test_a_file_that_is_missing_at_start_is_waited_for(desk: Desk) -> None:
     await desk.tail.sync()
     assert not desk.file.exists()
@@ -124,6 +127,7 @@ async def test_a_plain_line_is_a_person_asking_unverified(desk: Desk) -> None:
     assert await waiting_cycles(desk.store) == [message.id]
 
 
+@BOTH
 async def test_a_plain_line_may_mention_and_command(desk: Desk) -> None:
     desk.write("[ann] @BETA look\n[ann] /tasks\n")
     await desk.tail.sync()
@@ -149,6 +153,7 @@ async def test_a_character_cut_in_its_middle_is_waited_for(desk: Desk) -> None:
     assert await desk.bodies() == ["süß"]
 
 
+@BOTH
 async def test_an_append_ends_the_line_of_another_first(desk: Desk) -> None:
     desk.write("[ann] no newline here")
     await desk.tail.sync()
@@ -168,6 +173,7 @@ async def test_bytes_that_are_no_utf8_are_shown_as_such(desk: Desk) -> None:
     assert (second.body, "damaged" in second.meta) == ("fine", False)
 
 
+@BOTH
 async def test_an_entry_of_a_mebibyte_is_accepted(desk: Desk) -> None:
     body = "x" * (1 << 20)
     desk.write(entry_line(body))
@@ -229,6 +235,7 @@ async def test_truncation_is_told_once_and_new_lines_are_read(desk: Desk) -> Non
     assert len(await notices(desk.store)) == 1
 
 
+@BOTH
 async def test_a_file_cut_in_its_middle_is_history(desk: Desk) -> None:
     desk.write("[ann] one\n[ann] two\n[ann] three\n")
     await desk.tail.sync()
@@ -396,6 +403,7 @@ async def _has(desk: Desk, body: str) -> bool:
     return body in await desk.bodies()
 
 
+@BOTH
 async def test_an_outbox_filled_by_another_process_is_appended(desk: Desk, tmp_path: Path) -> None:
     running = asyncio.create_task(desk.tail.run())
     other = await open_room(tmp_path)
@@ -445,6 +453,7 @@ async def test_a_tag_in_a_body_forges_nobody(desk: Desk) -> None:
     assert [m.id for m in await all_messages(desk.store)] == [message.id]
 
 
+@BOTH
 async def test_an_id_that_waits_in_the_outbox_with_other_content_changes_nothing(desk: Desk) -> None:
     await desk.tail.sync()
     real = await desk.say("the real words")
@@ -458,6 +467,7 @@ async def test_an_id_that_waits_in_the_outbox_with_other_content_changes_nothing
     assert len(await notices(desk.store)) == 1
 
 
+@BOTH
 async def test_an_id_that_is_there_already_counts_once(desk: Desk) -> None:
     line = entry_line("once")
     desk.write(line + line)
@@ -468,6 +478,7 @@ async def test_an_id_that_is_there_already_counts_once(desk: Desk) -> None:
     assert await notices(desk.store) == []
 
 
+@BOTH
 async def test_a_copy_with_another_body_under_a_known_id_is_told_of(desk: Desk) -> None:
     line = entry_line("once")
     desk.write(line)
@@ -478,6 +489,7 @@ async def test_a_copy_with_another_body_under_a_known_id_is_told_of(desk: Desk) 
     assert len(await notices(desk.store, "transcript_forged")) == 1
 
 
+@BOTH
 async def test_unverified_lines_count_towards_the_hop_limit(desk: Desk) -> None:
     """An agent can write the file: what it asks there must end like what agents ask each other."""
     policy = Policy("ALPHA", hop_limit=4)
@@ -536,6 +548,7 @@ class StopsAt:
         return result
 
 
+@BOTH
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("at", range(1, 6))
 async def test_a_daemon_that_ends_at_any_write_leaves_everything_once(
@@ -565,6 +578,7 @@ async def test_a_daemon_that_ends_at_any_write_leaves_everything_once(
     await desk.one_to_one()
 
 
+@BOTH
 async def test_an_entry_appended_but_not_committed_is_not_appended_again(desk: Desk) -> None:
     said = await desk.say("once")
     row = (await desk.store.read(lambda tx: tx.all(Q.outbox, limit=10)))[0]
@@ -578,14 +592,15 @@ async def test_an_entry_appended_but_not_committed_is_not_appended_again(desk: D
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from tests.room.parts import open_room
+from tests import engines
+from tests.room.parts import WINGS
 from relay.model import Kind
 from relay.room import entry, ledger
 from relay.room.ledger import NewMessage, Rules
 from relay.room.transcript import Transcript
 
-async def main(folder: Path, start: int) -> None:
-    store = await open_room(folder)
+async def main(folder: Path, address: str, start: int) -> None:
+    store = await engines.join(address, WINGS)
     file = folder / "transcript.log"
     rules = Rules(agents=("ALPHA",))
     tail = Transcript(store, file, entry.lock_path(folder, file), rules=lambda: rules, max_entry_bytes=1 << 20)
@@ -599,19 +614,21 @@ async def main(folder: Path, start: int) -> None:
             n += 1
             await asyncio.sleep(0.002)
 
-asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
 """
 
 
+@BOTH
 async def test_killed_at_random_instants_nothing_is_lost_or_doubled(desk: Desk) -> None:
     acknowledged: list[str] = []
     outside = 0
-    for start in range(5):
+    for start in range(5 if engines.current() == "sqlite" else 2):
         daemon = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
             DAEMON,
             str(desk.folder),
+            engines.address_of(desk.folder),
             str(start * 100_000),
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -641,6 +658,7 @@ async def test_killed_at_random_instants_nothing_is_lost_or_doubled(desk: Desk) 
 # -- the first start
 
 
+@BOTH
 async def test_a_first_start_answers_what_nobody_has_answered(desk: Desk) -> None:
     desk.write("[ann] old question\n")
     desk.write(entry_line("old answer", "ALPHA", Kind.AGENT))

@@ -13,16 +13,21 @@ SELECT * FROM work_queue ORDER BY number
 -- name: put_task
 INSERT INTO work_queue (id, number, task_type, task_description, input_data, priority, rank, status, depends_on,
   claimed_by, claimed_at, lease_until, fence, attempts, result, error_message, created_by, created_at, updated_at,
-  completed_at, archived_at)
+  completed_at, archived_at, claimed_session, claimed_type, not_before, max_attempts, lease_s, on_failed, files, note,
+  past_claims)
 VALUES (:id, :number, :task_type, :task_description, :input_data, :priority, :rank, :status, :depends_on,
   :claimed_by, :claimed_at, :lease_until, :fence, :attempts, :result, :error_message, :created_by, :created_at,
-  :updated_at, :completed_at, :archived_at)
+  :updated_at, :completed_at, :archived_at, :claimed_session, :claimed_type, :not_before, :max_attempts, :lease_s,
+  :on_failed, :files, :note, :past_claims)
 ON CONFLICT (id) DO UPDATE SET task_type = excluded.task_type, task_description = excluded.task_description,
   input_data = excluded.input_data, priority = excluded.priority, rank = excluded.rank, status = excluded.status,
   depends_on = excluded.depends_on, claimed_by = excluded.claimed_by, claimed_at = excluded.claimed_at,
   lease_until = excluded.lease_until, fence = excluded.fence, attempts = excluded.attempts,
   result = excluded.result, error_message = excluded.error_message, updated_at = excluded.updated_at,
-  completed_at = excluded.completed_at, archived_at = excluded.archived_at
+  completed_at = excluded.completed_at, archived_at = excluded.archived_at,
+  claimed_session = excluded.claimed_session, claimed_type = excluded.claimed_type, not_before = excluded.not_before,
+  max_attempts = excluded.max_attempts, lease_s = excluded.lease_s, on_failed = excluded.on_failed,
+  files = excluded.files, note = excluded.note, past_claims = excluded.past_claims
 
 -- name: forget_tasks
 DELETE FROM work_queue

@@ -21,18 +21,20 @@ UPDATE memory_episodic_fts SET text = :text WHERE rowid = :number
 
 -- name: found_memories
 SELECT m.*, -f.rank AS score FROM memory_episodic_fts f JOIN memory_episodic m ON m.number = f.rowid
-WHERE f.memory_episodic_fts MATCH :match ORDER BY f.rank LIMIT :limit
+WHERE f.memory_episodic_fts MATCH
+  (SELECT group_concat('"' || value || '"', ' OR ') FROM json_each(:looked)) ORDER BY f.rank LIMIT :limit
 
 -- name: found_memories_tagged
 SELECT m.*, -f.rank AS score FROM memory_episodic_fts f JOIN memory_episodic m ON m.number = f.rowid
-WHERE f.memory_episodic_fts MATCH :match
+WHERE f.memory_episodic_fts MATCH
+  (SELECT group_concat('"' || value || '"', ' OR ') FROM json_each(:looked))
   AND EXISTS (SELECT 1 FROM json_each(m.tags) t WHERE t.value IN (SELECT value FROM json_each(:tags)))
 ORDER BY f.rank LIMIT :limit
 
 -- The plus keeps each word to one walk of its hits, not one look a memory.
 -- name: covered_words
 SELECT f.rowid AS number, COUNT(*) AS covered FROM json_each(:words) w
-JOIN memory_episodic_fts f ON f.memory_episodic_fts MATCH w.value
+JOIN memory_episodic_fts f ON f.memory_episodic_fts MATCH '"' || w.value || '"'
 WHERE +f.rowid IN (SELECT value FROM json_each(:numbers)) GROUP BY f.rowid
 
 -- name: newest_memories

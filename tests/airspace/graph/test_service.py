@@ -16,8 +16,9 @@ import pytest
 from relay.airspace.graph import cache, listing, parsing
 from relay.airspace.graph.service import GraphError, GraphService
 from relay.log import events
-from relay.log.sqlite_store import open_store
 from relay.log.store import Queries, Store, Tx
+from tests import engines
+from tests.engines import BOTH
 
 HOME = Path(__file__).parents[3]
 Q = Queries(cache.FOLDER)
@@ -53,7 +54,7 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path / "events.db", [events.FOLDER, cache.FOLDER])
+    opened = await engines.open_store(tmp_path, [events.FOLDER, cache.FOLDER])
     yield opened
     await opened.close()
 
@@ -103,6 +104,7 @@ async def test_it_builds_and_follows_changes(repo: Path, make: Make) -> None:
     assert "pkg/d.py" in service.graph and "pkg/c.py" not in service.graph
 
 
+@BOTH
 async def test_a_warm_start_parses_nothing(repo: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await make()
     await first.close()
@@ -145,6 +147,7 @@ async def test_a_syntax_error_keeps_the_last_good_edges_over_a_restart(repo: Pat
     assert again.graph.imports("pkg/a.py") == ("pkg/new.py",) and again.graph.failed == {}
 
 
+@BOTH
 async def test_a_file_broken_while_it_was_away_keeps_its_last_good_edges(repo: Path, make: Make) -> None:
     await (await make()).close()
     write(repo, {"pkg/a.py": "def broken(:\n"})
@@ -276,6 +279,7 @@ async def test_texts_are_read_in_a_worker(make: Make) -> None:
     assert await service.read("x.txt", b"") is None
 
 
+@BOTH
 async def test_rows_that_nobody_used_are_dropped(repo: Path, store: Store, make: Make) -> None:
     old = {("f" * 40, "python"): cache.Row(b"", b"", "")}
     await cache.put_rows(store, old, now=1.0)

@@ -1,0 +1,127 @@
+-- What meets a target is found in four ways, each by an index: the path itself and the folders above it (for a glob:
+-- those of its base; for a logical key: itself); what lies below; the globs whose base is one of these folders; the
+-- globs whose base lies below. `above`, `bases`: JSON lists; `low` and `high`: the range of what lies below, both ''
+-- where nothing does; `shape`: what relay_overlaps compares (relay.coordination.patterns). A lock holds while its own lease and its session's lie ahead.
+
+-- name: take_lock
+INSERT INTO file_locks (key, kind, agent_id, session_id, path, base, mode, fencing_token, reason, acquired_at,
+  renewed_at, expires_at, task_id, shape)
+SELECT CAST(:key AS text), CAST(:kind AS text), CAST(:agent AS text), CAST(:session AS text), CAST(:path AS text),
+  CAST(:base AS text), CAST(:mode AS text), COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) + 1,
+  CAST(:reason AS text), CAST(:now AS double precision), CAST(:now AS double precision),
+  CAST(:expires_at AS double precision), CAST(:task_id AS text), CAST(:shape AS jsonb)
+WHERE NOT EXISTS (
+  SELECT 1 FROM (
+    SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
+      AND kind = CAST(:literal AS text) AND key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:above AS jsonb))))
+    UNION ALL
+    SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
+      AND key > :low AND key < :high AND kind = 'path' AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+    UNION ALL
+    SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
+      AND base = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:bases AS jsonb)))) AND relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb))
+    UNION ALL
+    SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
+      AND base > :low AND base < :high AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+  ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
+  WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR CAST(:mode AS text) = 'exclusive')
+    AND NOT (l.agent_id = :agent AND l.session_id = :session)
+) AND (CAST(:looked AS integer) <> 0 OR NOT EXISTS (SELECT 1 FROM lock_waits WHERE until > :now AND seen_at > :seen))
+ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
+  path = excluded.path,
+  shape = excluded.shape,
+  mode = excluded.mode,
+  renewed_at = excluded.renewed_at,
+  fencing_token = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN file_locks.fencing_token
+    ELSE excluded.fencing_token END,
+  reason = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN COALESCE(excluded.reason, file_locks.reason)
+    ELSE excluded.reason END,
+  acquired_at = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN file_locks.acquired_at
+    ELSE excluded.acquired_at END,
+  expires_at = CASE WHEN file_locks.expires_at > excluded.expires_at THEN file_locks.expires_at
+    ELSE excluded.expires_at END,
+  task_id = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN file_locks.task_id
+    ELSE excluded.task_id END,
+  forced_by = NULL,
+  forced_why = NULL
+RETURNING *, fencing_token > COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) AS fresh
+
+-- name: holders
+SELECT l.* FROM (
+  SELECT * FROM file_locks WHERE expires_at > :now
+    AND kind = CAST(:literal AS text) AND key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:above AS jsonb))))
+  UNION ALL
+  SELECT * FROM file_locks WHERE expires_at > :now
+    AND key > :low AND key < :high AND kind = 'path' AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+  UNION ALL
+  SELECT * FROM file_locks WHERE expires_at > :now
+    AND base = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:bases AS jsonb)))) AND relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb))
+  UNION ALL
+  SELECT * FROM file_locks WHERE expires_at > :now
+    AND base > :low AND base < :high AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
+WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR CAST(:mode AS text) = 'exclusive')
+  AND NOT (l.agent_id = :agent AND l.session_id = :session)
+ORDER BY l.expires_at DESC, l.fencing_token
+
+-- name: free_lock
+DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
+  AND expires_at > :now AND fencing_token = COALESCE(CAST(:token AS bigint), fencing_token) RETURNING *
+
+-- name: own_lock
+SELECT * FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
+
+-- name: renew_lock
+UPDATE file_locks SET renewed_at = :now, expires_at = GREATEST(expires_at, :expires_at)
+WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session AND expires_at > :now RETURNING *
+
+-- name: force_lock
+UPDATE file_locks SET expires_at = :now, forced_by = :by, forced_why = :why
+WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session RETURNING *
+
+-- name: locks_of_session
+SELECT * FROM file_locks WHERE agent_id = :agent AND session_id = :session
+
+-- name: free_locks_of_session
+DELETE FROM file_locks WHERE agent_id = :agent AND session_id = :session RETURNING *
+
+-- name: locks_of_task
+SELECT * FROM file_locks WHERE task_id = :task_id
+
+-- name: other_claims_of_session
+SELECT DISTINCT w.id, w.files FROM file_locks l JOIN work_queue w ON w.claimed_by = l.agent_id
+  AND w.claimed_session = l.session_id AND w.status = 'claimed'
+WHERE l.task_id = :task_id AND w.id <> :task_id AND w.files <> '[]'
+
+-- name: hand_on_lock
+UPDATE file_locks SET task_id = :task_id
+WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
+
+-- name: free_locks_of_task
+DELETE FROM file_locks WHERE task_id = :task_id RETURNING *
+
+-- name: living_locks
+SELECT l.* FROM file_locks l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
+WHERE l.expires_at > :now AND s.ended_at IS NULL AND s.lease_until > :now ORDER BY l.expires_at
+
+-- name: forget_locks
+DELETE FROM file_locks WHERE expires_at < :before
+
+-- name: waits
+SELECT * FROM lock_waits WHERE until > :now AND seen_at > :seen ORDER BY id
+
+-- name: put_wait
+INSERT INTO lock_waits (agent_id, session_id, wanted, mode, since, until, seen_at)
+VALUES (:agent, :session, :wanted, :mode, :now, :until, :now) RETURNING id
+
+-- name: see_wait
+UPDATE lock_waits SET seen_at = :now WHERE id = :id AND seen_at > :seen
+
+-- name: forget_wait
+DELETE FROM lock_waits WHERE id = :id
+
+-- name: forget_waits_of_session
+DELETE FROM lock_waits WHERE agent_id = :agent AND session_id = :session
+
+-- name: forget_waits
+DELETE FROM lock_waits WHERE until < :before OR seen_at < :before

@@ -1,0 +1,100 @@
+-- The work queue. A task that waits for others is `blocked` and in none of the indexes that a claim looks at.
+
+-- name: next_ready
+SELECT id, number, files FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
+  AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1
+
+-- name: next_ready_of_types
+SELECT id, number, files FROM work_queue WHERE id IN (
+    SELECT (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND task_type = t.value
+      AND not_before <= :now AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1)
+    FROM jsonb_array_elements_text(CAST(:types AS jsonb)) AS t (value))
+  ORDER BY rank, number LIMIT 1
+
+-- name: claim_next
+UPDATE work_queue SET status = 'claimed', claimed_by = :agent, claimed_session = :session, claimed_type = :agent_type,
+  claimed_at = CAST(:now AS double precision), lease_until = :lease_until, lease_s = :lease_s, fence = :fence, updated_at = :now, note = NULL
+WHERE id = (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
+  AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1)
+RETURNING *
+
+-- name: claim_next_of_types
+UPDATE work_queue SET status = 'claimed', claimed_by = :agent, claimed_session = :session, claimed_type = :agent_type,
+  claimed_at = CAST(:now AS double precision), lease_until = :lease_until, lease_s = :lease_s, fence = :fence, updated_at = :now, note = NULL
+WHERE id = (SELECT id FROM work_queue WHERE id IN (
+    SELECT (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND task_type = t.value
+      AND not_before <= :now AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1)
+    FROM jsonb_array_elements_text(CAST(:types AS jsonb)) AS t (value))
+  ORDER BY rank, number LIMIT 1)
+RETURNING *
+
+-- name: end_claim
+UPDATE work_queue SET status = :status, result = :result, error_message = :error_message, completed_at = :now,
+  updated_at = :now, lease_until = NULL, note = NULL
+WHERE id = :id AND status = 'claimed' AND archived_at IS NULL AND claimed_by = :agent
+  AND (claimed_session = :session OR (claimed_session IS NULL AND CAST(:person AS integer) = 1))
+  AND fence = COALESCE(CAST(:fence AS bigint), fence) AND (lease_until IS NULL OR lease_until > :now)
+RETURNING *
+
+-- name: renew_claim
+UPDATE work_queue SET lease_until = GREATEST(lease_until, :lease_until)
+WHERE id = :id AND status = 'claimed' AND claimed_by = :agent AND claimed_session = :session AND lease_until > :now
+RETURNING *
+
+-- name: lost_claims
+SELECT w.*, LEAST(w.lease_until, COALESCE(s.ended_at, w.lease_until), COALESCE(s.lease_until, w.lease_until)) AS lost_at,
+  w.lease_until <= CAST(:now AS double precision) AS expired
+FROM work_queue w LEFT JOIN agent_sessions s ON s.agent_id = w.claimed_by AND s.id = w.claimed_session
+WHERE w.status = 'claimed' AND w.lease_until IS NOT NULL
+  AND (w.lease_until <= :now OR s.ended_at IS NOT NULL OR s.lease_until <= :now)
+ORDER BY w.lease_until
+
+-- name: claims_of_session
+SELECT * FROM work_queue WHERE status = 'claimed' AND claimed_by = :agent AND claimed_session = :session
+ORDER BY number
+
+-- name: ready
+SELECT * FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
+ORDER BY rank, number LIMIT :limit
+
+-- name: work_counts
+SELECT (SELECT COUNT(*) FROM work_queue WHERE status = 'blocked' AND archived_at IS NULL) AS blocked,
+  (SELECT COUNT(*) FROM work_queue WHERE status = 'claimed' AND archived_at IS NULL) AS claimed,
+  (SELECT COUNT(*) FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before > :now)
+    AS backing_off,
+  (SELECT MIN(not_before) FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before > :now)
+    AS next_at,
+  (SELECT COUNT(*) FROM (SELECT 1 FROM work_queue WHERE status = 'pending' AND archived_at IS NULL
+    AND not_before <= :now AND task_type <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) LIMIT 1000) AS others)
+    AS other_types
+
+-- name: needs_of
+SELECT w.id, w.number, w.status, w.archived_at FROM work_needs n JOIN work_queue w ON w.id = n.needs
+WHERE n.task_id = :task_id ORDER BY w.number
+
+-- name: dependents
+SELECT w.* FROM work_needs n JOIN work_queue w ON w.id = n.task_id
+WHERE n.needs = :needs AND w.status IN ('pending', 'blocked') AND w.archived_at IS NULL ORDER BY w.number
+
+-- name: needs_within
+WITH RECURSIVE reached (id) AS (
+  SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)) COLLATE "C" UNION SELECT n.needs FROM work_needs n JOIN reached r ON n.task_id = r.id)
+SELECT n.task_id, n.needs FROM reached r JOIN work_needs n ON n.task_id = r.id
+
+-- name: tasks_by_id
+SELECT * FROM work_queue WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) ORDER BY number
+
+-- name: put_need
+INSERT INTO work_needs (task_id, needs) VALUES (:task_id, :needs) ON CONFLICT DO NOTHING
+
+-- name: forget_needs
+DELETE FROM work_needs WHERE task_id = :task_id
+
+-- name: all_needs
+SELECT task_id, needs FROM work_needs
+
+-- name: forget_all_needs
+DELETE FROM work_needs
+
+-- name: leases
+SELECT id, fence, lease_until FROM work_queue WHERE status = 'claimed' AND lease_until IS NOT NULL
