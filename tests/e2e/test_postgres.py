@@ -1,0 +1,130 @@
+"""The whole room on PostgreSQL: the daemon, its doors and its scripts, through kills and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import postgres
+from tests.e2e.conftest import Open
+from tests.outside import Outside, agent, eventually
+
+#: What must be seen nowhere: a password in the address (the server asks for none).
+SECRET = "s3cret-of-the-room"
+
+
+@pytest.fixture
+def server() -> Iterator[postgres.Server]:
+    """A server of the test's own, since it is restarted."""
+    found = postgres.binaries()
+    if found is None:
+        postgres.server()  # says what is missing
+        raise AssertionError("no server")
+    made = postgres.make_server(found)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def dsn(server: postgres.Server) -> str:
+    return server.dsn(server.new_database()).replace("relay@", f"relay:{SECRET}@")
+
+
+async def order(one: Outside, text: str) -> str:
+    posted = await one.post(text)
+    body: str = (await one.reply_to(posted["id"], "RELAY"))["body"]
+    return body
+
+
+async def asked(one: Outside, word: str) -> None:
+    posted = await one.post(f"@ECHO {word}")
+    assert word in (await one.reply_to(posted["id"], "ECHO"))["body"]
+
+
+def files_with(folder: Path, text: str) -> list[Path]:
+    return [at for at in folder.rglob("*") if at.is_file() and text.encode() in at.read_bytes()]
+
+
+async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn: str) -> None:
+    one = await open_room(agent("ECHO"), start=False, storage="postgres")
+    without = await one.relay("run")
+    assert without.code == 1
+    assert "RELAY_POSTGRES_DSN" in without.all
+    assert "postgres.dsn_file" in without.all
+
+    kept = one.folder / "dsn"
+    kept.touch(mode=0o600)
+    kept.write_text(dsn)
+    one.configure({**_configuration(one), "postgres": {"dsn_file": "dsn"}})
+    await one.start()
+    await asked(one, "good morning")
+    assert "#1" in await order(one, "/task mend the roof")
+    state = await one.get("/api/state")
+    assert state["storage"]["engine"] == "postgres"
+    assert [task["number"] for task in state["tasks"]] == [1]
+    assert not (one.runtime / "events.db").exists()
+
+    checked = await one.script("healthcheck.sh")
+    assert checked.code == 0, checked.all
+
+    one.kill()
+    await one.start()
+    await asked(one, "after a kill")
+    assert [task["number"] for task in (await one.get("/api/state"))["tasks"]] == [1]
+
+    await asyncio.to_thread(server.restart)
+
+    async def again() -> bool:
+        status, _ = await one.ask("POST", "/api/messages", json={"body": "/who", "name": "ann"})
+        assert status in (201, 503), status
+        return status == 201
+
+    await eventually(again, "the room's database")
+    await asked(one, "after a restart of the server")
+
+    verified = await one.relay("verify")
+    assert (verified.code, "The log is whole." in verified.out) == (0, True), verified.all
+    archived = await one.relay("archive", "--keep", "2")
+    assert archived.code == 0, archived.all
+    assert "entries" in archived.out
+    linked = await one.relay("link")
+    assert linked.code == 0, linked.all
+    told = [str(state), without.all, checked.all, verified.all, archived.all, one.said()]
+    stopped = await one.script("stop.sh")
+    assert stopped.code == 0, stopped.all
+    assert not any(SECRET in text for text in [*told, stopped.all])
+    assert files_with(one.folder, SECRET) == [kept]
+
+
+def _configuration(one: Outside) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(one.path.read_text())
+    return read
+
+
+async def test_a_pid_file_alone_finds_the_daemon_and_an_agent_never_gets_the_address(
+    open_room: Open, server: postgres.Server, dsn: str
+) -> None:
+    show = "import os, sys; sys.stdin.read(); print(sorted(os.environ), os.environ.get('RELAY_POSTGRES_DSN'))"
+    one = await open_room(
+        {"name": "SHOW", "kind": "command", "cmd": [sys.executable, "-c", show], "cwd": "."},
+        start=False,
+        storage="postgres",
+    )
+    await one.start(env={"RELAY_POSTGRES_DSN": dsn})
+    posted = await one.post("@SHOW what do you see?")
+    answer = (await one.reply_to(posted["id"], "SHOW"))["body"]
+    assert "RELAY_AGENT_ID" in answer
+    assert "DSN" not in answer
+    assert SECRET not in answer
+    assert (await one.script("healthcheck.sh")).code == 1  # the shell has no address: it cannot look
+    (one.folder / "speaker.lock").unlink()
+    stopped = await one.script("stop.sh")
+    assert stopped.code == 0, stopped.all
+    assert one.process is not None
+    await asyncio.to_thread(one.process.wait, 30)
