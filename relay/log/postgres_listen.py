@@ -1,7 +1,9 @@
-"""Hearing of other processes' commits: LISTEN, on a session connection of its own.
+"""Hearing of other processes' commits, and telling them of ours: LISTEN, on a session connection of its own.
 
-Invariant: a wake-up is a hint. After every new connection, and about once a second, the log is looked at, so one
-that was lost (a restart, a client that could not NOTIFY) costs that second and nothing else.
+Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit. A single one only stirs the
+listener, which looks whether the log has grown, wakes those here, and sends one NOTIFY for all that came meanwhile.
+After every new connection, and about once a second, it looks in any case, so a wake-up that was lost (a restart, a
+client that sends none) costs that second and nothing else.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ from relay.log.postgres_errors import ENGINE, PostgresFault
 log = structlog.get_logger(__name__)
 #: Seconds between two looks at the log's end while nothing is heard.
 LOOK_S = 1.0
+#: Seconds after a look in which what is stirred waits for the next: many commits, one NOTIFY.
+CALM_S = 0.01
 #: Seconds between two tries to connect: at first, and at most (twice as long each time).
 RETRY_S = (0.1, 5.0)
 _LAST = "SELECT coalesce(max(pos), 0) FROM events"
 
 
 class Listener:
-    """Calls `notify` when something was committed. `own` says of a server process that it is this store's writer,
+    """Calls `notify` when something was committed. `writer` is the server process of this store's general writes,
     whose commits woke everybody here already."""
 
     def __init__(
@@ -33,12 +37,26 @@ class Listener:
         connect: Callable[[], Awaitable[Any]],
         channel: str,
         notify: Callable[[], None],
-        own: Callable[[int], bool],
+        writer: Callable[[], int | None],
     ) -> None:
         self._connect = connect
         self._channel = channel
         self._notify = notify
-        self._own = own
+        self._writer = writer
+        self._stirred = asyncio.Event()
+        self._own: int | None = None
+        #: Was there a single write since the last look?
+        self.owes = False
+
+    @property
+    def notice(self) -> str:
+        """The statement that wakes the others."""
+        return f"NOTIFY {self._channel}"
+
+    def stir(self) -> None:
+        """A single write ended here, and may have appended events."""
+        self.owes = True
+        self._stirred.set()
 
     async def run(self) -> None:
         """Listen for ever, through lost connections and restarts of the server."""
@@ -64,21 +82,30 @@ class Listener:
                 connection.terminate()
 
     async def _listen(self, connection: Any) -> None:
-        lost = asyncio.Event()
-        connection.add_termination_listener(lambda _: lost.set())
+        self._own = connection.get_server_pid()
+        connection.add_termination_listener(lambda _: self._stirred.set())
         await connection.add_listener(self._channel, self._heard)
-        last = None
-        while not lost.is_set():
-            now = await _last_pos(connection)
-            if now != last:
-                last = now
-                self._notify()
+        last = -1
+        while not connection.is_closed():
+            self._stirred.clear()
+            owes, self.owes = self.owes, False
+            try:
+                now = await _last_pos(connection)
+                if now != last:
+                    last = now
+                    self._notify()
+                    if owes:
+                        await connection.execute(self.notice)
+            except BaseException:
+                self.owes = self.owes or owes
+                raise
+            await asyncio.sleep(CALM_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
-                    await lost.wait()
+                    await self._stirred.wait()
 
     def _heard(self, _connection: Any, pid: int, _channel: str, _payload: object) -> None:
-        if not self._own(pid):
+        if pid not in (self._own, self._writer()):
             self._notify()
 
 

@@ -1,7 +1,8 @@
 """Named statements as PostgreSQL takes them: `:name` becomes `$1`, and every value the type that its place has.
 
 Invariant: a text is translated once; what stands in quotes, in comments or behind `::` is left as it is. A value
-is only ever bent as SQLite's column types would: 1 to true, 3 to "3", 2.0 to 2; the rest is the server's to refuse.
+is only ever bent as SQLite's column types would (1 to true, 3 to "3", 2.0 to 2), and a NUL in a text becomes U+FFFD;
+the rest is the server's to refuse.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ def _as_int(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
+    if isinstance(value, str):
+        # PostgreSQL's text has no NUL. In JSON it is written \u0000 and stays as it is.
+        return value.replace("\0", "\ufffd") if "\0" in value else value
     return str(int(value)) if isinstance(value, int) else str(value) if isinstance(value, float) else value
 
 

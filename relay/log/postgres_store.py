@@ -10,8 +10,9 @@ Invariants:
   reported as unknown (`CommitUnknown`), never as done or undone.
 
 Within a process, general writes queue here, so that only one connection of it waits for the lock; long reads have
-a connection of their own; LISTEN has another. `synchronous_commit` is off (a commit survives a killed process and
-a killed server process, not a power cut) and on where the caller asks for `durable`.
+a connection of their own; LISTEN has another. `synchronous_commit` is off (a commit survives a killed process of
+ours; a crash of the server may lose the last 0.6 s, three times its wal_writer_delay) and on where the caller asks
+for `durable`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,13 +29,13 @@ from typing import Any, TypeVar
 import asyncpg
 
 from relay.log.postgres_address import Address
+from relay.log.postgres_connections import CLOSE_S, SCHEMA, Connections
 from relay.log.postgres_errors import (
     ENGINE,
     Again,
     CommitUnknown,
     PostgresAway,
     PostgresFault,
-    cannot_connect,
     translated,
 )
 from relay.log.postgres_listen import Listener
@@ -47,25 +47,14 @@ from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
 from relay.model import Caller
 
 T = TypeVar("T")
-#: Everything of ours stands in this schema, so that a shared database stays clean.
-SCHEMA = "relay"
 #: The first half of the keys of our advisory locks ("rely", and the next number); the second is the schema's hash.
 ROOM_LOCK = 1919249529
 ORDER_LOCK = 1919249530
-#: Connections that are kept for one purpose each: general writes, long reads, LISTEN. The rest is shared.
-KEPT = 3
 #: How often work is tried that another transaction was in the way of, and that lost its connection.
 TRIES_CONFLICT = 5
 TRIES_LOST = 2
 #: Seconds between two tries: random, so that two do not meet again.
 _WAIT_S = (0.002, 0.02)
-#: Seconds after which the server ends a transaction that says nothing (a stopped process must not hold the room).
-IDLE_S = 15
-#: Seconds for one statement beyond the wait for a lock, then the connection counts as lost (a cut network).
-STATEMENT_S = 30.0
-LONG_STATEMENT_S = 600.0
-#: Seconds that open connections get to end when the store closes.
-CLOSE_S = 3.0
 
 
 class PostgresStore:
@@ -88,80 +77,19 @@ class PostgresStore:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._address = address
-        self._connect_s = connect_s
         self._busy_timeout_s = busy_timeout_s
         self._clock = clock
         self._bends: Bends = {}
         self._subscribers = Subscribers()
-        self._writer_pids: set[int] = set()
         self._turn = asyncio.Lock()
         self._long_turn = asyncio.Lock()
-        self._writer = self._pool(1, init=self._note_writer)
-        self._long = self._pool(1, command_timeout=LONG_STATEMENT_S)
-        self._short = self._pool(max(1, connections - KEPT))
+        self._open = Connections(
+            address, most=connections, connect_s=connect_s, busy_timeout_s=busy_timeout_s
+        )
         self._listener = Listener(
-            self._connect, SCHEMA, self._subscribers.notify, lambda pid: pid in self._writer_pids
+            self._open.connect, SCHEMA, self._subscribers.notify, lambda: self._open.writer_pid
         )
         self._side: list[asyncio.Task[None]] = []
-
-    # -- connections
-
-    def _how(self, command_timeout: float | None = None) -> dict[str, Any]:
-        lock_ms = max(1, round(self._busy_timeout_s * 1000))
-        return {
-            "dsn": self._address.dsn,
-            "timeout": self._connect_s,
-            "command_timeout": command_timeout or self._busy_timeout_s + STATEMENT_S,
-            "statement_cache_size": 1000,
-            "max_cached_statement_lifetime": 0,
-            "server_settings": {
-                "application_name": "relay",
-                "search_path": SCHEMA,
-                "synchronous_commit": "off",
-                "lock_timeout": str(lock_ms),
-                "idle_in_transaction_session_timeout": str(IDLE_S * 1000),
-                "jit": "off",
-                "timezone": "UTC",
-                # The server, too, must find out that a client's machine is gone, and let its locks go.
-                "tcp_keepalives_idle": "30",
-                "tcp_keepalives_interval": "10",
-                "tcp_keepalives_count": "3",
-            },
-        }
-
-    def _pool(self, size: int, command_timeout: float | None = None, init: Any = None) -> Any:
-        # No reset between two uses: nothing of ours outlives its transaction (SET LOCAL, xact locks).
-        return asyncpg.create_pool(
-            **self._how(command_timeout),
-            min_size=0,
-            max_size=size,
-            init=init,
-            reset=_nothing_to_reset,
-            max_inactive_connection_lifetime=0,
-            max_queries=10**9,
-        )
-
-    async def _note_writer(self, connection: Any) -> None:
-        self._writer_pids = {connection.get_server_pid()}
-
-    async def _connect(self) -> Any:
-        try:
-            return await asyncpg.connect(**self._how())
-        except (*ENGINE, ValueError) as error:
-            raise cannot_connect(error, self.place) from None
-
-    @asynccontextmanager
-    async def _lent(self, pool: Any) -> AsyncIterator[Any]:
-        try:
-            connection = await pool.acquire(timeout=self._busy_timeout_s + self._connect_s)
-        except (*ENGINE, ValueError) as error:
-            raise cannot_connect(error, self.place) from None
-        try:
-            yield connection
-        finally:
-            # A connection that is in a state unknown is ended by the pool, and another made when it is wanted.
-            with contextlib.suppress(*ENGINE):
-                await pool.release(connection, timeout=CLOSE_S)
 
     # -- transactions
 
@@ -177,9 +105,9 @@ class PostgresStore:
 
     async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
         if not long:
-            return await self._again(partial(self._read, self._short, work, actor))
+            return await self._again(partial(self._read, self._open.short, work, actor))
         async with self._long_turn:
-            return await self._again(partial(self._read, self._long, work, actor))
+            return await self._again(partial(self._read, self._open.long, work, actor))
 
     async def _again(self, once: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do it, and once more where nothing of it can have been kept."""
@@ -205,11 +133,11 @@ class PostgresStore:
                 f"{self.place}: the writers before this one took too long; nothing was changed, try again"
             ) from None
         try:
-            async with self._lent(self._writer) as connection:
+            async with self._open.lent(self._open.writer) as connection:
                 tx = self._tx(connection)
                 left_ms = max(1, round((self._busy_timeout_s - (time.monotonic() - began)) * 1000))
                 begin = f"BEGIN; SET LOCAL lock_timeout = {left_ms}; {_ALONE}"
-                result = await self._transaction(connection, tx, begin, work, durable, actor)
+                result = await self._transaction(connection, tx, begin, work, durable, actor, notice=True)
         finally:
             self._turn.release()
         # Who looks for work in a transaction and finds none must not wake everybody, itself included.
@@ -219,13 +147,17 @@ class PostgresStore:
 
     async def _write_single(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
         """One statement that is a transaction by itself; it wakes by the events that it appends."""
-        async with self._lent(self._short) as connection:
+        async with self._open.lent(self._open.short) as connection:
             tx = self._tx(connection, single=True)
             if durable or actor is not None or self._clock is not None:
-                return await self._transaction(connection, tx, "BEGIN", work, durable, actor)
+                result = await self._transaction(connection, tx, "BEGIN", work, durable, actor)
+                self._listener.stir()
+                return result
             try:
                 with _told(tx):
-                    return await drive(work, tx)
+                    result = await drive(work, tx)
+                self._listener.stir()
+                return result
             except BaseException as error:
                 # A statement that was prepared and not run has begun a transaction that the driver knows not of.
                 await _rollback(connection, known=False)
@@ -234,7 +166,15 @@ class PostgresStore:
                 raise
 
     async def _transaction(
-        self, connection: Any, tx: PostgresTx, begin: str, work: Work[T], durable: bool, actor: Caller | None
+        self,
+        connection: Any,
+        tx: PostgresTx,
+        begin: str,
+        work: Work[T],
+        durable: bool,
+        actor: Caller | None,
+        *,
+        notice: bool = False,
     ) -> T:
         try:
             await self._begin(
@@ -245,7 +185,9 @@ class PostgresStore:
         except BaseException:
             await _rollback(connection)
             raise
-        await self._commit(connection)
+        await self._commit(
+            connection, f"{self._listener.notice}; COMMIT" if notice and tx.changed else "COMMIT"
+        )
         return result
 
     async def _begin(self, connection: Any, text: str, actor: Caller | None) -> None:
@@ -263,17 +205,18 @@ class PostgresStore:
         The one place where row-level security enters: what is set here is set LOCAL, and ends with the transaction.
         """
 
-    async def _commit(self, connection: Any) -> None:
+    async def _commit(self, connection: Any, text: str) -> None:
         try:
-            status = await connection.execute("COMMIT")
+            status = await connection.execute(text)
+        except asyncpg.InFailedSQLTransactionError:
+            status = "ROLLBACK"
         except ENGINE as error:
             fault = translated(error, self.place)
             if fault.again is Again.LOST:
                 raise self._unknown() from error
             raise fault from error
-        except BaseException:
+        finally:
             await _rollback(connection)
-            raise
         if status != "COMMIT":
             raise PostgresFault(
                 f"{self.place}: a statement of the transaction had failed, so nothing was kept"
@@ -286,12 +229,12 @@ class PostgresStore:
         )
 
     async def _read(self, pool: Any, work: Work[T], actor: Caller | None) -> T:
-        async with self._lent(pool) as connection:
+        async with self._open.lent(pool) as connection:
             tx = self._tx(connection)
             try:
                 await self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", actor)
                 with _told(tx):
-                    return await drive(work, tx, aside=pool is self._long)
+                    return await drive(work, tx, aside=pool is self._open.long)
             finally:
                 await _rollback(connection)
 
@@ -306,9 +249,8 @@ class PostgresStore:
 
     async def prepare(self, wings: Sequence[Path], *, create: bool) -> None:
         """Bring the tables up to date. Raises StoreMissing where there are none and `create` is False."""
-        for pool in (self._writer, self._long, self._short):
-            await pool  # ready; a connection is made when one is wanted
-        async with self._lent(self._writer) as connection:
+        await self._open.ready()
+        async with self._open.lent(self._open.writer) as connection:
             try:
                 if not create and not await is_migrated(connection, SCHEMA):
                     raise StoreMissing(f"there are no tables of relay in {self.place} yet")
@@ -325,7 +267,7 @@ class PostgresStore:
         The server checks what it reads; that it reads all is not asked here.
         """
         found: list[str] = []
-        async with self._long_turn, self._lent(self._long) as connection:
+        async with self._long_turn, self._open.lent(self._open.long) as connection:
             try:
                 for row in await connection.fetch(_INVALID_INDEXES, SCHEMA):
                     found.append(
@@ -340,7 +282,7 @@ class PostgresStore:
 
     async def size(self) -> Size:
         """The tables and indexes; the server looks after its own journal."""
-        async with self._lent(self._short) as connection:
+        async with self._open.lent(self._open.short) as connection:
             try:
                 return Size(int(await connection.fetchval(_SIZE, SCHEMA)), 0)
             except ENGINE as error:
@@ -354,12 +296,11 @@ class PostgresStore:
         for task in self._side:
             task.cancel()
         await asyncio.gather(*self._side, return_exceptions=True)
-        for pool in (self._long, self._short, self._writer):
-            try:
-                async with asyncio.timeout(CLOSE_S):
-                    await pool.close()
-            except (*ENGINE, asyncpg.InterfaceError):
-                pool.terminate()
+        if self._listener.owes:
+            with contextlib.suppress(PostgresFault, *ENGINE):
+                async with asyncio.timeout(CLOSE_S), self._open.lent(self._open.writer) as connection:
+                    await connection.execute(self._listener.notice)
+        await self._open.close()
 
 
 _ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
@@ -372,11 +313,6 @@ _SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'
 """
-
-
-async def _nothing_to_reset(connection: Any) -> None:
-    if connection.is_in_transaction():
-        raise asyncpg.InterfaceError("the connection is still in a transaction")
 
 
 @contextlib.contextmanager

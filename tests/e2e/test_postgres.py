@@ -64,6 +64,8 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     one.configure({**_configuration(one), "postgres": {"dsn_file": "dsn"}})
     await one.start()
     await asked(one, "good morning")
+    posted = await one.post("@ECHO a\0b")  # PostgreSQL's text has no NUL
+    assert "a\ufffdb" in (await one.reply_to(posted["id"], "ECHO"))["body"]
     assert "#1" in await order(one, "/task mend the roof")
     state = await one.get("/api/state")
     assert state["storage"]["engine"] == "postgres"

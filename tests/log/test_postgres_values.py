@@ -57,6 +57,7 @@ def test_what_may_write_is_known(text: str, writes: bool) -> None:
         ("text", 3, "3"),
         ("text", True, "1"),
         ("text", "x", "x"),
+        ("text", "a\0b", "a\ufffdb"),
         ("bytea", "x", b"x"),
     ],
 )

@@ -1,0 +1,131 @@
+"""A process's connections to the database: who has which, and what each is told at its start.
+
+Invariant: one is kept for general writes, one for long reads, one listens, and the rest is shared, so nobody who
+waits for a lock keeps a short read waiting. What is done with a connection ends with its transaction (SET LOCAL,
+xact locks), so none is reset between two uses; one in a state unknown is ended, and another made when wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import asyncpg
+
+from relay.log.postgres_address import Address
+from relay.log.postgres_errors import ENGINE, cannot_connect
+
+#: Everything of ours stands in this schema, so that a shared database stays clean.
+SCHEMA = "relay"
+#: Connections that are kept for one purpose each: general writes, long reads, LISTEN. The rest is shared.
+KEPT = 3
+#: Seconds after which the server ends a transaction that says nothing (a stopped process must not hold the room).
+IDLE_S = 15
+#: Seconds for one statement beyond the wait for a lock, then the connection counts as lost (a cut network).
+STATEMENT_S = 30.0
+LONG_STATEMENT_S = 600.0
+#: Seconds that open connections get to end when the store closes.
+CLOSE_S = 3.0
+
+
+class Connections:
+    """The pools `writer`, `long` and `short`, and connections for LISTEN."""
+
+    def __init__(self, address: Address, *, most: int, connect_s: float, busy_timeout_s: float) -> None:
+        self._address = address
+        self._connect_s = connect_s
+        self._busy_timeout_s = busy_timeout_s
+        #: The server's process of the writer's connection.
+        self.writer_pid: int | None = None
+        self.writer = self._pool(1, init=self._note_writer)
+        self.long = self._pool(1, command_timeout=LONG_STATEMENT_S)
+        self.short = self._pool(max(1, most - KEPT))
+
+    def _how(self, command_timeout: float | None = None) -> dict[str, Any]:
+        lock_ms = max(1, round(self._busy_timeout_s * 1000))
+        return {
+            "dsn": self._address.dsn,
+            "timeout": self._connect_s,
+            "command_timeout": command_timeout or self._busy_timeout_s + STATEMENT_S,
+            "statement_cache_size": 1000,
+            "max_cached_statement_lifetime": 0,
+            "server_settings": {
+                "application_name": "relay",
+                "search_path": SCHEMA,
+                "synchronous_commit": "off",
+                "lock_timeout": str(lock_ms),
+                "idle_in_transaction_session_timeout": str(IDLE_S * 1000),
+                "jit": "off",
+                "timezone": "UTC",
+                # The server, too, must find out that a client's machine is gone, and let its locks go.
+                "tcp_keepalives_idle": "30",
+                "tcp_keepalives_interval": "10",
+                "tcp_keepalives_count": "3",
+            },
+        }
+
+    def _pool(self, size: int, command_timeout: float | None = None, init: Any = None) -> Any:
+        return asyncpg.create_pool(
+            **self._how(command_timeout),
+            min_size=0,
+            max_size=size,
+            init=init,
+            reset=_nothing_to_reset,
+            max_inactive_connection_lifetime=0,
+            max_queries=10**9,
+        )
+
+    async def _note_writer(self, connection: Any) -> None:
+        self.writer_pid = connection.get_server_pid()
+
+    async def ready(self) -> None:
+        """Before the first loan; a connection is made when one is wanted."""
+        for pool in (self.writer, self.long, self.short):
+            await pool
+
+    async def connect(self) -> Any:
+        """A connection of its own. Raises PostgresFault, PostgresAway."""
+        try:
+            return await asyncpg.connect(**self._how())
+        except (*ENGINE, ValueError) as error:
+            raise cannot_connect(error, self._address.place) from None
+
+    def lent(self, pool: Any) -> Loan:
+        """`async with connections.lent(connections.short) as connection`. Raises PostgresFault, PostgresAway."""
+        return Loan(pool, self._address.place, self._busy_timeout_s + self._connect_s)
+
+    async def close(self) -> None:
+        for pool in (self.long, self.short, self.writer):
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await pool.close()
+            except ENGINE:
+                pool.terminate()
+
+
+class Loan:
+    """A connection for a while."""
+
+    __slots__ = ("_connection", "_place", "_pool", "_wait_s")
+
+    def __init__(self, pool: Any, place: str, wait_s: float) -> None:
+        self._pool = pool
+        self._place = place
+        self._wait_s = wait_s
+
+    async def __aenter__(self) -> Any:
+        try:
+            self._connection = await self._pool.acquire(timeout=self._wait_s)
+        except (*ENGINE, ValueError) as error:
+            raise cannot_connect(error, self._place) from None
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(*ENGINE):
+            await self._pool.release(self._connection, timeout=CLOSE_S)
+
+
+async def _nothing_to_reset(connection: Any) -> None:
+    if connection.is_in_transaction():
+        raise asyncpg.InterfaceError("the connection is still in a transaction")
