@@ -138,6 +138,26 @@ async def test_a_reader_misses_nothing_of_many_writers(opened: Open) -> None:
     assert await verify(stores[1]) == []
 
 
+async def test_single_writes_wake_others_also_when_their_store_closes(
+    opened: Open, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_listen, "LOOK_S", 10 * PATIENT_S)  # so that it is the NOTIFY that wakes
+    listening, writing = await opened(), await opened()
+    wakeup = listening.wakeup()
+    for close in (False, True):
+        while await wakeup.wait(0.3):
+            pass  # what they hear at their start
+        await writing.write(lambda tx: tx.one(HARM.note_in_one, lane="a", outputs="1"), single=True)
+        if close:
+            await writing.close()
+        assert await wakeup.wait(PATIENT_S)
+    idle = await opened()
+    while await wakeup.wait(0.3):
+        pass
+    await idle.write(lambda tx: tx.one(HARM.told), single=True)
+    assert not await wakeup.wait(0.3)  # it appended nothing
+
+
 # -- the function of the database that appends
 
 
