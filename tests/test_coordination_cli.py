@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from relay.log import events
 from relay.log.store import Tx
 from relay.model import Caller
 from relay.services import services_of
+from tests.airspace.repository import commit, git, repository
 
 CLAUDE, CODEX = Caller("CLAUDE", "c-1"), Caller("CODEX", "x-1")
 Did = tuple[int, str, str]
@@ -199,20 +199,16 @@ def test_work_is_submitted_shown_and_reopened(room: Room) -> None:
     ]
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="the repository is git's")
 def test_changesets_are_listed_and_shown(room: Room) -> None:
     assert room.relay("changesets") == (0, "No changeset is recorded.\n", "")
     assert room.relay("changesets", "--limit", "0")[0] == room.relay("changesets", "show")[0] == 2
     code, _, err = room.relay("changesets", "show", "nothing")
     assert code == 1 and "relay changesets" in err
-    from tests.airspace.repository import commit, git, repository, write
-
     repo = repository(room.config.parent / "repo")
     configured = json.loads(room.config.read_text()) | {"workspace": {"repo": "repo"}}
     room.config.write_text(json.dumps(configured))
     base = git(repo, "rev-parse", "HEAD").strip()
-    write(repo, {"new.py": "x = 1\n", "other.py": "y = 1\n"})
-    commit(repo, "two files")
+    commit(repo, {"new.py": "x = 1\n", "other.py": "y = 1\n"})
 
     async def record(services: Services) -> Any:
         return await services.changesets.record(CLAUDE, "one file", ["new.py"], base=base, head="HEAD")

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -94,14 +94,31 @@ class Event:
     causal_deps: tuple[str, ...]
     clock: dict[str, int]
     at: str
-    inputs: Any = None
-    outputs: Any = None
+    #: The payloads as they are stored, JSON.
+    stored_inputs: str | None = None
+    stored_outputs: str | None = None
     role: str | None = None
     branch: str | None = None
     snapshot: str | None = None
     file_touches: tuple[str, ...] | None = None
     source_key: str | None = None
     v: int = BODY_VERSION
+    _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def inputs(self) -> Any:
+        """Which data went in: a JSON value, read when it is first asked for."""
+        return self._payload("inputs", self.stored_inputs)
+
+    @property
+    def outputs(self) -> Any:
+        """Which data came out, as `inputs`."""
+        return self._payload("outputs", self.stored_outputs)
+
+    def _payload(self, name: str, stored: str | None) -> Any:
+        if name not in self._read:
+            self._read[name] = None if stored is None else json.loads(stored)
+        return self._read[name]
 
     @property
     def lane_key(self) -> str:
@@ -116,6 +133,27 @@ def now_iso(at: datetime | None = None) -> str:
 # One encoder for all: `json.dumps` makes a new one for every call that differs from its defaults.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _NOTHING: dict[type, str] = {list: "[]", dict: "{}"}
+#: A text as the encoder writes it.
+_text = json.encoder.encode_basestring
+#: The columns of a body behind `at`, in the order of its keys; those that enter as their digest, and those that are
+#: JSON as they are stored.
+_BODY = (
+    *(
+        "branch",
+        "causal_deps",
+        "clock",
+        "file_touches",
+        "inputs",
+        "lane",
+        "outputs",
+        "parents",
+        "prev",
+        "role",
+    ),
+    *("seq", "session", "snapshot", "source_key", "type", "v"),
+)
+_PAYLOADS = frozenset({"inputs", "outputs"})
+_STORED = frozenset({"causal_deps", "clock", "file_touches", "parents", "seq", "v"})
 
 
 def dumps(value: Any) -> str:
@@ -132,34 +170,18 @@ def loads(text: str) -> Any:
 
 def event_id(row: Row) -> str:
     """The id that the stored columns of an event must have (64 hex digits)."""
-    return _id_of(row, json.loads(row["parents"]), json.loads(row["clock"]))
-
-
-def _id_of(row: Row, parents: Sequence[str], clock: Mapping[str, int]) -> str:
-    """`event_id` where `parents` and `clock` are at hand as values."""
-    body: dict[str, Any] = {
-        "v": row["v"],
-        "session": row["session"],
-        "lane": row["lane"],
-        "seq": row["seq"],
-        "type": row["type"],
-        "at": row["at"],
-        "parents": parents,
-        "clock": clock,
-    }
-    if row["prev"] is not None:
-        body["prev"] = row["prev"]
-    if row["causal_deps"] != "[]":
-        body["causal_deps"] = json.loads(row["causal_deps"])
-    for name in ("role", "branch", "snapshot", "source_key"):
-        if row[name] is not None:
-            body[name] = row[name]
-    if row["file_touches"] is not None:
-        body["file_touches"] = json.loads(row["file_touches"])
-    for name in ("inputs", "outputs"):
-        if row[name] is not None:
-            body[name] = hashlib.sha256(row[name].encode()).hexdigest()
-    return hashlib.sha256(dumps(body).encode()).hexdigest()
+    # The body in its canonical form, its keys in order and what is absent left out, put together from what is
+    # stored: lists and clocks are kept as `dumps` wrote them.
+    parts = [f'{{"at":{_text(row["at"])}']
+    for name in _BODY:
+        value = row[name]
+        if value is None or (name == "causal_deps" and value == "[]"):
+            continue
+        if name in _PAYLOADS:
+            parts.append(f'"{name}":"{hashlib.sha256(value.encode()).hexdigest()}"')
+        else:
+            parts.append(f'"{name}":{value if name in _STORED else _text(value)}')
+    return hashlib.sha256((",".join(parts) + "}").encode()).hexdigest()
 
 
 def from_row(row: Row) -> Event:
@@ -176,8 +198,8 @@ def from_row(row: Row) -> Event:
         causal_deps=tuple(json.loads(row["causal_deps"])),
         clock=json.loads(row["clock"]),
         at=row["at"],
-        inputs=None if row["inputs"] is None else json.loads(row["inputs"]),
-        outputs=None if row["outputs"] is None else json.loads(row["outputs"]),
+        stored_inputs=row["inputs"],
+        stored_outputs=row["outputs"],
         role=row["role"],
         branch=row["branch"],
         snapshot=row["snapshot"],
@@ -222,7 +244,7 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         "source_key": new.source_key,
         "at": new.at or now_iso(),
     }
-    row["id"] = _id_of(row, parents, clock)
+    row["id"] = event_id(row)
     placed = await tx.one(Q.put_event, **row)
     if placed is None:
         raise StoreError("the database did not say where the event was put")
@@ -249,9 +271,8 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         causal_deps=tuple(new.causal_deps),
         clock=clock,
         at=row["at"],
-        # As they are stored, and no object that the caller may change.
-        inputs=None if row["inputs"] is None else json.loads(row["inputs"]),
-        outputs=None if row["outputs"] is None else json.loads(row["outputs"]),
+        stored_inputs=row["inputs"],
+        stored_outputs=row["outputs"],
         role=new.role,
         branch=new.branch,
         snapshot=new.snapshot,

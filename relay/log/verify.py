@@ -47,9 +47,9 @@ def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[Fault]:
 
 def _fault_of(row: Row, state: VerifyState) -> str | None:
     try:
+        parents, _ = loads(row["parents"]), loads(row["clock"])
         if event_id(row) != row["id"]:
             return "its content is not what was hashed"
-        parents = loads(row["parents"])
         unknown = [parent for parent in [*parents, *loads(row["causal_deps"])] if parent not in state.known]
     except (ValueError, TypeError) as error:
         return f"it cannot be read: {error}"

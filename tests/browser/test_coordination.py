@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, expect
 
 from relay.config import load
-from relay.coordination.locks import Locks
-from relay.coordination.queue import WorkQueue
-from relay.coordination.sessions import Heartbeat, Sessions
 from relay.daemon import open_room_store
+from relay.faces.services import Services
 from relay.model import Caller, Rejected
+from relay.services import services_of
 from tests.browser.person import Person
 from tests.outside import Outside
 
@@ -27,25 +25,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 CLAUDE, CODEX = Caller("CLAUDE", "elsewhere-1", process=True), Caller("CODEX", "elsewhere-2")
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Another process at the room's database."""
-
-    locks: Locks
-    work: WorkQueue
-    sessions: Sessions
-
-
 @pytest_asyncio.fixture(loop_scope="session")
-async def elsewhere(house: Outside) -> AsyncIterator[Elsewhere]:
+async def elsewhere(house: Outside) -> AsyncIterator[Services]:
+    """Another process at the room's database."""
     settings = load(house.folder / "config.json")
     store = await open_room_store(settings)
-    beat = Heartbeat(settings.coordination)
-    locks, sessions = Locks(store, beat), Sessions(store, beat)
-    sessions.at_end(locks.release_of_session)
-    yield Elsewhere(locks, WorkQueue(store, settings.coordination, sessions=beat, locks=locks), sessions)
+    services = services_of(store, settings)
+    yield services
     for one in (CLAUDE, CODEX):
-        await sessions.end(one)
+        await services.sessions.end(one)
     await store.close()
 
 
@@ -54,7 +42,7 @@ def row(ann: Person, path: str) -> Locator:
 
 
 async def test_locks_of_another_process_show_and_are_taken(
-    ann: Person, elsewhere: Elsewhere, house: Outside
+    ann: Person, elsewhere: Services, house: Outside
 ) -> None:
     await ann.go("locks")
     await elsewhere.locks.acquire(CLAUDE, ["src/app.py"], reason="a new door")
@@ -98,7 +86,7 @@ async def test_locks_of_another_process_show_and_are_taken(
     await expect(ann.page.locator('[data-session="elsewhere-2"]')).to_contain_text("ended")
 
 
-async def test_work_of_another_process_shows_on_the_board(ann: Person, elsewhere: Elsewhere) -> None:
+async def test_work_of_another_process_shows_on_the_board(ann: Person, elsewhere: Services) -> None:
     await ann.go("board")
     build = await elsewhere.work.submit(
         CODEX, "build", "Build the shed", files=["shed/**"], input_data={"size": 3}

@@ -50,7 +50,7 @@ SELECT * FROM events WHERE pos > :after AND type = ANY (ARRAY(SELECT json_array_
 
 -- name: events_about
 SELECT * FROM events WHERE pos > :after AND type = ANY (ARRAY(SELECT json_array_elements_text(:types::json)))
-  AND outputs LIKE '%' || :text || '%' ORDER BY pos DESC LIMIT :limit
+  AND position(:text::text IN outputs) > 0 ORDER BY pos DESC LIMIT :limit
 
 -- name: last_pos
 SELECT COALESCE(MAX(pos), 0) AS pos FROM events

@@ -50,7 +50,7 @@ SELECT * FROM events WHERE pos > :after AND type IN (SELECT value FROM json_each
 
 -- name: events_about
 SELECT * FROM events WHERE pos > :after AND type IN (SELECT value FROM json_each(:types))
-  AND outputs LIKE '%' || :text || '%' ORDER BY pos DESC LIMIT :limit
+  AND instr(outputs, :text) > 0 ORDER BY pos DESC LIMIT :limit
 
 -- name: last_pos
 SELECT COALESCE(MAX(pos), 0) AS pos FROM events

@@ -2,10 +2,11 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
+import { locks } from "../state/locks";
 import { agents, dispatcher, now, workers } from "../state/room";
 import { permissions } from "../state/permissions";
 import { agentPanel, show, showEntry } from "../state/view";
-import { amount, clock, instant, span } from "../text/format";
+import { amount, clock, counted, instant, span } from "../text/format";
 import type { Agent, DispatcherState, Meter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
 import { PermissionCard } from "./permissions";
@@ -192,12 +193,14 @@ function Facts({ agent }: { agent: Agent }) {
   const at = now.value;
   const state = health(agent, at);
   const b = agent.breaker;
+  const held = locks.value.filter((lock) => lock.locked_by === agent.name).length;
   return (
     <>
       <p class={`health health-${state}`} data-testid="health"><Dot state={state} /> {healthLine(agent, at)}{agent.queued ? <span class="muted"> · {agent.queued} queued</span> : null}</p>
       {agent.running && (
         <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>what it is working on</button>
       )}
+      {held > 0 && <button type="button" class="link now-on" onClick={() => show("locks")} data-testid="holds">holds {counted(held, "lock")}</button>}
       {agent.detail && <p class="detail">{agent.detail}</p>}
       {!agent.installed && agent.fix && <Copyable text={agent.fix} testid="fix" />}
       {b.state !== "closed" && (
