@@ -91,6 +91,7 @@ class AgentSettings:
         low=1,
         high=3600,
     )
+    mcp: bool = setting("a preset's program gets the room's tools (locks, work, ...) over MCP", True)
     script: Path | None = setting("for `scripted`: the YAML file that says what it says and does", None)
     enabled: bool = setting("false = stays in the room, gets no work", True)
 

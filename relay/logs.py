@@ -74,7 +74,7 @@ def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
         )
         handlers.append(to_terminal)
     logging.basicConfig(level=level, handlers=handlers, force=True)
-    for noisy in ("aiohttp.access", "watchfiles", "httpx", "httpcore", "aiosqlite", "asyncio"):
+    for noisy in ("aiohttp.access", "watchfiles", "httpx", "httpcore", "mcp", "aiosqlite", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

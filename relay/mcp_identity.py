@@ -12,7 +12,7 @@ from pathlib import Path
 
 from relay.invocation import command
 from relay.model import SESSION_ID
-from relay.room.mentions import clean_name, is_reserved, skeleton
+from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
 
 CONFIG = "config.json"
 RUNTIME = ".relay"
@@ -56,7 +56,7 @@ def identify(environ: Mapping[str, str], option: str | None = None) -> Identity:
 
 def _name(agent: str) -> str:
     try:
-        name = clean_name(agent)
+        name = clean_name(agent, most=MAX_AGENT_NAME)
     except ValueError as error:
         raise WrongUse(f"RELAY_AGENT_ID is {agent[:60]!r}. {error}") from None
     if is_reserved(name, ()):

@@ -25,7 +25,7 @@ from relay.files import write_atomically
 from relay.mcp_files import SERVER, CannotEdit, put
 from relay.mcp_identity import WrongUse, find_config, spelled
 from relay.model import PROGRAMS
-from relay.room.mentions import MAX_NAME, clean_name, is_reserved
+from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved
 
 Json = dict[str, Any]
 COULD_NOT, WRONG_USE = 1, 2
@@ -151,13 +151,13 @@ def agent_name(program: str, wanted: str | None, configured: Collection[str]) ->
     """Whom the program speaks for: as said, else the program's name, with yours before it when the room has an agent
     of that name already, which is somebody else. Raises WrongUse."""
     try:
-        name = clean_name(wanted if wanted is not None else program)
+        name = clean_name(wanted if wanted is not None else program, most=MAX_AGENT_NAME)
     except ValueError as error:
         raise WrongUse(f"--name: {error}") from None
     if is_reserved(name, ()):
         raise WrongUse(f"--name: {name} is the room's own name.")
     if wanted is None and spelled(name, configured) in configured:
-        name = f"{getpass.getuser()}-{program}"[:MAX_NAME]
+        name = f"{getpass.getuser()}-{program}"[:MAX_AGENT_NAME]
     return spelled(name, configured)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from relay import guard_cli
 from relay.agents import AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.hooks import GuardHook
+from relay.agents.mcp import McpServer
 from relay.agents.ollama import OllamaAgent
 from relay.config import AgentSettings, Settings
 from relay.model import Agent, Availability, EndPart, FailureClass, Guard, Part, Permits, Turn
@@ -70,6 +71,7 @@ def build(
             script=one.script,
             permissions=Permissions(one.permissions),
             guard=_guard(settings, one),
+            mcp=_mcp(settings) if one.mcp else None,
             permission_timeout_s=one.permission_timeout_s,
             key=lambda: key(one.name),
         )
@@ -88,6 +90,12 @@ def _guard(settings: Settings, one: AgentSettings) -> GuardHook | None:
     script = str(Path(guard_cli.__file__).absolute())
     words = (sys.executable, "-I", "-S", script, "hook", "--agent", one.name, "--config", str(settings.path))
     return GuardHook(words, settings.runtime_dir / "guard")
+
+
+def _mcp(settings: Settings) -> McpServer:
+    """The room's tools, from this very installation; -P: no module of the codebase may stand in for one of ours."""
+    words = (sys.executable, "-P", "-m", "relay.cli", "mcp", "--config", str(settings.path))
+    return McpServer(words)
 
 
 def _guarded(one: AgentSettings) -> bool:

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from relay.agents.acp_calls import WRITING, Call, Calls
 from relay.agents.acp_wire import Outbox
+from relay.agents.mcp import is_ours
 from relay.agents.spec import Permissions
 from relay.files import inside, write_atomically
 from relay.model import (
@@ -44,7 +45,8 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 class AcpClient:
     """Answers the agent of one turn. `steered` is called with the reason when the guard steers an edit that was asked
-    about, and must see to it that the turn is cancelled: an answer to a permission request carries no reason."""
+    about, and must see to it that the turn is cancelled: an answer to a permission request carries no reason.
+    `tools`: it was given the room's tools, which it may use without asking a person."""
 
     def __init__(
         self,
@@ -59,11 +61,12 @@ class AcpClient:
         outbox: Outbox,
         steered: Callable[[str], Awaitable[bool]],
         session: str | None = None,
+        tools: bool = False,
     ) -> None:
         self._agent, self._cwd, self._root, self._permissions = agent, cwd, root, permissions
         self._guard, self._permits, self._timeout_s = guard, permits, timeout_s
         self._outbox, self._steered = outbox, steered
-        self._session = session
+        self._session, self._tools = session, tools
         self._calls = Calls()
         self._said = ""
         self._after_tool = ""
@@ -140,6 +143,8 @@ class AcpClient:
         self._show(call, "in_progress")
         options = [PermissionOption(one.option_id, one.name, one.kind) for one in asked.options]
         title = safe_line(call.title or call.kind)
+        if self._tools and is_ours(call.title or ""):
+            return self._choose(options, "allow_once", "allow_always")
         if call.kind in WRITING:
             edits = await asyncio.to_thread(call.edits, self._cwd)
             if self._permissions is Permissions.READ_ONLY:

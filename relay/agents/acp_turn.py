@@ -20,6 +20,7 @@ from relay.agents.acp_client import AcpClient
 from relay.agents.acp_verdict import AUTH_REQUIRED, Failed, failed, text_of
 from relay.agents.acp_wire import Outbox, Wire
 from relay.agents.failure import Verdict
+from relay.agents.mcp import acp_servers
 from relay.agents.process import AgentProcess
 from relay.agents.prompt import compose
 from relay.agents.spec import AgentSpec, Permissions
@@ -93,7 +94,9 @@ class AcpTurn:
             outbox=self._outbox,
             steered=self._steer,
             session=turn.room_session or None,
+            tools=spec.mcp is not None,
         )
+        self._env: Mapping[str, str] = {}
         self._connection: Connection | None = None
         self._session: str | None = None
         self._prompting = False
@@ -108,6 +111,7 @@ class AcpTurn:
         self, argv: list[str], env: Mapping[str, str], deadline: float
     ) -> AsyncGenerator[Part, None]:
         """The whole turn. `deadline` in the event loop's seconds."""
+        self._env = env
         try:
             process = await AgentProcess.start(argv, env=env, cwd=self._cwd, stdin=None)
         except OSError as error:
@@ -214,7 +218,7 @@ class AcpTurn:
 
     async def _open(self, hello: schema.InitializeResponse) -> dict[str, Any]:
         """Go on in the old conversation, or begin one."""
-        place = {"cwd": str(self._cwd.absolute()), "mcpServers": []}
+        place = {"cwd": str(self._cwd.absolute()), "mcpServers": acp_servers(self._spec.mcp, self._env)}
         resume = self._turn.resume
         if resume is not None:
             opened = await self._resume(hello.agent_capabilities or schema.AgentCapabilities(), resume, place)

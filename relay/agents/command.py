@@ -127,6 +127,7 @@ class CommandAgent:
             effort=self.spec.effort,
             session=resume,
             guard=self.guard(turn),
+            mcp=self.spec.mcp,
         )
         if self.preset is None:
             return [path, *fill_template(self.spec.cmd[1:], call), *self.spec.args]
@@ -247,6 +248,8 @@ class Attempt:
             self.agent.guard(self.turn),
             self.agent.name,
             self.agent.env(self.turn.room_session),
+            self.agent.spec.guard.folder if self.agent.spec.guard else None,
+            self.agent.spec.mcp,
         )
         if note:
             yield LogPart(note)

@@ -20,6 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from relay.agents.mcp import NAME, McpServer, gemini_entry
 from relay.files import write_atomically
 
 #: Seconds after which a program gives a hook up; the hook itself takes two at most (relay/guard_cli.py).
@@ -91,49 +92,70 @@ def rooted(folder: Path) -> bool:
     return all((stat := one.stat()).st_uid == 0 and not stat.st_mode & 0o022 for one in above)
 
 
-def gemini_file(hook: GuardHook, agent: str, env: Mapping[str, str]) -> Path | None:
-    """A file of system defaults with the hook, beneath the user's own settings. Blocking.
+def gemini_file(
+    hook: GuardHook | None, agent: str, env: Mapping[str, str], folder: Path, mcp: McpServer | None = None
+) -> Path | None:
+    """A file of system defaults, in `folder`, with the hook and the room's server, beneath the user's own settings.
+    Blocking.
 
     Holds what the machine's own file of system defaults says, since ours takes its place; None when that cannot
     be read, and then it stays in its place. Raises OSError.
     """
     system = "/Library/Application Support/GeminiCli" if sys.platform == "darwin" else "/etc/gemini-cli"
     own = env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
-    folder = Path(own).parent if own else Path(system)
-    before = Path(env.get(GEMINI_VARIABLE) or folder / "system-defaults.json")
+    machine = Path(own).parent if own else Path(system)
+    before = Path(env.get(GEMINI_VARIABLE) or machine / "system-defaults.json")
     try:
         settings = json.loads(before.read_text("utf-8"))
         groups = list(settings.get("hooks", {}).get("BeforeTool", []))
+        servers = dict(settings.get("mcpServers", {}))
     except FileNotFoundError:
-        settings, groups = {}, []
+        settings, groups, servers = {}, [], {}
     except (OSError, ValueError, AttributeError, TypeError):
         return None  # a comment in it, say
-    run = {"name": "relay-guard", "type": "command", "command": hook.line("gemini"), "timeout": HOOK_S * 1000}
-    groups.append({"matcher": GEMINI_TOOLS, "hooks": [run]})
-    told: dict[str, Any] = {**settings, "hooks": {**settings.get("hooks", {}), "BeforeTool": groups}}
+    told: dict[str, Any] = dict(settings)
+    if hook is not None:
+        run = {
+            "name": "relay-guard",
+            "type": "command",
+            "command": hook.line("gemini"),
+            "timeout": HOOK_S * 1000,
+        }
+        groups.append({"matcher": GEMINI_TOOLS, "hooks": [run]})
+        told["hooks"] = {**settings.get("hooks", {}), "BeforeTool": groups}
+    if mcp is not None:
+        told["mcpServers"] = {**servers, NAME: gemini_entry(mcp)}
     text = json.dumps(told, indent=1) + "\n"
-    path = hook.folder.resolve() / f"gemini-{agent}.json"
-    hook.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder.resolve() / f"gemini-{agent}.json"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists() or path.read_text("utf-8") != text:
         write_atomically(path, text, durable=False)
     return path
 
 
 async def guarded(
-    preset: str | None, hook: GuardHook | None, agent: str, env: dict[str, str]
+    preset: str | None,
+    hook: GuardHook | None,
+    agent: str,
+    env: dict[str, str],
+    folder: Path | None = None,
+    mcp: McpServer | None = None,
 ) -> tuple[dict[str, str], str]:
-    """The environment of one turn, and a line for the agent's log when its edits go unguarded."""
-    if preset != "gemini" or hook is None:
+    """The environment of one turn, and a line for the agent's log when its edits go unguarded, or when the room's
+    tools are missing. `folder`: for files of ours; None = the hook's."""
+    folder = hook.folder if folder is None and hook is not None else folder
+    if preset != "gemini" or folder is None or (hook is None and mcp is None):
         return env, ""
+    what = "edits are not guarded" if hook is not None else "the room's tools are missing"
     try:
-        if not await asyncio.to_thread(rooted, hook.folder):
+        if not await asyncio.to_thread(rooted, folder):
             return env, (
-                "edits are not guarded: Gemini CLI takes hooks from a command's caller only in files that belong to "
-                "root; `kind: acp` guards them"
+                f"{what}: Gemini CLI takes settings from a command's caller only in files that belong to root; "
+                "`kind: acp` has both"
             )
-        path = await asyncio.to_thread(gemini_file, hook, agent, env)
+        path = await asyncio.to_thread(gemini_file, hook, agent, env, folder, mcp)
     except OSError as error:
-        return env, f"edits are not guarded: {error}"
+        return env, f"{what}: {error}"
     if path is None:
-        return env, "edits are not guarded: the file of system defaults of Gemini CLI is not plain JSON"
+        return env, f"{what}: the file of system defaults of Gemini CLI is not plain JSON"
     return {**env, GEMINI_VARIABLE: str(path)}, ""

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from relay.agents import hooks
+from relay.agents import hooks, mcp
 from relay.agents.hooks import GuardHook
+from relay.agents.mcp import McpServer
 from relay.agents.spec import AgentSpec, Permissions, SpecError
 from relay.model import PROGRAMS
 
@@ -21,7 +22,8 @@ from relay.model import PROGRAMS
 class Call:
     """What a command line depends on. `session`: the program's own conversation id to resume, or None.
 
-    `guard`: the hook that asks before each edit; None in a turn that cannot edit.
+    `guard`: the hook that asks before each edit; None in a turn that cannot edit. `mcp`: where its tools of the room
+    come from.
     """
 
     permissions: Permissions
@@ -29,6 +31,7 @@ class Call:
     effort: str | None = None
     session: str | None = None
     guard: GuardHook | None = None
+    mcp: McpServer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ def claude_arguments(call: Call) -> list[str]:
         arguments += ["--permission-prompts", "none"]  # nobody sits there to be asked
     if call.guard is not None:
         arguments += hooks.claude_arguments(call.guard)
+    if call.mcp is not None:
+        arguments += mcp.claude_arguments(call.mcp)
     if call.model:
         arguments += ["--model", call.model]
     if call.effort:
@@ -88,6 +93,8 @@ def codex_arguments(call: Call) -> list[str]:
     arguments = ["exec", "--json", "--skip-git-repo-check", "--color", "never", *modes[call.permissions]]
     if call.guard is not None:
         arguments += hooks.codex_arguments(call.guard)
+    if call.mcp is not None:
+        arguments += mcp.codex_arguments(call.mcp)
     if call.model:
         arguments += ["--model", call.model]
     if call.effort:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from relay.agents.hooks import GuardHook
+from relay.agents.mcp import McpServer
 
 
 class SpecError(ValueError):
@@ -45,6 +46,7 @@ class AgentSpec:
     are appended to a preset's own. `output` is the stream format that `cmd` prints. `timeout_s`: seconds for
     a whole turn, None = what the turn says. `cwd`: where it works when the turn names no folder. `script`:
     the YAML file of a scripted agent. `guard`: what a preset's program runs before each edit; None = nothing.
+    `mcp`: the server that a preset's program, or one of the kind `acp`, has the room's tools from; None = none.
     `permission_timeout_s`: seconds that a person has to answer what an agent of the kind `acp` asks. `key`: gives the
     agent's own key of the room when a turn begins, empty for none.
     """
@@ -63,6 +65,7 @@ class AgentSpec:
     permissions: Permissions = Permissions.AUTO
     output: str = "text"
     guard: GuardHook | None = None
+    mcp: McpServer | None = None
     permission_timeout_s: float = 120.0
     key: Callable[[], str] = str
 

@@ -15,6 +15,7 @@ import pytest
 from relay.agents import AcpAgent, AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.acp import ACP_PRESETS
 from relay.agents.acp_calls import lines_of
+from relay.agents.mcp import McpServer
 from relay.model import (
     LOCKED,
     FailureClass,
@@ -214,6 +215,26 @@ async def test_a_command_is_a_persons_to_allow(
     ((request, timeout_s),) = person.asked
     assert (request.agent, request.title, request.tool, timeout_s) == ("BOT", "execute a.py", "execute", 7.0)
     assert [option.kind for option in request.options] == ["allow_once", "allow_always", "reject_once"]
+
+
+async def test_the_room_s_tools_need_no_leave(stage: Stage) -> None:
+    """It is given the room's server with its own identity, and may use it when nobody is there to be asked."""
+    titles = {
+        "mcp__relay__acquire_lock": "yes",
+        "mcp.relay.who": "yes",
+        "get_work (relay MCP Server)": "yes",
+        "mcp__relay__who; rm -rf .": "no",
+        "mcp__other__who": "no",
+    }
+    server = McpServer(("/bin/relay", "mcp"))
+    for title, answer in titles.items():
+        agent = stage.agent("permit", env={"FAKE_KIND": "execute", "FAKE_TITLE": title}, mcp=server)
+        parts = await collect(agent, reads(room_session="c-1"))
+        assert end(parts).text == f"The answer was {answer}.", title
+    told = stage.told("mcp")[0]["server"]
+    assert (told["name"], told["command"], told["args"]) == ("relay", "/bin/relay", ["mcp"])
+    handed = {one["name"]: one["value"] for one in told["env"]}
+    assert (handed["RELAY_AGENT_ID"], handed["RELAY_SESSION_ID"]) == ("BOT", "c-1")
 
 
 async def test_without_people_it_is_refused_and_said(stage: Stage) -> None:

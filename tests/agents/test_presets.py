@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from relay.agents import AgentSpec, CommandAgent, Permissions, SpecError, build_agent
+from relay.agents.hooks import GEMINI_VARIABLE, gemini_file
+from relay.agents.mcp import McpServer
 from relay.agents.presets import PRESETS, Call, fill_template
 from relay.model import Turn
 
@@ -107,3 +111,32 @@ def test_a_wrong_configuration_says_what_is_allowed(values: dict[str, object], s
         build_agent(AgentSpec("BOT", **values))  # type: ignore[arg-type]
     assert said in str(error.value)
     assert "BOT" in str(error.value)
+
+
+SERVER = McpServer(("/bin/relay", "mcp", "--config", '/a "b"/config.json'))
+
+
+def test_the_room_s_server_is_handed_over() -> None:
+    call = Call(Permissions.READ_ONLY, session="s", mcp=SERVER)
+    claude = PRESETS["claude"].arguments(call)
+    told = json.loads(claude[claude.index("--mcp-config") + 1])["mcpServers"]["relay"]
+    assert (told["command"], tuple(told["args"])) == (SERVER.command[0], SERVER.command[1:])
+    assert claude[claude.index("--allowedTools") + 1] == "mcp__relay"
+    codex = PRESETS["codex"].arguments(call)
+    said = "\n".join(codex[at + 1] for at, word in enumerate(codex) if word == "--config")
+    read = tomllib.loads(said)["mcp_servers"]["relay"]
+    assert (read["command"], tuple(read["args"])) == (SERVER.command[0], SERVER.command[1:])
+    assert "RELAY_SESSION_ID" in read["env_vars"] and read["required"] is True
+    assert codex.index("resume") > codex.index("--config")
+    for preset in ("claude", "codex"):
+        assert "relay" not in " ".join(PRESETS[preset].arguments(Call(Permissions.READ_ONLY)))
+
+
+def test_gemini_has_it_from_a_file_of_defaults(tmp_path: Path) -> None:
+    before = tmp_path / "defaults.json"
+    before.write_text('{"mcpServers": {"git": {"command": "g"}}, "hooks": {"BeforeTool": []}, "theme": "x"}')
+    made = gemini_file(None, "BOT", {GEMINI_VARIABLE: str(before)}, tmp_path / "ours", SERVER)
+    assert made is not None
+    told = json.loads(made.read_text())
+    assert told["theme"] == "x" and told["hooks"] == {"BeforeTool": []}
+    assert told["mcpServers"]["git"] == {"command": "g"} and told["mcpServers"]["relay"]["trust"] is True

@@ -54,6 +54,8 @@ class Fake:
 
     async def new_session(self, cwd: str, **more: Any) -> schema.NewSessionResponse:
         note("new", cwd=cwd)
+        for one in more.get("mcp_servers") or []:
+            note("mcp", server=one.model_dump(mode="json"))
         if ACT == "auth":
             raise RequestError.auth_required()
         session = f"s{len(list(FOLDER.glob('session-*')))}"
@@ -130,7 +132,9 @@ class Fake:
         """Edit PATH, after asking; say how the answer was."""
         kind = os.environ.get("FAKE_KIND", "edit")
         diff = [acp.tool_diff_content(PATH, "2\n", "two\n")] if kind == "edit" else []
-        call = schema.ToolCallUpdate(tool_call_id="t1", title=f"{kind} {PATH}", kind=kind, content=diff)
+        call = schema.ToolCallUpdate(
+            tool_call_id="t1", title=os.environ.get("FAKE_TITLE", f"{kind} {PATH}"), kind=kind, content=diff
+        )
         answer = await self.conn.request_permission(session_id=session, tool_call=call, options=OPTIONS)
         chosen = getattr(answer.outcome, "option_id", answer.outcome.outcome)
         note("answer", chosen=chosen)

@@ -1,7 +1,7 @@
 """A model service on a real socket, for the real agent programs: Anthropic's, OpenAI's and Gemini's wire.
 
-It asks for one tool call (a write into a file) when told to, then says "Hello there."; or it answers every
-request with one HTTP error.
+It asks for one tool call (a write into a file, or any by name) when told to, then says "Hello there."; or it answers
+every request with one HTTP error.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ ANSWER = ("Hello ", "there.")
 
 class FakeService:
     """`write`: the file that the model wants to write once a turn; `patch`: Codex by its own tool, not by a shell.
-    `error`: (status, body) for all."""
+    `call`: another tool that it uses once a turn, with its arguments, by the name that the program gives it. `error`:
+    (status, body) for all."""
 
     def __init__(self) -> None:
         self.write: str | None = None
         self.patch = False
+        self.call: tuple[str, dict[str, Any]] | None = None
         self.error: tuple[int, dict[str, Any]] | None = None
         self.requests: list[str] = []
         self.url = ""
@@ -57,19 +59,24 @@ class FakeService:
             return web.json_response(_gemini_piece([{"text": choice}], last=True))
         return web.json_response({}, status=404)
 
+    @property
+    def _acts(self) -> bool:
+        return self.write is not None or self.call is not None
+
     def _anthropic(self, body: str) -> list[dict[str, Any]]:
         start = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
         usage = {"input_tokens": 12, "output_tokens": 1}
         message = {**start, "stop_reason": None, "stop_sequence": None, "usage": usage}
-        if self.write is not None and '"tool_result"' not in body:
-            arguments = json.dumps({"file_path": self.write, "content": "x"})
+        if self._acts and '"tool_result"' not in body:
+            name, given = self.call or ("Write", {"file_path": self.write, "content": "x"})
+            arguments = json.dumps(given)
             blocks = [
                 *_anthropic_block(
                     0, {"type": "text", "text": ""}, [{"type": "text_delta", "text": "Let me look."}]
                 ),
                 *_anthropic_block(
                     1,
-                    {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {}},
+                    {"type": "tool_use", "id": "toolu_1", "name": name, "input": {}},
                     [{"type": "input_json_delta", "partial_json": arguments}],
                 ),
             ]
@@ -87,15 +94,21 @@ class FakeService:
         ]
 
     def _openai(self, body: str) -> list[dict[str, Any]]:
-        if self.write is not None and '"custom_tool_call_output"' not in body:
+        # A server of tools may still be starting: Codex then has no such function yet.
+        done = body.count('"type":"custom_tool_call_output"')
+        if self._acts and done == body.count("is not a function") and done < 60:
             script = f"text(await tools.exec_command({json.dumps({'cmd': f'echo x > {self.write}'})}))"
             if self.patch:
                 patch = f"*** Begin Patch\n*** Add File: {self.write}\n+x\n*** End Patch\n"
                 script = f"text(await tools.apply_patch({json.dumps(patch)}))"
+            if self.call is not None:
+                name, given = self.call
+                wait = "await new Promise(go => setTimeout(go, 500)); " if done else ""
+                script = f"{wait}text(await tools.{name}({json.dumps(given)}))"
             call = {
                 "type": "custom_tool_call",
-                "id": "ctc_1",
-                "call_id": "c1",
+                "id": f"ctc_{done + 1}",
+                "call_id": f"c{done + 1}",
                 "name": "exec",
                 "input": script,
             }
@@ -114,8 +127,9 @@ class FakeService:
         ]
 
     def _gemini(self, body: str) -> list[dict[str, Any]]:
-        if self.write is not None and '"functionResponse"' not in body:
-            call = {"functionCall": {"name": "write_file", "args": {"file_path": self.write, "content": "x"}}}
+        if self._acts and '"functionResponse"' not in body:
+            name, given = self.call or ("write_file", {"file_path": self.write, "content": "x"})
+            call = {"functionCall": {"name": name, "args": given}}
             return [_gemini_piece([{"text": "Let me look."}]), _gemini_piece([call], last=True)]
         return [_gemini_piece([{"text": ANSWER[0]}]), _gemini_piece([{"text": ANSWER[1]}], last=True)]
 

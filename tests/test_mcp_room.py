@@ -1,0 +1,150 @@
+"""`relay mcp` against a real room's database: alone, several at once, beside a daemon, and when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.faces.keys import LOOK_S, Keys
+from relay.log.sqlite_store import open_store
+from relay.model import Caller
+from relay.wings import WINGS
+from tests.faces.mcp_house import Process
+
+NAMES = ("ANN", "BEN", "CY", "DEE", "EVE", "FAY")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps({"agents": [], "coordination": {"process_lease_s": 2}}))
+    return tmp_path
+
+
+def agent(folder: Path, name: str, **env: str) -> Process:
+    return Process(folder, env={"RELAY_AGENT_ID": name, **env})
+
+
+def rows(folder: Path, sql: str) -> list[Any]:
+    with closing(sqlite3.connect(folder / ".relay/events.db")) as database:
+        return database.execute(sql).fetchall()
+
+
+async def said(process: Process, tool: str, **arguments: Any) -> dict[str, Any]:
+    told = await process.call(tool, **arguments)
+    assert not told["isError"], told
+    structured: dict[str, Any] = told["structuredContent"]
+    return structured
+
+
+async def test_six_at_once_on_an_empty_folder(folder: Path) -> None:
+    """They make and migrate the database; then one room for all: locks, work, memory, resources, their ends."""
+    async with AsyncExitStack() as stack:
+        all_of_them = [await stack.enter_async_context(agent(folder, name)) for name in NAMES]
+        await asyncio.gather(*(one.hello() for one in all_of_them))
+        told = await asyncio.gather(*(said(one, "acquire_lock", file_path="src/a.py") for one in all_of_them))
+        assert [one["action"] for one in told].count("acquired") == 1
+        holder = next(name for name, one in zip(NAMES, told, strict=True) if one["success"])
+        assert all(one["locked_by"] == holder and one["expires_at"] for one in told if not one["success"])
+        one = all_of_them[NAMES.index(holder)]
+        other = all_of_them[(NAMES.index(holder) + 1) % len(NAMES)]
+
+        held = (await said(other, "check_locks"))["result"]
+        assert [lock["file_path"] for lock in held] == ["src/a.py"] and held[0]["locked_by"] == holder
+        read = await other.ask("resources/read", {"uri": "locks://current"})
+        assert json.loads(read["contents"][0]["text"]) == held
+        await _work(one, other)
+        await _every_tool(other)
+
+        # Who waits stands in line, gives up when its client does, and gets the lock when the holder's process ends.
+        wait = {"name": "acquire_lock", "arguments": {"file_path": "src", "wait_seconds": 60}}
+        cancelled = other.send("tools/call", wait)
+        await _until(folder, "SELECT count(*) FROM lock_waits", 1)
+        other.notify("notifications/cancelled", {"requestId": cancelled})
+        await _until(folder, "SELECT count(*) FROM lock_waits", 0)
+        waits = other.send("tools/call", wait)
+        await _until(folder, "SELECT count(*) FROM lock_waits", 1)
+        assert await one.end() == 0
+        assert (await other.answer(waits))["structuredContent"]["action"] == "acquired"
+        assert [await process.end() for process in all_of_them if process is not one] == [0] * 5
+    ended = rows(folder, "SELECT agent_id FROM agent_sessions WHERE ended_at IS NOT NULL ORDER BY agent_id")
+    assert [name for (name,) in ended] == list(NAMES)
+
+
+async def _work(one: Process, other: Process) -> None:
+    made = await said(one, "submit_work", task_type="test", task_description="look", input_data={"a": [1]})
+    pending = await other.ask("resources/read", {"uri": "work://pending"})
+    assert [task["task_id"] for task in json.loads(pending["contents"][0]["text"])] == [made["task_id"]]
+    got = await said(other, "get_work")
+    assert got["task_id"] == made["task_id"] and got["input_data"] == {"a": [1]}
+    assert (await said(one, "get_work"))["task_id"] is None
+    done = await said(other, "complete_work", task_id=got["task_id"], success=True, result={"ok": True})
+    assert done["status"] == "completed"
+    unknown = await one.call("complete_work", task_id="no-such", success=True)
+    assert unknown["isError"] and unknown["structuredContent"]["success"] is False
+
+
+async def _every_tool(one: Process) -> None:
+    kept = await said(one, "remember", event_type="decision", summary="use locks", lessons=["ask first"])
+    assert kept["memory_id"]
+    recalled = (await said(one, "recall", task_description="locks"))["result"]
+    assert recalled[0]["memory_type"] == "episodic" and 0 <= recalled[0]["relevance"] <= 1
+    posted = await said(one, "post_message", body="hello from MCP")
+    assert posted["success"]
+    assert "hello from MCP" in json.dumps(await said(one, "read_room"))
+    assert (await said(one, "declare_intent", paths=["src/b.py"]))["success"]
+    assert (await said(one, "who"))["you"]
+    assert await said(one, "help")
+    await said(one, "explain", kind="lock", id="src/a.py")
+    assert (await said(one, "release_lock", file_path="none"))["reason"] == "not_held"
+    assert (await said(one, "renew", kind="lock", id="none"))["success"] is False
+    for uri in ("room://recent", "airspace://state", "sessions://current", "locks://status/src/a.py"):
+        told = await one.ask("resources/read", {"uri": uri})
+        json.loads(told["contents"][0]["text"])
+
+
+async def test_a_process_that_dies_and_one_that_was_given_its_session(folder: Path) -> None:
+    store = await open_store(folder / ".relay/events.db", WINGS)
+    keys, person = Keys(store), Caller("ann", "s", person=True)
+    key = await keys.create(person, "BEN")
+    conversation = {"RELAY_SESSION_ID": "conversation-1", "RELAY_API_KEY": key["key"]}
+    async with agent(folder, "ANN") as dies, agent(folder, "BEN", **conversation) as given:
+        await asyncio.gather(dies.hello(), given.hello())
+        assert (await said(dies, "acquire_lock", file_path="a"))["success"]
+        assert (await said(given, "acquire_lock", file_path="b"))["success"]
+        # Its heart beats: it outlives its lease of two seconds while nothing is called.
+        began = rows(folder, "SELECT heartbeat_at FROM agent_sessions WHERE agent_id = 'ANN'")
+        await _until(
+            folder,
+            "SELECT count(DISTINCT heartbeat_at) FROM agent_sessions WHERE agent_id = 'ANN' "
+            f"AND heartbeat_at <> {began[0][0]!r}",
+            1,
+        )
+        assert not (await said(given, "acquire_lock", file_path="a"))["success"]
+        dies.process.kill()
+        await dies.wait()
+        got = await said(given, "acquire_lock", file_path="a", wait_seconds=30)
+        assert got["success"], got
+        # Its key is revoked: it may do nothing more, and is told so.
+        await keys.revoke(person, key["id"])
+        await asyncio.sleep(LOOK_S)
+        refused = await given.call("check_locks")
+        assert refused["isError"] and refused["structuredContent"]["reason"] == "bad_key"
+        assert await given.end() == 0
+    await store.close()
+    async with agent(folder, "BEN", RELAY_SESSION_ID="conversation-1") as again:
+        await again.hello()
+        locks = (await said(again, "check_locks"))["result"]
+        assert sorted(lock["file_path"] for lock in locks) == ["a", "b"]
+        assert (await said(again, "acquire_lock", file_path="b"))["action"] == "refreshed"
+
+
+async def _until(folder: Path, sql: str, count: int) -> None:
+    async with asyncio.timeout(30):
+        while rows(folder, sql) != [(count,)]:  # noqa: ASYNC110 - another process changes it
+            await asyncio.sleep(0.02)
