@@ -203,7 +203,8 @@ class Heartbeat:
                 Q.end_session, agent=session.agent, session=session.id, now=now, reason="lease"
             )
             if row is not None:
-                await _say_ended(tx, Session.of_row(row), own_lane("session"))
+                async with tx.as_room():
+                    await _say_ended(tx, Session.of_row(row), own_lane("session"))
 
 
 class Sessions:

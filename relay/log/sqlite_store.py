@@ -81,6 +81,9 @@ class _SqliteTx:
             self._now = self._clock()
         return self._now
 
+    def as_room(self) -> contextlib.AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext()
+
     async def execute(self, query: Query, **params: Any) -> int:
         return self._connection.execute(query_text(query, DIALECT), params).rowcount
 

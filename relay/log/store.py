@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,11 @@ class Tx(Protocol):
 
     async def now(self) -> float:
         """Unix seconds by the store's clock, the same throughout the transaction: what expires, expires by it."""
+        ...
+
+    def as_room(self) -> AbstractAsyncContextManager[None]:
+        """`async with tx.as_room():` what is done within is the room's doing and not the actor's, so it needs more
+        than his rights: to take back what another one lost."""
         ...
 
 
