@@ -51,6 +51,11 @@ class Rights:
 
 
 NONE = Rights(False)
+#: What a person is told where there are none.
+NOT_HELD = (
+    "row-level security is not held here: the roles relay_service and relay_agent are missing, or the user of the "
+    'address may not take them, so everything runs with its own rights (docs/postgres.md, "Roles")'
+)
 
 
 async def rights_of(connection: Any, schema: str) -> Rights:

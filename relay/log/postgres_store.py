@@ -41,7 +41,7 @@ from relay.log.postgres_errors import (
 from relay.log.postgres_listen import Listener
 from relay.log.postgres_migrate import is_migrated, migrate
 from relay.log.postgres_query import DIALECT
-from relay.log.postgres_rights import Rights, rights_of
+from relay.log.postgres_rights import NOT_HELD, Rights, rights_of
 from relay.log.postgres_tx import Bends, PostgresTx, drive
 from relay.log.store import Size, StoreMissing, Work
 from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
@@ -246,6 +246,10 @@ class PostgresStore:
     def rights(self) -> Rights:
         """Whether what is done for an agent is done with that agent's rights only."""
         return self._open.rights
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return () if self.rights.held else (NOT_HELD,)
 
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()

@@ -142,6 +142,10 @@ class SqliteStore:
     def place(self) -> str:
         return self.path.name
 
+    @property
+    def notes(self) -> Sequence[str]:
+        return ()
+
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()
 

@@ -123,6 +123,11 @@ class Store(Protocol):
         ...
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What a person should know of how it is set up, though it works; empty when there is nothing."""
+        ...
+
+    @property
     def errors(self) -> type[Exception]:
         """What the engine raises when something is wrong with it or with a statement, beside StoreError."""
         ...
