@@ -213,3 +213,16 @@ async def test_two_sessions_of_an_agent_have_two_sets(tmp_path: Path) -> None:
     assert await say("s-2") == {"e.py"}
     assert await say("", source=Source.COMMAND) == set(), "a person clears all"
     await store.close()
+
+
+@BOTH
+async def test_what_a_session_declared_ends_with_it(store: Store) -> None:
+    for session, path in (("s-1", "a.py"), ("s-2", "b.py")):
+        await store.write(
+            lambda tx, s=session, p=path: declare(  # type: ignore[misc]
+                tx, "A", [p], source=Source.AGENT, by="A", now=0.0, session=s
+            )
+        )
+    ended = [await store.write(lambda tx: intent.end_session(tx, "A", "s-1")) for _ in range(2)]
+    assert ended == [True, False]
+    assert await held(store) == {"b.py": ["agent"]}

@@ -16,11 +16,14 @@ from relay.coordination.judge import FEW, LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import StoreBusy
+from relay.log.store import Store, StoreBusy
 from relay.model import LOCKED, STALE, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
 from relay.wings import WINGS
+from tests import engines
+from tests.engines import BOTH
 from tests.standing import Standing
+
+pytestmark = BOTH
 
 CLAUDE, CODEX = Caller("CLAUDE", "s1"), Caller("CODEX", "s1")
 CLAUDE2, ANN = Caller("CLAUDE", "s2"), Caller("ann", "web", person=True)
@@ -28,7 +31,7 @@ CLAUDE2, ANN = Caller("CLAUDE", "s2"), Caller("ann", "web", person=True)
 
 @dataclass
 class Bench:
-    store: SqliteStore
+    store: Store
     locks: Locks
     judge: LockJudge
     clock: list[float]
@@ -73,7 +76,7 @@ class Away(LockJudge):
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clock = [1_800_000_000.0]
-    store = await open_store(tmp_path / "events.db", WINGS, clock=lambda: clock[0])
+    store = await engines.open_store(tmp_path, WINGS, clock=lambda: clock[0])
     yield Bench(store, Locks(store, Heartbeat()), LockJudge(), clock)
     await store.close()
 

@@ -20,7 +20,7 @@ from relay.room.live import Live
 from relay.room.queue import Policy
 from relay.room.roster import Member, Roster
 from relay.room.values import CycleState
-from tests.engines import BOTH
+from tests.engines import BOTH, SQLITE
 from tests.fakes.ollama import FakeOllama, Mode, by_words
 from tests.room.parts import (
     PATIENT_S,
@@ -129,6 +129,7 @@ async def test_a_decision_is_carried_out_and_seen(
     assert chain[-1].outputs["message"]["id"] == asked.id
 
 
+@SQLITE
 @pytest.mark.parametrize(
     "mode",
     [

@@ -217,5 +217,5 @@ class QueueOnPostgres(QueueMachine):
 
 
 # The rules are the same; what is looked for is a statement that does otherwise.
-QueueOnPostgres.TestCase.settings = settings(QueueMachine.TestCase.settings, max_examples=8)
+QueueOnPostgres.TestCase.settings = settings(QueueMachine.TestCase.settings, max_examples=6)
 TestQueueOnPostgres = QueueOnPostgres.TestCase

@@ -548,7 +548,6 @@ class StopsAt:
         return result
 
 
-@BOTH
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("at", range(1, 6))
 async def test_a_daemon_that_ends_at_any_write_leaves_everything_once(
