@@ -38,8 +38,8 @@ BEGIN
 END $$;
 
 -- How the own session stands, its row locked: `general` (a first call, or one that was dead), `due` when a heartbeat
--- is to be written, else `fresh`. relay.coordination.sessions.Heartbeat; 5 = GAP_S there. A heartbeat that extends
--- claims, and the locks of their files, is general.
+-- is to be written, `claims` when it extends claims with it, else `fresh`. relay.coordination.sessions.Heartbeat;
+-- 5 = GAP_S there. A heartbeat that extends the locks of claims is general.
 CREATE FUNCTION relay_session_stands(agent text, session text, lease_s double precision, claim_s double precision,
   OUT stands text, OUT own agent_sessions) LANGUAGE plpgsql AS $$
 DECLARE
@@ -57,21 +57,27 @@ BEGIN
   WHERE w.claimed_by = agent AND w.claimed_session = session AND w.status = 'claimed' AND w.lease_until > now;
   stands := CASE
     WHEN abs(now - own.heartbeat_at) < least(5, lease_s / 4) AND coalesce(claims_due > now, true) THEN 'fresh'
-    WHEN claims_due IS NOT NULL THEN 'general'
-    ELSE 'due' END;
+    WHEN claims_due IS NULL THEN 'due'
+    WHEN EXISTS (SELECT FROM file_locks l WHERE l.agent_id = agent AND l.session_id = session AND l.task_id IS NOT NULL)
+      THEN 'general'
+    ELSE 'claims' END;
 END $$;
 
 -- Write the heartbeat that is due, and let a session that was named live as long as what it was promised; both are
 -- one row. 5 = GAP_S.
 CREATE FUNCTION relay_session_lives(mine agent_sessions, stands text, now double precision, lease_s double precision,
-  promised double precision DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
+  claim_s double precision, promised double precision DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE until double precision := mine.lease_until;
 BEGIN
-  IF stands = 'due' THEN until := greatest(until, now + lease_s); END IF;
+  IF stands = 'claims' THEN
+    UPDATE work_queue w SET lease_until = greatest(w.lease_until, now + coalesce(w.lease_s, claim_s))
+    WHERE w.claimed_by = mine.agent_id AND w.claimed_session = mine.id AND w.status = 'claimed' AND w.lease_until > now;
+  END IF;
+  IF stands <> 'fresh' THEN until := greatest(until, now + lease_s); END IF;
   IF mine.kind = 'given' AND until < promised THEN until := promised + 5; END IF;
-  IF stands = 'due' OR until > mine.lease_until THEN
+  IF stands <> 'fresh' OR until > mine.lease_until THEN
     UPDATE agent_sessions s SET lease_until = greatest(s.lease_until, until),
-      heartbeat_at = CASE WHEN stands = 'due' THEN now ELSE s.heartbeat_at END
+      heartbeat_at = CASE WHEN stands <> 'fresh' THEN now ELSE s.heartbeat_at END
     WHERE s.agent_id = mine.agent_id AND s.id = mine.id;
   END IF;
 END $$;
@@ -150,12 +156,12 @@ BEGIN
       outcome := CASE WHEN met.lives THEN 'blocked' ELSE 'general' END;
       IF met.lives THEN
         lock := met;
-        PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s);
+        PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s);
       END IF;
       RETURN;
     END IF;
   END IF;
-  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, greatest(now + ttl_s, held.expires_at));
+  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s, greatest(now + ttl_s, held.expires_at));
   IF held.expires_at > now THEN
     outcome := 'refreshed';
     UPDATE file_locks l SET path = wanted_path, shape = wanted_shape, mode = wanted_mode, renewed_at = now,
@@ -208,7 +214,7 @@ BEGIN
   RETURNING l.* INTO lock;
   IF lock.key IS NULL THEN RETURN; END IF;
   outcome := 'released';
-  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s);
+  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s);
   PERFORM relay_say_lock('lock.released', lock);
 END $$;
 
@@ -300,13 +306,13 @@ BEGIN
     IF NOT EXISTS (SELECT FROM work_queue w WHERE w.status = 'pending' AND w.archived_at IS NULL
       AND w.not_before <= now AND (types IS NULL OR w.task_type = ANY (types))) THEN
       outcome := 'none';
-      PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s);
+      PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s);
     END IF;
     RETURN;
   END IF;
   IF task.files <> '[]' THEN RETURN; END IF;
   outcome := 'claimed';
-  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, now + for_s);
+  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s, now + for_s);
   UPDATE work_queue w SET status = 'claimed', claimed_by = agent, claimed_session = session, claimed_type = agent_kind,
     claimed_at = now, lease_until = now + for_s, lease_s = for_s, fence = relay_next_number('fence'),
     updated_at = now, note = NULL
@@ -338,6 +344,6 @@ BEGIN
   RETURNING w.* INTO task;
   IF task.id IS NULL THEN RETURN; END IF;
   outcome := 'done';
-  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s);
+  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s);
   PERFORM relay_say_task(ends_as, task, agent, session);
 END $$;
