@@ -10,4 +10,18 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent
 #: The folder of each; each has `<dialect>/migrations` and `<dialect>/*.sql`.
-WINGS = tuple(_ROOT / name for name in ("log", "coordination", "room", "airspace", "memory", "faces"))
+WINGS = tuple(
+    _ROOT / name
+    for name in (
+        "log",
+        "coordination",
+        "coordination/critical",
+        "room",
+        "airspace",
+        "memory",
+        "faces",
+        "rights",
+    )
+)
+#: Those that only PostgreSQL has something of: functions that are whole operations, and who may do what.
+ONLY_POSTGRES = ("critical", "rights")

@@ -91,6 +91,8 @@ class Outside:
     """One room. `start` and `kill` may be called as often as wanted; `end` leaves nothing behind."""
 
     def __init__(self, folder: Path, configuration: Json) -> None:
+        #: Variables of every process of this room: where its database is, for example.
+        self.env: dict[str, str] = {}
         self.folder = folder
         self.path = folder / "config.json"
         self.runtime = folder / ".relay"
@@ -121,7 +123,7 @@ class Outside:
     def environ(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a shell without anything of relay's in it."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
-        return {**kept, "PYTHONPATH": str(REPO), **(more or {})}
+        return {**kept, "PYTHONPATH": str(REPO), **self.env, **(more or {})}
 
     def launch(
         self, *, words: Sequence[str] = (), env: Mapping[str, str] | None = None, detached: bool = True

@@ -157,8 +157,18 @@ class Server:
 
     # -- databases
 
-    def dsn(self, database: str) -> str:
-        return f"postgres://relay@/{database}?host={self.folder}"
+    def dsn(self, database: str, user: str = "relay") -> str:
+        return f"postgres://{user}@/{database}?host={self.folder}"
+
+    def own(self, database: str, user: str, rights: str = "") -> None:
+        """Give the database to a user that is no superuser, and is made when it is not there."""
+        there = f"SELECT FROM pg_roles WHERE rolname = '{user}'"
+        run(
+            self._admin(
+                f"DO $$ BEGIN IF NOT EXISTS ({there}) THEN CREATE ROLE {user} LOGIN {rights}; END IF; END $$"
+            )
+        )
+        run(self._admin(f'ALTER DATABASE "{database}" OWNER TO {user}'))
 
     def address(self, database: str) -> Address:
         return read_address(self.dsn(database), "the test")

@@ -168,11 +168,12 @@ class Claims:
             # Nobody's session did it: a short lane of its own, so that it orders nobody.
             lane = Lane("room", f"work:{task.id}:{task.fence}", short=True)
             why = f"{lost} of {task.claimed_by}"
-            taken.append(
-                await self._lapse(
-                    tx, task, at=row["lost_at"], why=why, change=Change.RECOVERED, by_=By("RELAY", lane)
+            async with tx.as_room():
+                taken.append(
+                    await self._lapse(
+                        tx, task, at=row["lost_at"], why=why, change=Change.RECOVERED, by_=By("RELAY", lane)
+                    )
                 )
-            )
         return taken
 
     async def _lapse(self, tx: Tx, task: Task, *, at: float, why: str, change: Change, by_: By) -> Task:

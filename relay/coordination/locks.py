@@ -16,6 +16,7 @@ from typing import TypeVar
 from relay.coordination import lock_table as table
 from relay.coordination import waits
 from relay.coordination.answered import once
+from relay.coordination.critical.shortcuts import shortcuts_of
 from relay.coordination.fencing import may_write
 from relay.coordination.lock import (
     DEFAULT_TTL_S,
@@ -56,6 +57,7 @@ class Locks:
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
+        self._shortcuts = shortcuts_of(store, heartbeat)
 
     def target(self, path: str) -> Target:
         """What that text means in this repository. Raises Rejected (malformed)."""
@@ -79,6 +81,10 @@ class Locks:
         """All of these paths or none; see docs/coordination.md. Raises Rejected (malformed)."""
         wanted = wish(self.targets(paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
+        if self._shortcuts and idempotency_key is None and not wait:
+            short = await self._shortcuts.acquire(caller, wanted)
+            if short is not None:
+                return short.as_json()
 
         async def run(
             tx: Tx, place: int | None = None, waits_on: bool = False
@@ -181,12 +187,15 @@ class Locks:
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
         """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
         meant = self.target(path)
+        freed: Json = {"success": True, "released": True, "file_path": meant.path}
+        if self._shortcuts and await self._shortcuts.release(caller, meant, fencing_token):
+            return freed
 
         async def work(tx: Tx) -> Json | Rejected:
             await self._heartbeat.touch(tx, caller)
             if await table.free(tx, caller, meant, fencing_token) is None:
                 return await table.why_not(tx, caller, meant, fencing_token)
-            return {"success": True, "released": True, "file_path": meant.path}
+            return freed
 
         return await self._decided(caller, work)
 

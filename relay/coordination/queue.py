@@ -19,9 +19,10 @@ import uuid_utils
 from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions, work
 from relay.coordination.answered import once
-from relay.coordination.changes import Change, Q
+from relay.coordination.changes import Change, Followed, Q
 from relay.coordination.claims import Claims, Search, by
 from relay.coordination.completion import Completion, why_not
+from relay.coordination.critical.shortcuts import shortcuts_of
 from relay.coordination.locks import Locks
 from relay.coordination.needs import checked_needs, found_task, reference, rewired
 from relay.coordination.reasons import reasons
@@ -53,6 +54,7 @@ class WorkQueue:
     ) -> None:
         self._store, self._settings, self._heartbeat, self._locks = store, settings, heartbeat, locks
         self.claims = Claims(settings, locks)
+        self._shortcuts = shortcuts_of(store, heartbeat)
 
     async def submit(
         self,
@@ -141,6 +143,13 @@ class WorkQueue:
                 "task_types", "`task_types` is an empty list.", "Leave it out for work of any type."
             )
         lease = self._settings.claim_lease_s if lease_s is None else seconds(lease_s)
+        if self._shortcuts:
+            short = await self._shortcuts.claim(caller, types, lease)
+            if isinstance(short, Task):
+                return {"success": True, **_given(short)}
+            if not short:
+                why = await self._store.read(lambda tx: _why_none(tx, types, Search()), actor=caller)
+                return {"success": True, "task_id": None, "why": why}
 
         async def run(tx: Tx, session: Session) -> Json:
             await self.claims.take_back(tx)
@@ -172,24 +181,19 @@ class WorkQueue:
             None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
         )
 
+        if self._shortcuts and not id_.startswith("#"):
+            told = (wanted.status, wanted.result, wanted.error_message)
+            if await self._shortcuts.complete(caller, id_, *told, fencing_token):
+                return _ended(id_, wanted.status)
+
         async def run(tx: Tx) -> Json:
             task = await found_task(tx, id_)
             told = {"result": wanted.result, "error_message": wanted.error_message}
             ended = await self.claims.end(tx, caller, task.id, wanted.status, told, fencing_token)
             if ended is not None:
-                return {
-                    "success": True,
-                    "status": str(wanted.status),
-                    "task_id": task.id,
-                    "unblocked": ended[1].ids(Status.PENDING),
-                    "cascaded": ended[1].ids(Status.FAILED),
-                }
+                return _ended(task.id, wanted.status, ended[1])
             if wanted.is_that_of(task, caller):
-                return {"success": True, "status": str(task.status), "task_id": task.id} | {
-                    "unblocked": [],
-                    "cascaded": [],
-                    "repeated": True,
-                }
+                return _ended(task.id, task.status) | {"repeated": True}
             raise why_not(task, caller, fencing_token, await tx.now())
 
         return await self._write(caller, run)
@@ -365,6 +369,12 @@ def _shown(task: Task) -> Json:
 def _given(task: Task) -> Json:
     until = None if task.lease_until is None else work.iso(task.lease_until)
     return _shown(task) | {"fencing_token": task.fence, "lease_until": until}
+
+
+def _ended(task_id: str, status: Status, followed: Followed | None = None) -> Json:
+    then = followed or Followed()
+    moved = {"unblocked": then.ids(Status.PENDING), "cascaded": then.ids(Status.FAILED)}
+    return {"success": True, "status": str(status), "task_id": task_id} | moved
 
 
 def _holds(task: Task, caller: Caller, now: float) -> bool:

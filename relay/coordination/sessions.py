@@ -114,6 +114,11 @@ class Heartbeat:
     def lease_s(self, caller: Caller) -> float:
         return self._settings.process_lease_s if caller.process else self._settings.session_lease_s
 
+    @property
+    def claim_s(self) -> float:
+        """Seconds of a claim's lease, where the claim does not say."""
+        return self._settings.claim_lease_s
+
     async def fresh(self, tx: Tx, caller: Caller) -> Session | None:
         """The session, when it is alive and nothing is to be written; None: `touch` it. For a read."""
         row = await self._row(tx, caller)
@@ -198,7 +203,8 @@ class Heartbeat:
                 Q.end_session, agent=session.agent, session=session.id, now=now, reason="lease"
             )
             if row is not None:
-                await _say_ended(tx, Session.of_row(row), own_lane("session"))
+                async with tx.as_room():
+                    await _say_ended(tx, Session.of_row(row), own_lane("session"))
 
 
 class Sessions:

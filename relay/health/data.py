@@ -40,6 +40,7 @@ async def database(scene: Scene) -> Check:
         Check("database", Status.FAILED, wrong, "Stop relay and bring back a copy of the database.")
         for wrong in (await store.check())[:3]
     ]
+    seen += [Check("database", Status.WARNING, note, "See docs/postgres.md.") for note in store.notes]
     applied = await store.read(lambda tx: tx.all(Q.applied_migrations))
     seen += _schema(applied, store.engine, live=scene.live)
     size = await store.size()

@@ -15,6 +15,7 @@ import asyncpg
 
 from relay.log.postgres_address import Address
 from relay.log.postgres_errors import ENGINE, cannot_connect
+from relay.log.postgres_rights import NONE, Rights
 
 #: Everything of ours stands in this schema, so that a shared database stays clean.
 SCHEMA = "relay"
@@ -36,9 +37,11 @@ class Connections:
         self._address = address
         self._connect_s = connect_s
         self._busy_timeout_s = busy_timeout_s
+        #: What the user of the address can take; known once the tables are there.
+        self.rights: Rights = NONE
         #: The server's process of the writer's connection.
         self.writer_pid: int | None = None
-        self.writer = self._pool(1, init=self._note_writer)
+        self.writer = self._pool(1, init=self._start_writer)
         self.long = self._pool(1, command_timeout=LONG_STATEMENT_S)
         self.short = self._pool(max(1, most - KEPT))
 
@@ -58,6 +61,7 @@ class Connections:
                 "idle_in_transaction_session_timeout": str(IDLE_S * 1000),
                 "jit": "off",
                 "timezone": "UTC",
+                "standard_conforming_strings": "on",
                 # The server, too, must find out that a client's machine is gone, and let its locks go.
                 "tcp_keepalives_idle": "30",
                 "tcp_keepalives_interval": "10",
@@ -65,19 +69,25 @@ class Connections:
             },
         }
 
-    def _pool(self, size: int, command_timeout: float | None = None, init: Any = None) -> Any:
+    def _pool(self, size: int, command_timeout: float | None = None, *, init: Any = None) -> Any:
         return asyncpg.create_pool(
             **self._how(command_timeout),
             min_size=0,
             max_size=size,
-            init=init,
+            init=init or self.start,
             reset=_nothing_to_reset,
             max_inactive_connection_lifetime=0,
             max_queries=10**9,
         )
 
-    async def _note_writer(self, connection: Any) -> None:
+    async def start(self, connection: Any) -> None:
+        """Let a connection be the service's from here on."""
+        if self.rights.start:
+            await connection.execute(self.rights.start)
+
+    async def _start_writer(self, connection: Any) -> None:
         self.writer_pid = connection.get_server_pid()
+        await self.start(connection)
 
     async def ready(self) -> None:
         """Before the first loan; a connection is made when one is wanted."""

@@ -41,6 +41,7 @@ from relay.log.postgres_errors import (
 from relay.log.postgres_listen import Listener
 from relay.log.postgres_migrate import is_migrated, migrate
 from relay.log.postgres_query import DIALECT
+from relay.log.postgres_rights import NOT_HELD, Rights, rights_of
 from relay.log.postgres_tx import Bends, PostgresTx, drive
 from relay.log.store import Size, StoreMissing, Work
 from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
@@ -93,8 +94,11 @@ class PostgresStore:
 
     # -- transactions
 
-    def _tx(self, connection: Any, *, single: bool = False) -> PostgresTx:
-        return PostgresTx(connection, place=self.place, bends=self._bends, clock=self._clock, single=single)
+    def _tx(self, connection: Any, *, single: bool = False, actor: Caller | None = None) -> PostgresTx:
+        own = bool(self._open.rights.become(actor))
+        return PostgresTx(
+            connection, place=self.place, bends=self._bends, clock=self._clock, single=single, own=own
+        )
 
     async def write(
         self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
@@ -134,7 +138,7 @@ class PostgresStore:
             ) from None
         try:
             async with self._open.lent(self._open.writer) as connection:
-                tx = self._tx(connection)
+                tx = self._tx(connection, actor=actor)
                 left_ms = max(1, round((self._busy_timeout_s - (time.monotonic() - began)) * 1000))
                 begin = f"BEGIN; SET LOCAL lock_timeout = {left_ms}; {_ALONE}"
                 result = await self._transaction(connection, tx, begin, work, durable, actor, notice=True)
@@ -194,16 +198,10 @@ class PostgresStore:
         if self._clock is not None:
             text += f"; SET LOCAL relay.now = '{self._clock()!r}'"
         try:
-            await connection.execute(text)
-            await self._become(connection, actor)
+            # With the actor's rights only: set LOCAL, so it ends with the transaction.
+            await connection.execute(text + self._open.rights.become(actor))
         except ENGINE as error:
             raise translated(error, self.place) from error
-
-    async def _become(self, connection: Any, actor: Caller | None) -> None:
-        """Give the open transaction the rights of `actor` only; None keeps the store's own.
-
-        The one place where row-level security enters: what is set here is set LOCAL, and ends with the transaction.
-        """
 
     async def _commit(self, connection: Any, text: str) -> None:
         try:
@@ -244,6 +242,15 @@ class PostgresStore:
     def place(self) -> str:
         return self._address.place
 
+    @property
+    def rights(self) -> Rights:
+        """Whether what is done for an agent is done with that agent's rights only."""
+        return self._open.rights
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return () if self.rights.held else (NOT_HELD,)
+
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()
 
@@ -255,6 +262,8 @@ class PostgresStore:
                 if not create and not await is_migrated(connection, SCHEMA):
                     raise StoreMissing(f"there are no tables of relay in {self.place} yet")
                 await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
+                self._open.rights = await rights_of(connection, SCHEMA)
+                await self._open.start(connection)
             except ENGINE as error:
                 raise translated(error, self.place) from error
 

@@ -7,12 +7,15 @@ statement, and whatever else it awaits raises, before the lock is held for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 from relay.log.postgres_errors import ENGINE, PostgresAway, translated
 from relay.log.postgres_query import Bend, bends, changed_rows, statement
+from relay.log.postgres_rights import AGENT, SERVICE
 from relay.log.store import AwaitedOutside, Query, Row, StoreError, Work
 
 T = TypeVar("T")
@@ -35,7 +38,7 @@ class _Ask:
 class PostgresTx:
     """`Tx` over a connection. `trouble` is what kept the engine from going on; `changed` whether rows were."""
 
-    __slots__ = ("_bends", "_clock", "_connection", "_left", "_now", "_place", "changed", "trouble")
+    __slots__ = ("_bends", "_clock", "_connection", "_left", "_now", "_own", "_place", "changed", "trouble")
 
     def __init__(
         self,
@@ -45,8 +48,11 @@ class PostgresTx:
         bends: Bends,
         clock: Callable[[], float] | None = None,
         single: bool = False,
+        own: bool = False,
     ) -> None:
         self._connection = connection
+        #: It has an agent's rights only.
+        self._own = own
         self._place = place
         self._bends = bends
         self._clock = clock
@@ -63,6 +69,21 @@ class PostgresTx:
             else:
                 self._now = float(await _Ask(partial(self._run, "fetchval", "SELECT relay_now()", ())))
         return self._now
+
+    @asynccontextmanager
+    async def as_room(self) -> AsyncIterator[None]:
+        if not self._own:
+            yield
+            return
+        await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {SERVICE}", ()))
+        try:
+            yield
+        except Exception:
+            # What failed in the database cannot go on, and needs no rights any more.
+            with contextlib.suppress(StoreError):
+                await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {AGENT}", ()))
+            raise
+        await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {AGENT}", ()))
 
     async def execute(self, query: Query, **params: Any) -> int:
         status: str = await _Ask(partial(self._named, "execute", query, params))

@@ -10,7 +10,7 @@ import importlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,9 @@ class _ReadTx:
 
     def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._connection, self._now = connection, clock()
+
+    def as_room(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def execute(self, query: Query, **params: Any) -> int:
         raise StoreError(f"{query.name} writes, and this is a look")

@@ -81,6 +81,9 @@ class _SqliteTx:
             self._now = self._clock()
         return self._now
 
+    def as_room(self) -> contextlib.AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext()
+
     async def execute(self, query: Query, **params: Any) -> int:
         return self._connection.execute(query_text(query, DIALECT), params).rowcount
 
@@ -138,6 +141,10 @@ class SqliteStore:
     @property
     def place(self) -> str:
         return self.path.name
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return ()
 
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()

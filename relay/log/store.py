@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -81,6 +82,11 @@ class Tx(Protocol):
         """Unix seconds by the store's clock, the same throughout the transaction: what expires, expires by it."""
         ...
 
+    def as_room(self) -> AbstractAsyncContextManager[None]:
+        """`async with tx.as_room():` what is done within is the room's doing and not the actor's, so it needs more
+        than his rights: to take back what another one lost."""
+        ...
+
 
 Work = Callable[[Tx], Coroutine[Any, Any, T]]
 
@@ -114,6 +120,11 @@ class Store(Protocol):
     @property
     def place(self) -> str:
         """Where it is, short, as a person would name it; no secret in it."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a person should know of how it is set up, though it works; empty when there is nothing."""
         ...
 
     @property

@@ -7,6 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from relay.log.postgres_address import VARIABLE
+from tests import postgres
+
 Where = tuple[Mapping[str, Any], Mapping[str, str]]
 
 
@@ -15,5 +18,20 @@ async def _sqlite(_folder: Path) -> AsyncIterator[Where]:
     yield {}, {}
 
 
+@asynccontextmanager
+async def _postgres(_folder: Path) -> AsyncIterator[Where]:
+    """An empty database whose owner is no superuser and may make roles: what it does is under row-level security."""
+    server = postgres.server()
+    name = server.new_database()
+    server.own(name, "relay_room", "CREATEROLE")
+    try:
+        yield {"storage": "postgres"}, {VARIABLE: server.dsn(name, "relay_room")}
+    finally:
+        server.drop_database(name)
+
+
 #: By name: keys of config.json and environment variables that put a room on this store.
-STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[Where]]] = {"sqlite": _sqlite}
+STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[Where]]] = {
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+}

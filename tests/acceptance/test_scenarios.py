@@ -47,7 +47,8 @@ async def open_room(
     """A running room on each store."""
     folder = tmp_path_factory.mktemp("room")
     async with STORES[request.param](folder) as (more, env), room(folder, settings(**more)) as one:
-        await one.start(env=env)
+        one.env.update(env)
+        await one.start()
         yield one
 
 

@@ -76,8 +76,7 @@ ON CONFLICT (follower, event_id) DO UPDATE SET error = excluded.error, at = excl
 SELECT * FROM parked_events ORDER BY at
 
 -- name: next_number
-INSERT INTO counters (name, value) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + 1
-RETURNING value
+SELECT relay_next_number(:name) AS value
 
 -- name: setting
 SELECT value FROM settings WHERE name = :name

@@ -94,6 +94,16 @@ CREATE TABLE parked_events (
 );
 
 CREATE TABLE counters (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
+
+-- The next number of one of the room's counters.
+CREATE FUNCTION relay_next_number(counter text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE number bigint;
+BEGIN
+  INSERT INTO counters AS c (name, value) VALUES (counter, 1)
+  ON CONFLICT (name) DO UPDATE SET value = c.value + 1 RETURNING c.value INTO number;
+  RETURN number;
+END $$;
+
 CREATE TABLE settings (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL);
 
 -- relay.log.events.dumps of a list of texts: to_json escapes a text as Python's encoder does.

@@ -1,0 +1,1 @@
+"""The critical operations, each as one statement, on an engine that has them."""

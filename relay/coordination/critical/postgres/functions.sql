@@ -1,0 +1,14 @@
+-- name: acquire_lock
+SELECT outcome, (lock).* FROM relay_acquire_lock(:agent, :session, :person, :lease_s, :claim_s, :kind, :key, :path,
+  CAST(:shape AS jsonb), CAST(:above AS text[]), CAST(:bases AS text[]), :low, :high, :mode, :ttl_s, :reason)
+
+-- name: release_lock
+SELECT outcome, (lock).* FROM relay_release_lock(:agent, :session, :person, :lease_s, :claim_s, :kind, :key, :token)
+
+-- name: claim_work
+SELECT outcome, (task).* FROM relay_claim_work(:agent, :session, :person, :lease_s, :claim_s, :agent_type,
+  CAST(:types AS text[]), :for_s)
+
+-- name: complete_work
+SELECT outcome, (task).* FROM relay_complete_work(:agent, :session, :person, :lease_s, :claim_s, :id, :status, :result,
+  :error_message, :fence)

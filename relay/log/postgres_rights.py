@@ -1,0 +1,68 @@
+"""The rights that a transaction has on PostgreSQL: those of relay itself, or of the one agent it is done for.
+
+Invariant: where the roles are there (relay/rights/postgres), nothing runs with more than the service's rights, which
+end at row-level security; an agent's transaction has that agent's only. Where they are not, everything runs as the
+user of the address, and `Rights.NONE` says so.
+
+Inside one shared address this is defence in depth: who has it can take any of the roles that its user has.
+(004, "Database Persistence"; docs/postgres.md.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from relay.model import ADMIN, Caller
+
+SERVICE, AGENT, ANONYMOUS = "relay_service", "relay_agent", "relay_anon"
+#: Both roles can be taken by this user, and row-level security holds for them.
+_ASK = """
+SELECT count(*) = 2 FROM pg_roles WHERE rolname IN ($2, $3) AND NOT rolsuper AND NOT rolbypassrls
+  AND pg_has_role(session_user, oid, 'MEMBER')
+  AND has_table_privilege(oid, format('%I.events', $1::text), 'INSERT')
+  AND (SELECT bool_and(relrowsecurity) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       WHERE n.nspname = $1 AND c.relkind = 'r')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """`held`: there are roles, and they are taken."""
+
+    held: bool
+
+    @property
+    def start(self) -> str:
+        """What a new connection says first: from then on it is the service."""
+        return f"SET ROLE {SERVICE}; SET relay.agent_role = '{AGENT}'" if self.held else ""
+
+    def become(self, actor: Caller | None) -> str:
+        """What an open transaction says to have this one's rights only, till its end; '' for the service's.
+
+        A person may overrule agents, and so may who has that scope: theirs is done with the service's.
+        """
+        if not self.held or actor is None or actor.person or ADMIN in actor.scopes:
+            return ""
+        return (
+            f"; SELECT set_config('relay.agent_id', {_quoted(actor.agent)}, true), "
+            f"set_config('relay.session_id', {_quoted(actor.session)}, true); SET LOCAL ROLE {AGENT}"
+        )
+
+
+NONE = Rights(False)
+#: What a person is told where there are none.
+NOT_HELD = (
+    "row-level security is not held here: the roles relay_service and relay_agent are missing, or the user of the "
+    'address may not take them, so everything runs with its own rights (docs/postgres.md, "Roles")'
+)
+
+
+async def rights_of(connection: Any, schema: str) -> Rights:
+    """What the user of this connection can take, in the database as it stands."""
+    return Rights(bool(await connection.fetchval(_ASK, schema, SERVICE, AGENT)))
+
+
+def _quoted(text: str) -> str:
+    """A literal; `standard_conforming_strings` is on for every connection of ours."""
+    return "'" + text.replace("'", "''") + "'"
