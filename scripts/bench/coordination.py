@@ -110,8 +110,9 @@ async def on_sqlite(folder: Path, quick: bool) -> AsyncIterator[Figure]:
         there = 300 if quick else 10_000
         stored = await services.remember(memory, there, there // 10)
         yield spread("remember", stored, note=f"the last {len(stored):,} of {there:,}")
-        took = await services.recall(memory, 10 if quick else 200)
-        yield spread(f"recall, {there:,} memories", took)
+        for common, what in ((False, "a word of one"), (True, "words of every one")):
+            took = await services.recall(memory, 10 if quick else 200, there=there, common=common)
+            yield spread(f"recall, {there:,} memories, {what}", took)
         entries = 60 if quick else 2_000
         posted, read = await services.read_room(memory, entries, 10 if quick else 300)
         yield spread("post_message", posted)

@@ -160,12 +160,14 @@ async def remember(at: Desk, count: int, measured: int) -> list[float]:
     return took[-measured:]
 
 
-async def recall(at: Desk, count: int) -> list[float]:
+async def recall(at: Desk, count: int, *, there: int, common: bool) -> list[float]:
+    """The seconds of each question. `common`: with words that stand in every memory, else with what stands in few."""
     took = []
     for number in range(count):
         one, two = WORDS[number % len(WORDS)], WORDS[(number // 3 + 5) % len(WORDS)]
+        asked = f"the {one} and its {two} went stale" if common else f"mend {number * 7 % there}"
         began = time.perf_counter()
-        found = await at.services.memory.recall(caller(0), f"the {one} and its {two} go stale", limit=10)
+        found = await at.services.memory.recall(caller(0), asked, limit=10)
         took.append(time.perf_counter() - began)
         if not found:
             raise RuntimeError("nothing was recalled")
