@@ -6,12 +6,16 @@ Says with each figure whether row-level security was in use. Without PostgreSQL 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import asyncpg
+
 from relay.log import postgres_store
+from relay.log.postgres_address import read_address
 from relay.log.store import Queries
 from relay.wings import WINGS
 from scripts.bench import coordination_store as services
@@ -24,6 +28,10 @@ Q = Queries(Path(__file__).parent)
 PAIRS = "acquire + release"
 #: A server as initdb leaves it, which flushes what it is told to flush; only where it listens is ours.
 AS_INITDB = {"listen_addresses": ""}
+#: Who owns the databases: no superuser, whom row-level security would not hold.
+OWNER = "relay_bench"
+#: Connections of the store: one for each of eight callers, beside those that it keeps for one purpose each.
+CONNECTIONS = 12
 
 
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
@@ -35,6 +43,7 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
         return
     server = postgres.make_server(found, AS_INITDB)
     try:
+        asyncio.run(_ask(server.dsn("postgres"), f"CREATE ROLE {OWNER} LOGIN CREATEROLE"))
         yield from gathered(on_postgres(server, folder, quick))
     finally:
         server.end()
@@ -43,11 +52,14 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
 async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> AsyncIterator[Figure]:
     count, rounds = (16, 1) if quick else (2_000, 3)
     blocked, given = (20, 8) if quick else (5_000, 320)
+    numbers = itertools.count()
     async with AsyncExitStack() as stack:
 
         async def room() -> Desk:
-            name = await asyncio.to_thread(server.new_database)
-            opened = postgres_store.open_store(server.address(name), WINGS, connections=16)
+            name = f"room_{next(numbers)}"
+            await _ask(server.dsn("postgres"), f"CREATE DATABASE {name} OWNER {OWNER}")
+            address = read_address(server.dsn(name).replace("relay@", f"{OWNER}@"), "the bench")
+            opened = postgres_store.open_store(address, WINGS, connections=CONNECTIONS)
             return await stack.enter_async_context(desk(opened, folder))
 
         at = await room()
@@ -77,6 +89,14 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
 
 def _callers(count: int) -> str:
     return "one caller" if count == 1 else f"{count} callers"
+
+
+async def _ask(dsn: str, sql: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
 
 
 async def conditions(at: Desk) -> str:
