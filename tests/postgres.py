@@ -17,7 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +69,7 @@ class Server:
     bin: Path
     folder: Path
     user: str | None
+    settings: Mapping[str, str]
     process: subprocess.Popen[bytes] | None = None
     _watcher: subprocess.Popen[bytes] | None = None
     _templates: dict[tuple[Path, ...], str] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class Server:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        options = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "server.log").open("ab") as told:
             self.process = subprocess.Popen(
                 [str(self.bin / "postgres"), "-D", str(self.data), "-k", str(self.folder), *options],
@@ -234,8 +235,8 @@ def end() -> None:
         _running.pop().end()
 
 
-def make_server(found: Path) -> Server:
-    """A server of the test's own, running."""
+def make_server(found: Path, settings: Mapping[str, str] = _SETTINGS) -> Server:
+    """A server of the test's own, running, with these settings."""
     user = "nobody" if os.geteuid() == 0 else None
     folder = Path(tempfile.mkdtemp(prefix="relay-pg-", dir="/tmp"))
     if user:
@@ -245,7 +246,7 @@ def make_server(found: Path) -> Server:
             shutil.copytree(found.parent, folder / "pg", symlinks=True)
             found = folder / "pg" / "bin"
         shutil.chown(folder, user)
-    made = Server(found, folder, user)
+    made = Server(found, folder, user, settings)
     try:
         made.make()
     except BaseException:

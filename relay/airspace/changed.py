@@ -33,7 +33,10 @@ class RepoChanges:
             return await self._changed(agent, base, head)
         except (GitError, Unfit, Lost, OSError) as error:
             raise Rejected(
-                Fault.BUSY, "git_failed", f"git cannot say what was changed: {error}.", "Try again."
+                Fault.BUSY,
+                "git_failed",
+                f"git cannot say what was changed: {error}.",
+                "Put that right and send it again.",
             ) from error
 
     async def _changed(self, agent: str, base: str | None, head: str | None) -> Sequence[str] | None:

@@ -53,7 +53,8 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
         )
     if mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), told)
-    where = f"{task.claimed_by} works on it" if task.claimed_by else f"it is {task.status}, and nobody's"
+    who = f"your session {task.claimed_session}" if task.claimed_by == caller.agent else task.claimed_by
+    where = f"{who} works on it" if task.claimed_by else f"it is {task.status}, and nobody's"
     return Rejected(
         Fault.REFUSED,
         "not_yours",

@@ -292,12 +292,13 @@ def checked_reason(reason: str) -> str:
 
 
 def seconds(name: str, value: float, low: float, high: float) -> float:
-    """A length of time within its bounds. Raises Rejected (malformed)."""
+    """A length of time within its bounds; `name` says in which unit it was given. Raises Rejected (malformed)."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not low <= value <= high:
-        raise _malformed(
-            f"bad_{name}", f"{name}: {value!r} seconds is out of range.", f"From {low:g} to {high:g} seconds."
-        )
+        unit, size = ("minutes", 60) if name.endswith("_minutes") else ("seconds", 1)
+        shown = f"{value / size:g} {unit}" if number else repr(value)
+        bounds = f"From {low:g} s to {high / size:g} {unit}."
+        raise _malformed(f"bad_{name}", f"{name}: {shown} is out of range.", bounds)
     return float(value)
 
 

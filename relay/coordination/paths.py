@@ -72,11 +72,10 @@ def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
     """Several, each once, in the order given. Raises Rejected (malformed)."""
     found = {(one.kind, one.key): one for one in (target(text, fold) for text in _checked(texts))}
     if not found:
-        raise _malformed("", "no path was given", "Give at least one path.")
+        raise Rejected(Fault.MALFORMED, "bad_path", "No path was given.", "Give at least one path.")
     if len(found) > MAX_TARGETS:
-        raise _malformed(
-            "", f"{len(found)} paths were given, at most {MAX_TARGETS}", "Lock a folder or a pattern."
-        )
+        message = f"{len(found)} paths were given, at most {MAX_TARGETS} at once."
+        raise Rejected(Fault.MALFORMED, "bad_path", message, "Name a folder or a pattern.")
     return tuple(found.values())
 
 

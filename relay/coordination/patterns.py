@@ -101,7 +101,7 @@ def parse(text: str) -> Pattern:
     for atoms in _expand(chars):
         found = tuple(_names(atoms))
         if not found:
-            raise BadPattern("One of the alternatives is the root itself.", "Write ** for everything.")
+            raise BadPattern("It (or an alternative in it) is the root itself.", "Write ** for everything.")
         alternatives[found] = None
     weight = sum(1 + (0 if isinstance(name, str) else len(name)) for names in alternatives for name in names)
     if weight > MAX_WEIGHT and not _plain(alternatives):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from relay.coordination.work import BoardRefusal, Column, Need, Status, Task
+from relay.coordination.work import BoardRefusal, Claim, Column, Need, Status, Task
 
 _STATUS = {
     Column.PENDING: Status.PENDING,
@@ -59,6 +59,10 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
         )
     if not task.active:
         after = _anew(after, over=task.status is not Status.DEAD)
+        if task.claimed_by is not None and task.claimed_session is not None:
+            # Whoever ended it, too, holds nothing of the new attempt.
+            ended = Claim(task.claimed_by, task.claimed_session, task.fence)
+            after = replace(after, past_claims=(*after.past_claims, ended))
     taken = to is Column.IN_PROGRESS
     return replace(after, claimed_by=by if taken else None, claimed_at=now if taken else None)
 

@@ -71,7 +71,7 @@ _OWN_STATUS = {"too_many": 429, "too_large": 413}
 #: What aiohttp itself refuses.
 _PLAIN = {
     400: ("bad_request", "The request cannot be read.", ""),
-    404: ("not_found", "There is nothing here.", "The paths are in docs/http.md."),
+    404: ("not_found", "There is nothing here.", "GET /openapi.json lists the paths."),
     405: ("method_not_allowed", "This path does not know that method.", "The header Allow names the others."),
     413: ("too_large", "The request is too large.", "Send less."),
 }

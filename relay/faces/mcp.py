@@ -179,7 +179,10 @@ def busy(error: Exception) -> Rejected:
     log.warning("the database cannot be used", error=repr(error))
     said = f": {error}" if isinstance(error, StoreError) else ""
     return Rejected(
-        Fault.BUSY, "busy", f"The database cannot be used just now{said}.", "Try again in a moment."
+        Fault.BUSY,
+        "busy",
+        f"The database cannot be used just now{said}.",
+        "Try again in a moment; when it stays so, a person runs `bash healthcheck.sh`.",
     )
 
 

@@ -177,14 +177,25 @@ def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Rejected:
     elif first["type"] == "missing":
         message, fix = f"{field} is missing.", _about(model, first["loc"])
     else:
-        text = first["msg"].removeprefix("Value error, ")
-        text = text[:1].lower() + text[1:]
+        text = _said(first)
         message = (
             f"{field[:60]}: {text.rstrip('.')}." if field else f"{text[:1].upper()}{text[1:].rstrip('.')}."
         )
         fix = _about(model, first["loc"])
     places = [_place(fault["loc"])[:60] for fault in faults if fault["loc"]]
     return Rejected(Fault.MALFORMED, "bad_request", message, fix, {"fields": places[:20]})
+
+
+def _said(fault: ErrorDetails) -> str:
+    """What is wrong with a value. The library calls the characters of a text items, and speaks of its own passes."""
+    bounds = fault.get("ctx") or {}
+    if fault["type"] in ("too_long", "too_short", "string_too_long", "string_too_short"):
+        what = "characters" if isinstance(fault["input"], str) else "entries"
+        low, high = bounds.get("min_length"), bounds.get("max_length")
+        allowed = f"at least {low:,}" if high is None else f"at most {high:,}"
+        return f"it has {len(fault['input']):,} {what}; {allowed}"
+    text = fault["msg"].removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
 
 
 def _place(path: tuple[int | str, ...]) -> str:

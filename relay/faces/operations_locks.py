@@ -129,12 +129,17 @@ class LockStatus(Shown):
     waiting: list[Json]
 
 
+def _seconds(minutes: float) -> float:
+    """To the hundredth: a second is 1/60 of a minute, and people write 0.0166."""
+    return round(minutes * 60, 2)
+
+
 async def _acquire(services: Services, caller: Caller, asked: AcquireLock) -> Json:
     return await services.locks.acquire(
         caller,
         asked.paths,
         mode=asked.mode,
-        ttl_s=asked.ttl_minutes * 60,
+        ttl_s=_seconds(asked.ttl_minutes),
         reason=asked.reason,
         wait_s=asked.wait_seconds,
         idempotency_key=asked.idempotency_key,
@@ -150,7 +155,7 @@ async def _check(services: Services, caller: Caller, asked: CheckLocks) -> list[
 
 
 async def _renew(services: Services, caller: Caller, asked: Renew) -> Json:
-    seconds = None if asked.ttl_minutes is None else asked.ttl_minutes * 60
+    seconds = None if asked.ttl_minutes is None else _seconds(asked.ttl_minutes)
     if asked.kind == "lock":
         need(caller, "locks")
         return await services.locks.renew(caller, asked.id, ttl_s=seconds)
@@ -159,7 +164,7 @@ async def _renew(services: Services, caller: Caller, asked: Renew) -> Json:
 
 
 async def _renew_lock(services: Services, caller: Caller, asked: RenewLock) -> Json:
-    seconds = None if asked.ttl_minutes is None else asked.ttl_minutes * 60
+    seconds = None if asked.ttl_minutes is None else _seconds(asked.ttl_minutes)
     return await services.locks.renew(caller, asked.path, ttl_s=seconds)
 
 

