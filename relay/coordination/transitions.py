@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from relay.coordination.work import BoardRefusal, Column, Need, Status, Task
+from relay.coordination.work import BoardRefusal, Claim, Column, Need, Status, Task
 
 _STATUS = {
     Column.PENDING: Status.PENDING,
@@ -58,7 +58,7 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
             error_message=None,
         )
     if not task.active:
-        after = _anew(after, over=task.status is not Status.DEAD)
+        after = _anew(after, task)
     taken = to is Column.IN_PROGRESS
     return replace(after, claimed_by=by if taken else None, claimed_at=now if taken else None)
 
@@ -78,11 +78,16 @@ def unclaimed(task: Task) -> Task:
     )
 
 
-def _anew(task: Task, *, over: bool) -> Task:
-    """A new attempt of a finished task. `over`: the one that finished it is not among `attempts` yet."""
+def _anew(task: Task, before: Task) -> Task:
+    """A new attempt of a task that was finished as `before` is: who finished it held a claim that is past now."""
+    past = task.past_claims
+    if before.claimed_by is not None and before.claimed_session is not None:
+        past = (*past, Claim(before.claimed_by, before.claimed_session, before.fence))
     return replace(
         task,
-        attempts=task.attempts + over,
+        # Of a dead one the last attempt is counted already.
+        attempts=task.attempts + (before.status is not Status.DEAD),
+        past_claims=past,
         max_attempts=task.max_attempts + 1,
         result=None,
         error_message=None,
