@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -38,11 +38,19 @@ class Acquire(Protocol):
 
 
 class Waiting:
-    """The wait of one caller for one wish."""
+    """The wait of one caller for one wish. `given_back` runs where what was granted is given up unheard."""
 
-    def __init__(self, store: Store, acquire: Acquire, caller: Caller, wanted: Wish) -> None:
+    def __init__(
+        self,
+        store: Store,
+        acquire: Acquire,
+        given_back: Callable[[Tx], Awaitable[None]],
+        caller: Caller,
+        wanted: Wish,
+    ) -> None:
         self._store = store
         self._acquire = acquire
+        self._given_back = given_back
         self._caller = caller
         self._wanted = wanted
         self._place: int | None = None
@@ -121,6 +129,7 @@ class Waiting:
         if self._place is not None:
             await waits.leave(tx, self._place)
         if self._granted is not None:
+            await self._given_back(tx)
             for lock in self._granted.locks:
                 if lock.token in self._granted.fresh:
                     await table.free(tx, self._caller, lock.target, lock.token)
