@@ -112,15 +112,22 @@ async def test_what_was_given_back_unheard_may_be_asked_for_with_the_same_key(
         answer = await write(work, **more)
         if isinstance(answer, Granted):
             granted.set()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
         return answer
 
     with monkeypatch.context() as patched:
         patched.setattr(room.store, "write", slow)
         await room.locks.release(room.ann, "a")
         await asyncio.wait_for(granted.wait(), 10)
-        await stop(bob)
-    assert bob.cancelled() and await room.locks.check(room.cid) == []
+        bob.cancel()
+        await asyncio.sleep(0.02)
+        await stop(bob)  # twice, as who waits for its end may be cancelled too
+        await room.in_line(0)
+        assert bob.cancelled()
+        wakeup = room.store.wakeup()
+        while await room.locks.check(room.cid):
+            assert await wakeup.wait(10), "what nobody was told of is held for nobody"
+        wakeup.close()
     again = await room.locks.acquire(room.bob, ["a"], idempotency_key="k")
     assert (again["action"], again.get("repeated")) == ("acquired", None)
 
