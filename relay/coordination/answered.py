@@ -76,3 +76,8 @@ async def once(
             at=now,
         )
     return answer
+
+
+async def forget(tx: Tx, caller: Caller, operation: str, key: str) -> None:
+    """What the request with this key got was given back before anybody heard of it: it is done anew."""
+    await tx.execute(Q.forget_answer, agent_id=caller.agent, operation=operation, key=key)

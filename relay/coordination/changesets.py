@@ -10,6 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,8 +145,8 @@ def untouched(declared: Sequence[str], changed: Sequence[str]) -> list[str]:
 
 
 def _above(path: str) -> list[str]:
-    """The path and the folders that it is in."""
-    names = path.split("/")
+    """The path and the folders that it is in, in the spelling of what is declared: git's may be in NFD."""
+    names = unicodedata.normalize("NFC", path).split("/")
     return ["/".join(names[:count]) for count in range(1, len(names) + 1)]
 
 

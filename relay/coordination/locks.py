@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from relay.coordination import lock_table as table
 from relay.coordination import waits
-from relay.coordination.answered import once
+from relay.coordination.answered import forget, once
 from relay.coordination.critical.shortcuts import shortcuts_of
 from relay.coordination.fencing import may_write
 from relay.coordination.lock import (
@@ -91,8 +91,12 @@ class Locks:
         ) -> Outcome | Repeated | Rejected:
             return await self._acquire_once(tx, caller, wanted, idempotency_key, place, waits_on)
 
+        async def given_back(tx: Tx) -> None:
+            if idempotency_key is not None:
+                await forget(tx, caller, "acquire_lock", idempotency_key)
+
         outcome = await (
-            Waiting(self._store, run, caller, wanted).take_turn(wait)
+            Waiting(self._store, run, given_back, caller, wanted).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )
@@ -310,10 +314,6 @@ class Locks:
     ) -> list[Verdict]:
         """See `fencing.may_write`: a verdict on each file, in a read of the caller's."""
         return await may_write(tx, caller, paths, fencing_token, fold=self._fold)
-
-    async def held(self, tx: Tx) -> list[Lock]:
-        """Every lock that holds now, the next to run out first."""
-        return await table.living(tx)
 
     async def prune(self) -> None:
         """Forget what ran out a day ago and more, and waits that nobody sees any more. For the daemon's sweep."""

@@ -20,7 +20,7 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions, work
 from relay.coordination.answered import once
 from relay.coordination.changes import Change, Followed, Q
-from relay.coordination.claims import Claims, Search, by
+from relay.coordination.claims import Claims, Held, Search, by
 from relay.coordination.completion import Completion, why_not
 from relay.coordination.critical.shortcuts import shortcuts_of
 from relay.coordination.locks import Locks
@@ -227,11 +227,12 @@ class WorkQueue:
             if row is None:
                 raise why_not(task, caller, None, now)
             after = Task.of_row(row)
-            if after.files:
-                await self.claims.lock_files(tx, caller, after.id, after.files, until - now)
+            held = await self.claims.lock_files(tx, caller, after.id, after.files, until - now)
             await self._heartbeat.promise(tx, caller, session, after.lease_until or until)
             told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
-            return told | {"lease_until": work.iso(after.lease_until or until)}
+            told |= {"lease_until": work.iso(after.lease_until or until)}
+            # The claim goes on; its files are not all its own any more (it released one, or was forced to).
+            return told if held is None else told | {"files_held": [Held(after.number, *held).as_json()]}
 
         return await self._write_in(caller, run)
 

@@ -58,11 +58,7 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
             error_message=None,
         )
     if not task.active:
-        after = _anew(after, over=task.status is not Status.DEAD)
-        if task.claimed_by is not None and task.claimed_session is not None:
-            # Whoever ended it, too, holds nothing of the new attempt.
-            ended = Claim(task.claimed_by, task.claimed_session, task.fence)
-            after = replace(after, past_claims=(*after.past_claims, ended))
+        after = _anew(after, task)
     taken = to is Column.IN_PROGRESS
     return replace(after, claimed_by=by if taken else None, claimed_at=now if taken else None)
 
@@ -82,11 +78,16 @@ def unclaimed(task: Task) -> Task:
     )
 
 
-def _anew(task: Task, *, over: bool) -> Task:
-    """A new attempt of a finished task. `over`: the one that finished it is not among `attempts` yet."""
+def _anew(task: Task, before: Task) -> Task:
+    """A new attempt of a task that was finished as `before` is: who finished it held a claim that is past now."""
+    past = task.past_claims
+    if before.claimed_by is not None and before.claimed_session is not None:
+        past = (*past, Claim(before.claimed_by, before.claimed_session, before.fence))
     return replace(
         task,
-        attempts=task.attempts + over,
+        # Of a dead one the last attempt is counted already.
+        attempts=task.attempts + (before.status is not Status.DEAD),
+        past_claims=past,
         max_attempts=task.max_attempts + 1,
         result=None,
         error_message=None,

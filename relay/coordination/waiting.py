@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -27,6 +27,9 @@ from relay.model import Caller, Rejected
 LOOK_EVERY_S = 0.02
 
 
+#: Those that give back what they have just now: a task that nobody refers to may be collected.
+_LEAVING: set[asyncio.Future[None]] = set()
+
 #: What ends a wait, or is in its way.
 Answer = Outcome | Repeated | Rejected
 
@@ -38,15 +41,24 @@ class Acquire(Protocol):
 
 
 class Waiting:
-    """The wait of one caller for one wish."""
+    """The wait of one caller for one wish. `given_back` runs where what was granted is given up unheard."""
 
-    def __init__(self, store: Store, acquire: Acquire, caller: Caller, wanted: Wish) -> None:
+    def __init__(
+        self,
+        store: Store,
+        acquire: Acquire,
+        given_back: Callable[[Tx], Awaitable[None]],
+        caller: Caller,
+        wanted: Wish,
+    ) -> None:
         self._store = store
         self._acquire = acquire
+        self._given_back = given_back
         self._caller = caller
         self._wanted = wanted
         self._place: int | None = None
         self._granted: Granted | None = None
+        self._trying: asyncio.Future[Answer] | None = None
         self._until = 0.0
         self._now = 0.0
 
@@ -61,25 +73,34 @@ class Waiting:
                 await self._until_changed(wakeup, outcome)
         finally:
             wakeup.close()
-            if self._place is not None:
-                # A place that cannot be given up now is none after a moment.
-                with contextlib.suppress(StoreError, self._store.errors):
-                    await self._store.write(self._undo, actor=self._caller)
+            if self._trying is not None or self._place is not None:
+                # In a task of its own, which goes on however often this one is cancelled meanwhile.
+                leaving = asyncio.ensure_future(self._leave())
+                _LEAVING.add(leaving)
+                leaving.add_done_callback(_LEAVING.discard)
+                await asyncio.shield(leaving)
 
     async def _attempt(self, wait_s: float) -> Answer:
         """One try. It runs to its end even when this wait is cancelled meanwhile: only then is it known what there
         is to give back."""
-        trying = asyncio.ensure_future(
+        self._trying = asyncio.ensure_future(
             self._store.write(lambda tx: self._try(tx, wait_s), actor=self._caller)
         )
-        try:
-            return await asyncio.shield(trying)
-        except asyncio.CancelledError:
-            outcome = await trying
-            if isinstance(outcome, Granted):
-                self._granted = outcome
+        outcome = await asyncio.shield(self._trying)
+        self._trying = None
+        return outcome
+
+    async def _leave(self) -> None:
+        """Give back what a wait that was broken off has, or gets at this moment."""
+        if self._trying is not None:
+            # A try that failed got nothing.
+            with contextlib.suppress(Exception):
+                outcome = await self._trying
+                self._granted = outcome if isinstance(outcome, Granted) else None
+        if self._granted is not None or self._place is not None:
+            # A place that cannot be given up now is none after a moment.
+            with contextlib.suppress(StoreError, self._store.errors):
                 await self._store.write(self._undo, actor=self._caller)
-            raise
 
     async def _try(self, tx: Tx, wait_s: float) -> Answer:
         self._now = now = await tx.now()
@@ -121,6 +142,7 @@ class Waiting:
         if self._place is not None:
             await waits.leave(tx, self._place)
         if self._granted is not None:
+            await self._given_back(tx)
             for lock in self._granted.locks:
                 if lock.token in self._granted.fresh:
                     await table.free(tx, self._caller, lock.target, lock.token)

@@ -34,7 +34,7 @@ class RememberAnswer(Answer):
 
 
 class Recall(Request):
-    task_description: Annotated[Text, Field(max_length=10_000)]
+    task_description: Annotated[str, Field(max_length=16_384)] = Field(description="empty: the newest")
     tags: Words = Field([])
     limit: int = Field(10, ge=1, le=100)
 

@@ -45,7 +45,7 @@ MOST_QUESTION = 16_384
 MOST_DETAILS = 262_144
 MOST_JOINED = 1_048_576
 MOST_RECALLED = 100
-#: Candidates that the full-text rank gives to be weighed by outcome and age.
+#: Candidates that the full-text rank and the age give to be weighed by outcome too.
 CANDIDATES = 200
 
 Json = dict[str, Any]
@@ -192,8 +192,11 @@ async def _matching(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
     looked = question(asked)
     if not looked.words:
         return []
+    now = await tx.now()
     look = {
         "looked": json.dumps([indexed(one) for one in (*looked.words, *looked.phrases)]),
+        "now": now,
+        "half_life": HALF_LIFE_S,
         "limit": CANDIDATES,
     }
     if tags:
@@ -205,7 +208,7 @@ async def _matching(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
     covered = {
         row["number"]: row["covered"] for row in await tx.all(Q.covered_words, words=words, numbers=numbers)
     }
-    best, now = max((row["score"] for row in rows), default=0.0), await tx.now()
+    best = max((row["score"] for row in rows), default=0.0)
     return [
         _weighed(row, text_score(covered.get(row["number"], 0), len(looked.words), row["score"], best), now)
         for row in rows

@@ -90,6 +90,6 @@ def outcome_factor(told: Experience) -> float:
     return PARTLY
 
 
-def decay(age_s: float) -> float:
-    """1 now, one half after HALF_LIFE_S. A time that lies ahead (another machine's clock) is now."""
-    return float(0.5 ** (max(0.0, age_s) / HALF_LIFE_S))
+def decay(age_s: float, half_life_s: float = HALF_LIFE_S) -> float:
+    """1 now, one half after `half_life_s`. A time that lies ahead (another machine's clock) is now."""
+    return float(0.5 ** (max(0.0, age_s) / half_life_s))

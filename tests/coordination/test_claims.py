@@ -195,6 +195,22 @@ async def test_a_person_overrules(desk: Desk) -> None:
     assert (await desk.work.get(B))["task_id"] == task
 
 
+async def test_who_finished_what_a_person_opens_again_is_stale(desk: Desk) -> None:
+    task = await desk.submit()
+    old = (await desk.work.get(A))["fencing_token"]
+    await desk.work.complete(A, task, True, result=1)
+    await desk.work.reopen(ANN, task)
+    assert (await refused(desk.work.complete(A, task, True, result=1))).code == "stale_token"
+    assert (await refused(desk.work.complete(A, task, True, fencing_token=old))).code == "stale_token"
+    assert (await refused(desk.work.complete(B, task, True))).code == "not_yours"
+    await desk.work.get(B)
+    assert (await refused(desk.work.complete(A, task, False))).code == "stale_token"
+    await desk.work.complete(B, task, True, result=2)
+    no = await refused(desk.work.complete(A, task, True, result=1))
+    assert (no.code, no.details["result"]) == ("stale_token", 2)
+    assert (await desk.work.complete(B, task, True, result=2))["repeated"]
+
+
 async def test_undo_leaves_what_agents_did(desk: Desk) -> None:
     task, other = await desk.submit("a"), await desk.submit("b")
     await desk.work.get(A)

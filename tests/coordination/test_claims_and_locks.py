@@ -37,6 +37,21 @@ async def test_a_claim_takes_its_files_and_gives_them_back(room: Room) -> None:
     assert (await work.get(room.cid))["task_description"] == "two"
 
 
+async def test_who_renews_a_claim_is_told_what_it_does_not_hold_any_more(room: Room) -> None:
+    work = queue(room)
+    task = (await work.submit(room.person, "fix", "one", files=["a", "b"]))["task_id"]
+    await work.get(room.ann)
+    assert "files_held" not in await work.renew(room.ann, task)
+    await room.locks.force_release(room.person, "a", reason="urgent")
+    until = (await room.locks.acquire(room.bob, ["a"]))["expires_at"]
+    assert (await work.renew(room.ann, task))["files_held"] == [
+        {"number": 1, "file_path": "a", "locked_by": "bob", "expires_at": until}
+    ]
+    await room.locks.release(room.bob, "a")
+    assert "files_held" not in await work.renew(room.ann, task)
+    assert await held(room, room.ann) == ["a", "b"]
+
+
 async def test_a_file_of_two_claims_stays_held_until_the_last_one_ends(room: Room) -> None:
     work = queue(room)
     one = (await work.submit(room.person, "fix", "one", files=["a", "b"]))["task_id"]

@@ -291,3 +291,9 @@ def test_folders_are_declared_whole() -> None:
     assert outside(changed, ["src/deep", "srcx.py"]) == ["src/a.py"]
     assert outside(changed, []) == changed
     assert untouched(["src", "src/deep", "other", "src/a.py"], changed) == ["other"]
+
+
+async def test_a_name_is_declared_in_any_normal_form(bench: Bench) -> None:
+    git = "doc/pru\u0308f.md"
+    answer = await changesets(bench, [git]).record(CLAUDE, "s", [git])
+    assert (answer["changed"], answer["undeclared"], answer["missing"]) == ([git], [], [])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from relay.coordination import waits
-from relay.coordination.lock import Wait
+from relay.coordination.lock import Granted, Wait
 from relay.coordination.lock_table import ACQUIRED
 from relay.coordination.paths import targets
 from relay.coordination.waits import conflict, in_front
@@ -98,6 +98,38 @@ async def test_a_wait_that_is_cancelled_leaves_nothing(room: Room) -> None:
         else:
             for path in ("a", "b"):
                 await room.locks.release(room.bob, path)
+
+
+async def test_what_was_given_back_unheard_may_be_asked_for_with_the_same_key(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await room.locks.acquire(room.ann, ["a"])
+    bob = waiting(room, room.bob, "a", idempotency_key="k")
+    await room.in_line(1)
+    write, granted = room.store.write, asyncio.Event()
+
+    async def slow(work: Any, **more: Any) -> Any:
+        answer = await write(work, **more)
+        if isinstance(answer, Granted):
+            granted.set()
+            await asyncio.sleep(0.1)
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(room.store, "write", slow)
+        await room.locks.release(room.ann, "a")
+        await asyncio.wait_for(granted.wait(), 10)
+        bob.cancel()
+        await asyncio.sleep(0.02)
+        await stop(bob)  # twice, as who waits for its end may be cancelled too
+        await room.in_line(0)
+        assert bob.cancelled()
+        wakeup = room.store.wakeup()
+        while await room.locks.check(room.cid):
+            assert await wakeup.wait(10), "what nobody was told of is held for nobody"
+        wakeup.close()
+    again = await room.locks.acquire(room.bob, ["a"], idempotency_key="k")
+    assert (again["action"], again.get("repeated")) == ("acquired", None)
 
 
 async def test_who_died_in_line_is_out_of_it(room: Room) -> None:

@@ -99,6 +99,12 @@ async def test_null_is_left_out_and_whole_minutes_are_minutes() -> None:
     assert seen.beats == [BOT]
 
 
+def test_an_empty_description_is_a_question() -> None:
+    assert read(OPERATIONS["recall"], {"task_description": ""})
+    with pytest.raises(Rejected):
+        read(OPERATIONS["recall"], {})
+
+
 async def test_scopes_are_checked_before_anything_runs() -> None:
     seen = Recorder()
     reader = Caller("bot", "s1", scopes=frozenset({"read"}))

@@ -14,7 +14,7 @@ from relay.log import events
 from relay.log.store import Store
 from relay.log.verify import verify
 from relay.memory import episodic
-from relay.memory.episodic import MERGE_S, EpisodicMemory
+from relay.memory.episodic import CANDIDATES, MERGE_S, EpisodicMemory
 from relay.memory.relevance import HALF_LIFE_S, PARTLY
 from relay.model import Caller, Fault, Rejected
 from tests import engines
@@ -147,6 +147,18 @@ async def test_relevance_is_text_times_outcome_times_age(memory: EpisodicMemory,
     assert [one["outcome"] for one in await memory.recall(A, "login timeout")] == ["partial"]
     clock[0] += HALF_LIFE_S
     assert await memory.recall(A, "login timeout") == []
+
+
+async def test_many_old_ones_do_not_hide_a_new_one(memory: EpisodicMemory, clock: list[float]) -> None:
+    for number in range(CANDIDATES + 1):
+        await memory.remember(A, "fix", f"deploy script {number}", outcome="success", tags=["t"])
+    clock[0] += 4 * HALF_LIFE_S
+    new = "the deploy script, told at such a length that its words weigh less among all of these others"
+    await memory.remember(B, "fix", new, outcome="success", tags=["t"])
+    assert (await found(memory, "deploy script"))[0] == new
+    assert (await found(memory, "deploy script", tags=["t"]))[0] == new
+    clock[0] += 4 * HALF_LIFE_S
+    assert await found(memory, "deploy script") == [new], "what fell below the least takes nobody's place"
 
 
 async def test_tags_choose_and_an_empty_question_asks_for_the_newest(

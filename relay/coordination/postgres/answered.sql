@@ -10,3 +10,6 @@ ON CONFLICT (agent_id, operation, key) DO UPDATE SET request_sha = excluded.requ
 
 -- name: forget_answers
 DELETE FROM answered_requests WHERE at <= :before
+
+-- name: forget_answer
+DELETE FROM answered_requests WHERE agent_id = :agent_id AND operation = :operation AND key = :key

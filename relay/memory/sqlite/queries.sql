@@ -19,17 +19,19 @@ INSERT INTO memory_episodic_fts (rowid, text) VALUES (:number, :text)
 -- name: index_memory_anew
 UPDATE memory_episodic_fts SET text = :text WHERE rowid = :number
 
+-- What is old gives way before the limit, not behind it: else enough of it would hide what is new.
 -- name: found_memories
 SELECT m.*, -f.rank AS score FROM memory_episodic_fts f JOIN memory_episodic m ON m.number = f.rowid
 WHERE f.memory_episodic_fts MATCH
-  (SELECT group_concat('"' || value || '"', ' OR ') FROM json_each(:looked)) ORDER BY f.rank LIMIT :limit
+  (SELECT group_concat('"' || value || '"', ' OR ') FROM json_each(:looked))
+ORDER BY f.rank * relay_decay(:now - m.updated_at, :half_life) LIMIT :limit
 
 -- name: found_memories_tagged
 SELECT m.*, -f.rank AS score FROM memory_episodic_fts f JOIN memory_episodic m ON m.number = f.rowid
 WHERE f.memory_episodic_fts MATCH
   (SELECT group_concat('"' || value || '"', ' OR ') FROM json_each(:looked))
   AND EXISTS (SELECT 1 FROM json_each(m.tags) t WHERE t.value IN (SELECT value FROM json_each(:tags)))
-ORDER BY f.rank LIMIT :limit
+ORDER BY f.rank * relay_decay(:now - m.updated_at, :half_life) LIMIT :limit
 
 -- The plus keeps each word to one walk of its hits, not one look a memory.
 -- name: covered_words
