@@ -168,8 +168,9 @@ def pushed(words: Sequence[str], said: bytes) -> list[str]:
     """
     remote = words[0] if words else ""
     found: set[str] = set()
-    for line in said.decode("utf-8", "replace").splitlines():
-        _, local, _, old = line.split(" ")
+    for line in said.decode("utf-8", "replace").split("\n")[:-1]:
+        # What is pushed stands as it was typed (`HEAD@{1 day ago}`), and may hold blanks; the rest does not.
+        _, local, _, old = line.rsplit(" ", 3)
         if not local.strip("0") or git("cat-file", "-t", f"{local}^{{}}").strip() != b"commit":
             continue  # a ref that is deleted, or a tag of something that is no commit
         found |= _of_ref(local, old if old.strip("0") else "", remote)

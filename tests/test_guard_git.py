@@ -375,6 +375,9 @@ def test_a_push_is_asked_about_what_the_remote_has_not_got(guarded: Site) -> Non
     assert "this push is refused" in said and "src/c.py is locked by CODEX" in said and "git ..." in said
     guarded.git("push", "origin", "topic", RELAY_AGENT_ID="CODEX", RELAY_SESSION_ID="s-codex")
     guarded.git("push", "origin", "topic:copy")  # the remote has these commits
+    # What is pushed may be written with blanks, and hold what Python takes for the end of a line.
+    guarded.git("push", "origin", "HEAD@{0 seconds ago}:refs/heads/by-time")
+    guarded.git("push", "origin", "topic:odd\u2028name")
     # To take a commit away from the remote changes its files too.
     guarded.git("reset", "-q", "--hard", "main")
     assert "src/c.py is locked" in guarded.git("push", "--force", "origin", "topic", ok=False)
