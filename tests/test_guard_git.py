@@ -19,6 +19,7 @@ import relay
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import take_in
+from relay.guard_offline import reasons_against
 from relay.log import events
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import Caller
@@ -393,3 +394,20 @@ def test_a_push_is_asked_about_what_the_remote_has_not_got(guarded: Site) -> Non
     assert "nobody can say" in said and "fetch first" in said
     guarded.git("tag", "-a", "v1", "-m", "one", "main")
     guarded.git("push", "origin", "v1")
+
+
+def test_an_edit_of_another_checkout_is_looked_up_too(site: Site) -> None:
+    """Before an edit, while the room does not run: the same file, whichever worktree it is edited in."""
+    site.commit("src/c.py")
+    site.lock("src/c.py")
+    tree, far = site.home / "tree", site.home / "far"
+    site.git("worktree", "add", "-b", "side", str(tree))
+    site.git("init", str(far))
+
+    def against(at: Path, *places: Path) -> list[str]:
+        return reasons_against(str(site.config), str(at), [str(one) for one in places], "CLAUDE", "s-claude")
+
+    for at in (site.top, tree):
+        for top in (site.top, tree):
+            assert "src/c.py is locked by CODEX" in "".join(against(at, top / "src/c.py")), (at, top)
+    assert against(tree, far / "src/c.py", site.home / "src/c.py", Path("/src/c.py")) == []
