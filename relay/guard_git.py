@@ -93,7 +93,8 @@ def main(arguments: list[str]) -> int:
     if answer["decision"] == "allow":
         return 0
     if answer["decision"] == "overridden":
-        print(f"relay: {len(answer['refusals'])} locks overridden; the room was told why.", file=sys.stderr)
+        over = len(answer["refusals"]) + int(answer.get("more") or 0)
+        print(f"relay: {over} refused files let through; the room is told why.", file=sys.stderr)
         return 0
     print(refused(act, answer, asker), file=sys.stderr)
     return 1

@@ -240,7 +240,7 @@ def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not
     guarded.lock("a.py")
     said = guarded.commit("a.py", ok=False, RELAY_AGENT_ID="CLAUDE", RELAY_GUARD_OVERRIDE="because")
     assert "OVERRIDE" not in said
-    assert "1 locks overridden" in guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
+    assert "1 refused files let through" in guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
     (told,) = guarded.told("guard.overridden")
     assert told["reason"] == "the build is broken" and told["paths"] == ["a.py"] and told["act"] == "commit"
     assert told["refusals"][0]["locked_by"] == "CODEX"
