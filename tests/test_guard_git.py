@@ -382,7 +382,11 @@ def test_a_push_is_asked_about_what_the_remote_has_not_got(guarded: Site) -> Non
     # To take a commit away from the remote changes its files too.
     guarded.git("reset", "-q", "--hard", "main")
     assert "src/c.py is locked" in guarded.git("push", "--force", "origin", "topic", ok=False)
-    guarded.git("push", "origin", ":copy")
+    guarded.git("push", "origin", ":copy")  # `topic` still has them there
+    guarded.git("push", "origin", ":by-time", "topic:keep")
+    guarded.git("push", "origin", ":odd\u2028name")
+    guarded.git("push", "origin", ":keep")
+    assert "src/c.py is locked" in guarded.git("push", "origin", ":topic", ok=False)
     # A commit of the remote's that is not here: what a forced push does is not known.
     other = guarded.home / "other"
     guarded.git("clone", "-q", str(far), str(other))
