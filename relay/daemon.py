@@ -282,7 +282,13 @@ class Daemon:
             services=self._services,
         )
         app.router.add_post("/api/repair", self._repair)
-        doors = GuardDoor(self._guard, self._tower.root_of, check=checked(store, self._judge), owner=owner())
+        doors = GuardDoor(
+            self._guard,
+            self._tower.root_of,
+            checkouts=self._tower.checkouts,
+            check=checked(store, self._judge),
+            owner=owner(),
+        )
         app.add_routes(doors.table())
         app.add_routes(
             PermissionDoors(lambda: self._permissions.pending, self._room.order, self._reserved).table()

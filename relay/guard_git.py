@@ -93,7 +93,8 @@ def main(arguments: list[str]) -> int:
     if answer["decision"] == "allow":
         return 0
     if answer["decision"] == "overridden":
-        print(f"relay: {len(answer['refusals'])} locks overridden; the room was told why.", file=sys.stderr)
+        over = len(answer["refusals"]) + int(answer.get("more") or 0)
+        print(f"relay: {over} refused files let through; the room is told why.", file=sys.stderr)
         return 0
     print(refused(act, answer, asker), file=sys.stderr)
     return 1
@@ -168,10 +169,14 @@ def pushed(words: Sequence[str], said: bytes) -> list[str]:
     """
     remote = words[0] if words else ""
     found: set[str] = set()
-    for line in said.decode("utf-8", "replace").splitlines():
-        _, local, _, old = line.split(" ")
-        if not local.strip("0") or git("cat-file", "-t", f"{local}^{{}}").strip() != b"commit":
-            continue  # a ref that is deleted, or a tag of something that is no commit
+    for line in said.decode("utf-8", "replace").split("\n")[:-1]:
+        # What is pushed stands as it was typed (`HEAD@{1 day ago}`), and may hold blanks; the rest does not.
+        _, local, name, old = line.rsplit(" ", 3)
+        if not local.strip("0"):
+            found |= _of_deleted(name, old, remote)
+            continue
+        if git("cat-file", "-t", f"{local}^{{}}").strip() != b"commit":
+            continue  # a tag of something that is no commit
         found |= _of_ref(local, old if old.strip("0") else "", remote)
     return sorted(found)
 
@@ -180,15 +185,31 @@ def _of_ref(local: str, old: str, remote: str) -> set[str]:
     known = bool(remote) and bool(
         git("for-each-ref", "--count=1", "--format=x", f"refs/remotes/{remote}/").strip()
     )
-    if old and git("cat-file", "-t", old, ok=(0, 128)).strip() != b"commit":
-        raise Unasked(
-            f"{remote} has {old[:12]}, which is not here, so what the push changes is not known: fetch first"
-        )
+    if old:
+        _is_here(old, remote)
     if not old and not known:
         return names(git("ls-tree", "-r", "-z", "--name-only", "--full-tree", local))
     there = [*([f"^{old}"] if old else []), *(["--not", f"--remotes={remote}"] if known else [])]
     found = _of_commits(local, *there)
     return found | _of_commits(old, f"^{local}") if old else found
+
+
+def _of_deleted(name: str, old: str, remote: str) -> set[str]:
+    """The paths of the commits that no other branch of the remote has: to delete one takes them away like a forced
+    push. Of a tag none."""
+    branch = name.removeprefix("refs/heads/")
+    if branch == name or not old.strip("0"):
+        return set()
+    _is_here(old, remote)
+    return _of_commits(old, "--not", f"--exclude={remote}/{branch}", f"--remotes={remote}")
+
+
+def _is_here(commit: str, remote: str) -> None:
+    """Raises Unasked when this commit of the remote's is not in the repository."""
+    if git("cat-file", "-t", commit, ok=(0, 128)).strip() != b"commit":
+        raise Unasked(
+            f"{remote} has {commit[:12]}, which is not here, so what the push changes is not known: fetch first"
+        )
 
 
 def _of_commits(*wanted: str) -> set[str]:

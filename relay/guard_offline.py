@@ -87,9 +87,10 @@ def answered(
 def reasons_against(
     config: str, folder: str, places: Sequence[str], agent: str, session: str | None
 ) -> list[str]:
-    """Why these edits must not be, in sentences. `places` are in or below `folder`. Raises CannotTell."""
+    """Why these edits must not be, in sentences. `places`: those that are in the codebase whose checkout `folder` is
+    in; in which of its checkouts does not matter. Raises CannotTell."""
     top = top_of(Path(folder))
-    paths = [path for path in (inside(top, place) for place in places) if path is not None]
+    paths = [path for path in (_within(top, Path(place)) for place in places) if path is not None]
     try:
         caller = caller_of(agent, session)
     except Rejected as error:
@@ -101,6 +102,27 @@ def reasons_against(
 def top_of(folder: Path) -> Path:
     """The top of the checkout that a folder is in; the folder itself when it is in none."""
     return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+
+
+def _within(top: Path, place: Path) -> str | None:
+    """Where a file is in its checkout, when that is `top` or another of the same repository."""
+    path = inside(top, str(place))
+    try:
+        other = top_of(place.resolve().parent)
+        same = other == top.resolve() or _repository(other) == _repository(top)
+    except (OSError, ValueError, RuntimeError):  # a path that no system takes
+        return path
+    return inside(other, str(place)) if same else path
+
+
+def _repository(top: Path) -> Path:
+    """The git directory that all worktrees of a checkout share (gitrepository-layout(5)). Raises OSError."""
+    git = top / ".git"
+    if git.is_dir():
+        return git.resolve()
+    told = Path(git.read_text("utf-8", "replace").removeprefix("gitdir:").strip())
+    own = (top / told).resolve()
+    return own.parent.parent if own.parent.name == "worktrees" else own
 
 
 def keep(

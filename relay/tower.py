@@ -152,6 +152,11 @@ class Tower:
         own = seat.cwd or repo
         return self.sightings.root(agent) or (top if own.is_relative_to(top) else own)
 
+    def checkouts(self) -> list[Path]:
+        """The tops of all checkouts of the codebase that the room knows: the main one and the agents'."""
+        main = [self.hangar.main.top] if self.hangar.main is not None else []
+        return [*main, *(berth.checkout.top for berth in self.hangar.berths.values())]
+
     def _poke(self) -> None:
         self.scanner.poke()
 

@@ -98,6 +98,21 @@ async def test_what_is_outside_goes_on_and_is_not_asked_about(
     assert guard.asked == []
 
 
+async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard: Standing) -> None:
+    main = tmp_path / "main"
+    own, other = main / ".relay/worktrees/bot", main / ".relay/worktrees/other"
+    for top in (main, own, other):
+        (top / "src").mkdir(parents=True)
+    door = GuardDoor(guard, {"BOT": own, "TOP": main}.get, checkouts=lambda: [main, own, other])
+    async with house(tmp_path / "room", routes=door.table()) as one:
+        for agent in ("BOT", "TOP"):
+            for top in (main, own, other):
+                ask = {"agent": agent, "path": str(top / "src/a.py")}
+                _, told, _ = await one.ask("POST", "/api/guard", json=ask)
+                assert told["decision"] == "steer", (agent, top)
+    assert {place.path for _, place in guard.asked} == {"src/a.py"}
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -19,6 +19,7 @@ import relay
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import take_in
+from relay.guard_offline import reasons_against
 from relay.log import events
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import Caller
@@ -239,7 +240,7 @@ def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not
     guarded.lock("a.py")
     said = guarded.commit("a.py", ok=False, RELAY_AGENT_ID="CLAUDE", RELAY_GUARD_OVERRIDE="because")
     assert "OVERRIDE" not in said
-    assert "1 locks overridden" in guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
+    assert "1 refused files let through" in guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
     (told,) = guarded.told("guard.overridden")
     assert told["reason"] == "the build is broken" and told["paths"] == ["a.py"] and told["act"] == "commit"
     assert told["refusals"][0]["locked_by"] == "CODEX"
@@ -375,10 +376,17 @@ def test_a_push_is_asked_about_what_the_remote_has_not_got(guarded: Site) -> Non
     assert "this push is refused" in said and "src/c.py is locked by CODEX" in said and "git ..." in said
     guarded.git("push", "origin", "topic", RELAY_AGENT_ID="CODEX", RELAY_SESSION_ID="s-codex")
     guarded.git("push", "origin", "topic:copy")  # the remote has these commits
+    # What is pushed may be written with blanks, and hold what Python takes for the end of a line.
+    guarded.git("push", "origin", "HEAD@{0 seconds ago}:refs/heads/by-time")
+    guarded.git("push", "origin", "topic:odd\u2028name")
     # To take a commit away from the remote changes its files too.
     guarded.git("reset", "-q", "--hard", "main")
     assert "src/c.py is locked" in guarded.git("push", "--force", "origin", "topic", ok=False)
-    guarded.git("push", "origin", ":copy")
+    guarded.git("push", "origin", ":copy")  # `topic` still has them there
+    guarded.git("push", "origin", ":by-time", "topic:keep")
+    guarded.git("push", "origin", ":odd\u2028name")
+    guarded.git("push", "origin", ":keep")
+    assert "src/c.py is locked" in guarded.git("push", "origin", ":topic", ok=False)
     # A commit of the remote's that is not here: what a forced push does is not known.
     other = guarded.home / "other"
     guarded.git("clone", "-q", str(far), str(other))
@@ -390,3 +398,20 @@ def test_a_push_is_asked_about_what_the_remote_has_not_got(guarded: Site) -> Non
     assert "nobody can say" in said and "fetch first" in said
     guarded.git("tag", "-a", "v1", "-m", "one", "main")
     guarded.git("push", "origin", "v1")
+
+
+def test_an_edit_of_another_checkout_is_looked_up_too(site: Site) -> None:
+    """Before an edit, while the room does not run: the same file, whichever worktree it is edited in."""
+    site.commit("src/c.py")
+    site.lock("src/c.py")
+    tree, far = site.home / "tree", site.home / "far"
+    site.git("worktree", "add", "-b", "side", str(tree))
+    site.git("init", str(far))
+
+    def against(at: Path, *places: Path) -> list[str]:
+        return reasons_against(str(site.config), str(at), [str(one) for one in places], "CLAUDE", "s-claude")
+
+    for at in (site.top, tree):
+        for top in (site.top, tree):
+            assert "src/c.py is locked by CODEX" in "".join(against(at, top / "src/c.py")), (at, top)
+    assert against(tree, far / "src/c.py", site.home / "src/c.py", Path("/src/c.py")) == []

@@ -1,7 +1,8 @@
 """The doors of the guard: an agent's hook asks before each edit, git's before a commit or a push (docs/guard.md).
 
 Invariants:
-- a path is judged as it stands in the agent's own folder; what is outside of it is nobody's and goes on;
+- a path is judged as it stands in the checkout of the codebase that it is in, the agent's own or another; what is in
+  none of them is nobody's and goes on;
 - a question of an edit never waits longer than `GUARD_S`: past that the edit goes on, with a note; one of git's that
   cannot be answered is an error, and its hook refuses (`relay/guard_git.py`);
 - a key asks for its own identity only.
@@ -10,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +39,21 @@ Check = Callable[[str, str | None, bool, Sequence[str], str, str], Awaitable[dic
 
 
 class GuardDoor:
-    """`root_of` gives the folder of an agent, None for a name that is none. `check` answers git's questions (None: it
-    has no door); `owner` is who commits when a question does not say."""
+    """`root_of` gives the folder of an agent, None for a name that is none; `checkouts` all those of the codebase.
+    `check` answers git's questions (None: it has no door); `owner` is who commits when a question does not say."""
 
     def __init__(
         self,
         guard: Guard,
         root_of: Callable[[str], Path | None],
         *,
+        checkouts: Callable[[], Sequence[Path]] = tuple,
         check: Check | None = None,
         owner: str = "someone",
         limits: Limits | None = None,
     ) -> None:
         self._guard, self._root_of, self._limits = guard, root_of, limits or Limits()
+        self._checkouts = checkouts
         self._check, self._owner = check, owner
 
     def table(self) -> list[web.RouteDef]:
@@ -72,9 +75,9 @@ class GuardDoor:
         root = self._root_of(agent)
         if root is None:
             raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")
-        place = await asyncio.to_thread(inside, root, path)
+        place = await asyncio.to_thread(_place, root, self._checkouts(), path)
         if place is None:
-            return answer(GuardDecision(reason="The path is outside of the agent's folder.").as_json())
+            return answer(GuardDecision(reason="The path is outside of the codebase.").as_json())
         try:
             async with asyncio.timeout(GUARD_S):
                 decision = await self._guard.decide(agent, Location(place, lines, True), session)
@@ -107,6 +110,13 @@ class GuardDoor:
             return answer(await self._check(who, session, person, paths, act, override))
         except Rejected as error:
             raise bad(error.message, error.fix) from None
+
+
+def _place(root: Path, checkouts: Iterable[Path], path: str) -> str | None:
+    """`path` (absolute, or relative to `root`) in the innermost checkout that it is in: a worktree may lie within
+    another checkout. None when it is in none. Blocking."""
+    found = (inside(folder, str(root / path)) for folder in (root, *checkouts))
+    return min((one for one in found if one is not None), key=len, default=None)
 
 
 def _own(request: web.Request, agent: str) -> None:

@@ -23,6 +23,7 @@ import structlog
 from aiohttp import web
 
 from relay.faces.auth import owner, speaker
+from relay.faces.errors import ApiError
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.operations_http import SESSION_HEADER, caller_of
@@ -158,6 +159,11 @@ def _asked(body: bytes) -> tuple[str, str]:
     return str(method), json.dumps(id)
 
 
+def _is_plain_refusal(start: Message) -> bool:
+    headers = {name.lower(): value for name, value in start.get("headers", ())}
+    return start["status"] >= 400 and not headers.get(b"content-type", b"").startswith(b"application/json")
+
+
 class _Exchange:
     """One request of aiohttp, to an application of ASGI. `gone`: its client has, or is to be treated so."""
 
@@ -166,6 +172,7 @@ class _Exchange:
         self.gone = asyncio.Event()
         self._response: web.StreamResponse | None = None
         self._told = False
+        self._refused, self._why = 0, b""
         self.scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -198,8 +205,16 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Begin the answer, or a further piece of it. A client that has gone is told nothing more."""
-        if message["type"] == "http.response.start":
+        """Begin the answer, or a further piece of it. A client that has gone is told nothing more. What the SDK
+        refuses in plain words (a wrong Content-Type, say) gets the form of every refusal."""
+        if message["type"] == "http.response.start" and _is_plain_refusal(message):
+            self._refused = message["status"]
+        elif self._refused:
+            self._why += message.get("body", b"")
+            why = self._why.decode("utf-8", "replace").rstrip(".") or "The request is no message of MCP"
+            fix = "Send one message of JSON-RPC as application/json (docs/mcp.md)."
+            self._response = ApiError(self._refused, "bad_request", f"{why}.", fix).response()
+        elif message["type"] == "http.response.start":
             self._response = web.StreamResponse(status=message["status"])
             for name, value in message.get("headers", ()):
                 if name.lower() != b"transfer-encoding":  # aiohttp's to say

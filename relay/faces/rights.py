@@ -1,6 +1,7 @@
 """What an API key may do at the doors that are no operations: the room's own, which were built for people.
 
-Invariant: what is not named here wants `admin`. The room's token and the page's cookie are a person's, and may all.
+Invariants: what is not named here wants `admin`. The room's token and the page's cookie are a person's, and may all.
+No key makes a sign-in link, whatever its scopes: the page's session would know neither its name nor its end.
 An operation's own scope is checked where it runs (`relay.faces.operation.need`).
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from relay.faces.auth import Credential, CredentialKind
 from relay.faces.errors import ApiError
 from relay.faces.operations import OPERATIONS
+from relay.invocation import command
 from relay.model import ADMIN
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
@@ -32,6 +34,10 @@ _PERSONS = {
 }
 
 
+#: What no key opens.
+_CLOSED = frozenset({("POST", "/api/links")})
+
+
 def check(credential: Credential, method: str, path: str) -> None:
     """May this credential ask for `method` of `path` (as the table of routes has it)? Raises ApiError."""
     if credential.kind is not CredentialKind.KEY:
@@ -39,6 +45,13 @@ def check(credential: Credential, method: str, path: str) -> None:
     asked = ("GET" if method == "HEAD" else method, path)
     if asked in _OWN_CHECK or asked in _FREE or path == "-":
         return
+    if asked in _CLOSED:
+        raise ApiError(
+            403,
+            "scope",
+            f"A sign-in link opens the page to any person, and this key is {credential.identity}'s.",
+            f"Run {command('link')} on the room's machine, or ask with the room's token.",
+        )
     persons = _PERSONS.get(asked)
     if persons is not None and not credential.person:
         raise ApiError(

@@ -141,6 +141,9 @@ async def test_who_may_come_in(place: Place) -> None:
         key = {"X-API-Key": reader}
         assert (await post(b"", "GET", **key))[0] == 405 and (await post(b"", "DELETE", **key))[0] == 405
         assert (await post(b"{", **key))[0] == 400
+        # What the SDK says in plain words is said in the form of every refusal.
+        status, text = await post(hello, **key, **{"Content-Type": "text/plain"})
+        assert status == 400 and json.loads(text)["error"]["code"] == "bad_request"
         assert (await post(b"x" * (MAX_BODY + 1), **key))[0] == 413
         assert (await post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **key))[0] == 202
 
