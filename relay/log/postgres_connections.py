@@ -60,7 +60,7 @@ class Connections:
                 "lock_timeout": str(lock_ms),
                 "idle_in_transaction_session_timeout": str(IDLE_S * 1000),
                 "jit": "off",
-                # Each statement has an index for any values (tests/log/test_queries_postgres.py): none is planned twice.
+                # Each statement has an index for any values (test_queries_postgres.py), so none is planned twice.
                 "plan_cache_mode": "force_generic_plan",
                 "timezone": "UTC",
                 "standard_conforming_strings": "on",
