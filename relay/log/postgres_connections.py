@@ -60,6 +60,8 @@ class Connections:
                 "lock_timeout": str(lock_ms),
                 "idle_in_transaction_session_timeout": str(IDLE_S * 1000),
                 "jit": "off",
+                # Each statement has an index for any values (test_queries_postgres.py), so none is planned twice.
+                "plan_cache_mode": "force_generic_plan",
                 "timezone": "UTC",
                 "standard_conforming_strings": "on",
                 # The server, too, must find out that a client's machine is gone, and let its locks go.

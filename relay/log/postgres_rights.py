@@ -19,7 +19,8 @@ SERVICE, AGENT, ANONYMOUS = "relay_service", "relay_agent", "relay_anon"
 #: Both roles can be taken by this user, and row-level security holds for them.
 _ASK = """
 SELECT count(*) = 2 FROM pg_roles WHERE rolname IN ($2, $3) AND NOT rolsuper AND NOT rolbypassrls
-  AND pg_has_role(session_user, oid, 'MEMBER')
+  AND pg_has_role(session_user, oid,
+    CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END)
   AND has_table_privilege(oid, format('%I.events', $1::text), 'INSERT')
   AND (SELECT bool_and(relrowsecurity) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        WHERE n.nspname = $1 AND c.relkind = 'r')

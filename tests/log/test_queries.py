@@ -16,6 +16,7 @@ from relay import daemon
 from relay.health import scene
 from relay.log.sqlite_store import add_functions, open_store
 from relay.log.store import Queries, load_queries
+from relay.wings import ONLY_POSTGRES
 
 CODE = Path(relay.__file__).parent
 WINGS = {folder.name: folder for folder in (*daemon.WINGS, scene.Q.folder)}
@@ -95,8 +96,12 @@ def used() -> Iterator[tuple[str, str, str]]:
                 yield str(file.relative_to(CODE)), found.folder.name, node.attr
 
 
+def dialect_of(wing: str) -> str:
+    return "postgres" if wing in ONLY_POSTGRES else "sqlite"
+
+
 def test_every_query_that_is_asked_for_exists() -> None:
-    known = {wing: load_queries(folder, "sqlite") for wing, folder in WINGS.items()}
+    known = {wing: load_queries(folder, dialect_of(wing)) for wing, folder in WINGS.items()}
     asked = list(used())
     assert len(asked) > 100
     assert [(file, wing, name) for file, wing, name in asked if name not in known[wing]] == []
@@ -104,7 +109,9 @@ def test_every_query_that_is_asked_for_exists() -> None:
 
 def test_every_query_is_used() -> None:
     asked = {(wing, name) for _, wing, name in used()}
-    every = {(wing, name) for wing, folder in WINGS.items() for name in load_queries(folder, "sqlite")}
+    every = {
+        (wing, name) for wing, folder in WINGS.items() for name in load_queries(folder, dialect_of(wing))
+    }
     assert sorted(every - asked) == []
 
 

@@ -41,7 +41,10 @@ BEGIN RETURN EXISTS (SELECT FROM work_queue w WHERE w.id = one); END $$;
 
 -- Make what is missing of the roles. Roles belong to the whole server: another database's relay may be making them now.
 CREATE FUNCTION relay_make_roles() RETURNS void LANGUAGE plpgsql AS $$
-DECLARE name text;
+DECLARE
+  name text;
+  -- From 16 on a member may be one that cannot take the role: who makes a role is, at first.
+  take CONSTANT text := CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
   FOREACH name IN ARRAY ARRAY['relay_service', 'relay_agent', 'relay_anon'] LOOP
     BEGIN
@@ -52,7 +55,7 @@ BEGIN
       WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
     END;
     BEGIN
-      IF EXISTS (SELECT FROM pg_roles WHERE rolname = name) AND NOT pg_has_role(current_user, name, 'MEMBER') THEN
+      IF EXISTS (SELECT FROM pg_roles WHERE rolname = name) AND NOT pg_has_role(current_user, name, take) THEN
         EXECUTE format('GRANT %I TO CURRENT_USER', name);
       END IF;
     EXCEPTION
