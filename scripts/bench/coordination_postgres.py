@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import asyncpg
+import psutil
 
 from relay.log import postgres_store
 from relay.log.postgres_address import read_address
@@ -67,12 +69,18 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
         print(f"PostgreSQL: {how}", file=sys.stderr)
         best = 0.0
         for callers in (1, 4) if quick else (1, 4, 8):
+            before = _cpu_s(server)
             runs = [await services.pairs(at, count, callers) for _ in range(rounds)]
+            ours, theirs = (
+                (now - then) / (rounds * count) * 1e6
+                for now, then in zip(_cpu_s(server), before, strict=True)
+            )
             rate = rate_of(runs, count // callers * callers)
             best = max(best, rate)
+            used = f"processor time of a pair {ours:.0f} us here and {theirs:.0f} us in the server"
             yield single(
-                f"{PAIRS}, PostgreSQL, {_callers(callers)}", rate, "pairs/s", n=count * rounds, note=how
-            )
+                f"{PAIRS}, PostgreSQL, {_callers(callers)}", rate, "pairs/s", n=count * rounds, note=f"{used}; {how}"
+            )  # fmt: skip
             yield spread(
                 f"acquire, PostgreSQL, {_callers(callers)}", [took for one in runs for took in one[1]]
             )
@@ -85,6 +93,14 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
         for callers in (1,) if quick else (1, 8):
             async for figure in of_claims("PostgreSQL", free, waiting, blocked, given, rounds, callers):
                 yield figure
+
+
+def _cpu_s(server: postgres.Server) -> tuple[float, float]:
+    """Processor seconds so far: of this process, and of the server's that run."""
+    assert server.process is not None
+    first = psutil.Process(server.process.pid)
+    used = [one.cpu_times() for one in (first, *first.children())]
+    return time.process_time(), sum(one.user + one.system for one in used)
 
 
 def _callers(count: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -110,6 +111,10 @@ NAMES = (
 )  # fmt: skip
 
 
+#: What a room's own processes have in their environment: where its database is.
+ENVIRON: dict[Path, Mapping[str, str]] = {}
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=sorted(STORES))
 async def open_room(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -117,6 +122,7 @@ async def open_room(
     folder = tmp_path_factory.mktemp("probes")
     async with STORES[request.param](folder) as (more, env), room(folder, settings(**more)) as one:
         await one.start(env=env)
+        ENVIRON[one.folder] = env
         yield one
 
 
@@ -150,7 +156,7 @@ async def test_every_row_through_http(open_room: Outside) -> None:
 
 
 async def test_every_row_through_mcp(open_room: Outside) -> None:
-    door = await McpDoor.open(open_room, "probe-mcp")
+    door = await McpDoor.open(open_room, "probe-mcp", **ENVIRON[open_room.folder])
     for row in TABLE:
         operation, said, fault, reason = row
         result = await door.request("tools/call", {"name": operation, "arguments": said})
