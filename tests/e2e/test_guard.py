@@ -32,7 +32,8 @@ def ask(agent, path):
     except urllib.error.HTTPError as error:
         return error.code
 open("notes.md", "a").write("mine\\n")
-done = subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y", "commit", "-a", "-m", "mine"], capture_output=True, text=True)
+words = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "commit", "-a", "-m", "mine"]
+done = subprocess.run(words, capture_output=True, text=True)
 told = {"code": done.returncode, "said": done.stderr, "mine": ask(env["RELAY_AGENT_ID"], "notes.md"),
         "free": ask(env["RELAY_AGENT_ID"], "free.md"), "other": ask("OTHER", "notes.md")}
 print("told " + json.dumps(told))
