@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from relay.coordination.lock_table import living
 from relay.coordination.paths import target
 from relay.coordination.patterns import stands_for
 from relay.model import Caller, Rejected
@@ -198,7 +199,7 @@ class LockModel(RuleBasedStateMachine):
 
     @invariant()
     def what_holds_is_what_the_model_holds(self) -> None:
-        found = self.ask(self.room.store.read(self.room.locks.held))
+        found = self.ask(self.room.store.read(living))
         assert {(lock.agent, lock.session, lock.path, lock.mode, lock.token) for lock in found} == {
             (who.agent, who.session, path, lease.mode, lease.token)
             for (who, path), lease in self.held.items()
