@@ -31,6 +31,14 @@ LOOK_EVERY_S = 0.02
 Answer = Outcome | Repeated | Rejected
 
 
+def _to_its_end() -> contextlib.AbstractContextManager[object]:
+    """What is awaited within is not cut off by the scope that was cancelled: anyio's, in which the SDK of MCP runs
+    its calls, cancel every further await too."""
+    from anyio import CancelScope  # only who is cancelled pays for it
+
+    return CancelScope(shield=True)
+
+
 class Acquire(Protocol):
     """Takes all that is wanted or names what is in the way, in a transaction (`Locks`)."""
 
@@ -63,7 +71,7 @@ class Waiting:
             wakeup.close()
             if self._place is not None:
                 # A place that cannot be given up now is none after a moment.
-                with contextlib.suppress(StoreError, self._store.errors):
+                with _to_its_end(), contextlib.suppress(StoreError, self._store.errors):
                     await self._store.write(self._undo, actor=self._caller)
 
     async def _attempt(self, wait_s: float) -> Answer:
@@ -75,10 +83,11 @@ class Waiting:
         try:
             return await asyncio.shield(trying)
         except asyncio.CancelledError:
-            outcome = await trying
-            if isinstance(outcome, Granted):
-                self._granted = outcome
-                await self._store.write(self._undo, actor=self._caller)
+            with _to_its_end():
+                outcome = await trying
+                if isinstance(outcome, Granted):
+                    self._granted = outcome
+                    await self._store.write(self._undo, actor=self._caller)
             raise
 
     async def _try(self, tx: Tx, wait_s: float) -> Answer:
