@@ -34,6 +34,14 @@ _LEAVING: set[asyncio.Future[None]] = set()
 Answer = Outcome | Repeated | Rejected
 
 
+def _to_its_end() -> contextlib.AbstractContextManager[object]:
+    """What is awaited within is not cut off by the scope that was cancelled: anyio's, in which the SDK of MCP runs
+    its calls, cancel every further await too."""
+    from anyio import CancelScope  # only who is cancelled pays for it
+
+    return CancelScope(shield=True)
+
+
 class Acquire(Protocol):
     """Takes all that is wanted or names what is in the way, in a transaction (`Locks`)."""
 
@@ -78,7 +86,8 @@ class Waiting:
                 leaving = asyncio.ensure_future(self._leave())
                 _LEAVING.add(leaving)
                 leaving.add_done_callback(_LEAVING.discard)
-                await asyncio.shield(leaving)
+                with _to_its_end():
+                    await asyncio.shield(leaving)
 
     async def _attempt(self, wait_s: float) -> Answer:
         """One try. It runs to its end even when this wait is cancelled meanwhile: only then is it known what there
