@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 
 from relay.coordination import waits
@@ -130,6 +132,16 @@ async def test_what_was_given_back_unheard_may_be_asked_for_with_the_same_key(
         wakeup.close()
     again = await room.locks.acquire(room.bob, ["a"], idempotency_key="k")
     assert (again["action"], again.get("repeated")) == ("acquired", None)
+
+
+async def test_a_scope_of_anyio_that_is_cancelled_leaves_nothing(room: Room) -> None:
+    """The SDK of MCP ends its calls so: every further await is cancelled, the giving back must be none of them."""
+    await room.locks.acquire(room.ann, ["a"])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(room.locks.acquire, room.bob, ["a", "b"], wait_s=60))
+        await room.in_line(1)
+        tasks.cancel_scope.cancel()
+    await room.in_line(0)
 
 
 async def test_who_died_in_line_is_out_of_it(room: Room) -> None:
