@@ -145,7 +145,9 @@ async def _feed(
         if id is not None and method is not None:
             under_way.asked(id)
         elif method == "notifications/cancelled":
-            under_way.settled((message.params or {}).get("requestId"))
+            cancelled = (message.params or {}).get("requestId")
+            if isinstance(cancelled, str | int):  # whatever else it is, it names no request
+                under_way.settled(cancelled)
         try:
             await inward.send(SessionMessage(message))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -160,14 +162,15 @@ async def _write(outward: Any, output: _Output, under_way: _UnderWay) -> None:
         async for sent in outward:
             message = sent.message
             try:
-                await output.put(_encode(message))
+                await output.put(encode(message))
             except OSError:
                 return
             if getattr(message, "method", None) is None:
                 under_way.settled(getattr(message, "id", None))
 
 
-def _encode(message: Any) -> bytes:
+def encode(message: Any) -> bytes:
+    """A message of JSON-RPC as UTF-8, without the end of its line."""
     try:
         text: str = message.model_dump_json(by_alias=True, exclude_unset=True)
     except ValueError:

@@ -262,7 +262,8 @@ async def _garbage(one: Process) -> None:
     assert not large["isError"]
     assert (await one.ask("no/such"))["error"]["code"] == -32601
     assert (await one.ask("tools/call", {"arguments": {}}))["error"]["code"] == -32602
-    one.notify("notifications/cancelled", {"requestId": 987654})
+    for nothing in (987654, [], {}, None):
+        one.notify("notifications/cancelled", {"requestId": nothing})
     one.notify("no/such")
     assert await one.ask("ping") == {}
 
