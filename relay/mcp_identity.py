@@ -22,6 +22,20 @@ class WrongUse(Exception):
     """The environment or the words do not fit; the message says what to do."""
 
 
+class BadKey(Exception):
+    """RELAY_API_KEY opens nothing; the message says why and what to do."""
+
+
+class NoWay(Exception):
+    """Neither the room's database nor its daemon can be reached from here; the message says what to do."""
+
+
+BAD_KEY = (
+    "RELAY_API_KEY is not a good key of this room: unknown, expired or revoked. "
+    "Make one with `relay keys create NAME`, or unset it and set RELAY_AGENT_ID."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """`agent`: the name that the environment says, None = the key's. `session`: the id, `process`: it is this

@@ -25,9 +25,10 @@ import structlog
 
 from relay.config import ConfigError, Settings, load
 from relay.faces import mcp_stdio
+from relay.log.open import no_address
 from relay.log.store import StoreError
 from relay.mcp_cli import COULD_NOT, WRONG_USE
-from relay.mcp_identity import Identity, WrongUse, find_config, identify, spelled
+from relay.mcp_identity import BAD_KEY, BadKey, Identity, NoWay, WrongUse, find_config, identify, spelled
 from relay.model import SCOPES, Caller, Fault, Rejected
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from relay.faces.operation import Operation
     from relay.faces.services import Services
+    from relay.mcp_remote import Remote
 
 log = structlog.get_logger(__name__)
 #: Seconds that the start waits for the database, to refuse a bad key at once: the start has 2 s in all.
@@ -45,10 +47,6 @@ OPEN_S = 10.0
 END_S = 3.0
 #: Longest name of a kind of agent, in characters.
 MAX_TYPE = 64
-
-
-class BadKey(Exception):
-    """RELAY_API_KEY opens nothing; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +69,8 @@ class Place:
     outages: tuple[type[Exception], ...] = ()
 
 
+#: Carries the messages of one connection (relay/faces/mcp_stdio.py, `serve`).
+Carry = Callable[[Any, Any], Coroutine[Any, Any, None]]
 #: Opens the room of these settings. Raises StoreError.
 Opening = Callable[[Settings], Coroutine[Any, Any, Place]]
 
@@ -118,7 +118,7 @@ def run(
         return asyncio.run(_serve(wire, settings, identity, opening, operations))
     except WrongUse as error:
         return _fail(str(error), WRONG_USE)
-    except BadKey as error:
+    except (BadKey, NoWay) as error:
         return _fail(str(error), COULD_NOT)
 
 
@@ -147,18 +147,15 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    desk = Desk(settings, identity, opening)
+    why = no_address(settings)
+    room = _remote(settings, identity, why) if why is not None else Desk(settings, identity, opening)
     try:
-        make_server, registry = await asyncio.to_thread(_load)
-        gc.freeze()
-        gc.enable()
-        if identity.key is not None:
-            await desk.check_key()
-        server = make_server(operations or registry, desk.asking, desk.is_outage)
-        options = server.create_initialization_options()
-        serving = asyncio.create_task(
-            mcp_stdio.serve(wire, lambda read, write: server.run(read, write, options)), name="mcp"
-        )
+        if isinstance(room, Desk):
+            carry = await _server(room, operations)
+        else:
+            await room.enter()
+            carry = room.run
+        serving = asyncio.create_task(mcp_stdio.serve(wire, carry), name="mcp")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -170,7 +167,28 @@ async def _serve(
         log.exception("the connection broke")
         return COULD_NOT
     finally:
-        await desk.close()
+        await room.close()
+
+
+def _remote(settings: Settings, identity: Identity, why: StoreError) -> Remote:
+    """The daemon's door, for who is not told where the database is."""
+    from relay.mcp_remote import Remote
+
+    gc.freeze()
+    gc.enable()
+    return Remote(settings, identity, why)
+
+
+async def _server(desk: Desk, operations: Mapping[str, Operation] | None) -> Carry:
+    """The server between the wire and the room's database. Raises BadKey, WrongUse."""
+    make_server, registry = await asyncio.to_thread(_load)
+    gc.freeze()
+    gc.enable()
+    if desk.has_key:
+        await desk.check_key()
+    server = make_server(operations or registry, desk.asking, desk.is_outage)
+    options = server.create_initialization_options()
+    return lambda read, write: server.run(read, write, options)
 
 
 def _load() -> tuple[Callable[..., Any], Mapping[str, Operation]]:
@@ -189,6 +207,11 @@ class Desk:
         self._place: asyncio.Task[Place] = asyncio.create_task(opening(settings), name="open")
         self._caller: Caller | None = None
         self._beating: asyncio.Task[None] | None = None
+
+    @property
+    def has_key(self) -> bool:
+        """Does the process show a key?"""
+        return self._identity.key is not None
 
     async def check_key(self) -> None:
         """Refuse a bad key before a client is served. Raises BadKey, WrongUse. A database that takes long, or is
@@ -272,10 +295,7 @@ class Desk:
             return spelled(told.agent, names), told.agent_type, SCOPES, False
         holder = await place.holder(told.key)
         if holder is None:
-            raise BadKey(
-                "RELAY_API_KEY is not a good key of this room: unknown, expired or revoked. "
-                "Make one with `relay keys create NAME`, or unset it and set RELAY_AGENT_ID."
-            )
+            raise BadKey(BAD_KEY)
         if told.agent is not None and spelled(told.agent, names) != holder.agent:
             raise WrongUse(
                 f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "

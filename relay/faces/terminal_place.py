@@ -55,7 +55,7 @@ class Finder:
         if self._url is not None:
             return Place(_checked(self._url), key)
         url, transcript, lock, reserved, runtime = self._from_config()
-        return Place(_running_at(runtime) or url, key or _token(runtime), transcript, lock, reserved)
+        return Place(running_at(runtime) or url, key or _token(runtime), transcript, lock, reserved)
 
     def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
         if self._local is None:
@@ -87,7 +87,7 @@ def _checked(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
-def _running_at(runtime: Path) -> str | None:
+def running_at(runtime: Path) -> str | None:
     """The address that the daemon wrote down, None when it wrote none that can be used."""
     with suppress(OSError, ValueError):
         state = json.loads((runtime / "state.json").read_bytes())

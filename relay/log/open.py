@@ -5,6 +5,7 @@ Invariant: an engine is imported when it is asked for, and only here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +37,22 @@ class Storage(Protocol):
 
     @property
     def postgres(self) -> PostgresPlace: ...
+
+
+def no_address(where: Storage) -> StoreError | None:
+    """Why this process is told no address of the database; None where it is, or needs none. An address that is set
+    and is wrong is for `open_store` to refuse."""
+    if where.storage != "postgres":
+        return None
+    from relay.log import postgres_address
+
+    if os.environ.get(postgres_address.VARIABLE, "").strip():
+        return None
+    try:
+        postgres_address.find_address(where.postgres.dsn_file)
+    except StoreError as error:
+        return error
+    return None
 
 
 async def open_store(where: Storage, wings: Iterable[Path] = (), *, create: bool = True) -> Store:

@@ -54,7 +54,8 @@ class Fake:
 
     async def new_session(self, cwd: str, **more: Any) -> schema.NewSessionResponse:
         note("new", cwd=cwd)
-        for one in more.get("mcp_servers") or []:
+        self.servers = more.get("mcp_servers") or []
+        for one in self.servers:
             note("mcp", server=one.model_dump(mode="json"))
         if ACT == "auth":
             raise RequestError.auth_required()
@@ -78,6 +79,7 @@ class Fake:
         await self.say(session, "and this too")
 
     async def resume_session(self, session_id: str, **more: Any) -> schema.ResumeSessionResponse:
+        self.servers = more.get("mcp_servers") or []
         self._find("resume", session_id)
         return schema.ResumeSessionResponse()
 
@@ -172,6 +174,21 @@ class Fake:
                 await self.say(session, f"{getattr(answer, 'content', 'written')!r} ")
             except RequestError as error:
                 await self.say(session, f"{error.code} {error} ")
+
+    async def act_room(self, session: str, text: str) -> None:
+        """Start the MCP server that was handed over, count its tools, lock PATH; say what came of it."""
+        from mcp import Client, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        (one,) = self.servers
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+        env |= {pair.name: pair.value for pair in one.env}
+        place = StdioServerParameters(command=one.command, args=one.args, env=env)
+        async with Client(stdio_client(place), mode="legacy") as client:
+            count = len((await client.list_tools()).tools)
+            got = (await client.call_tool("acquire_lock", {"file_path": PATH})).structured_content
+        (lock,) = got["locks"]
+        await self.say(session, f"{count} tools, {got['action']} by {lock['locked_by']} in {lock['session']}")
 
     async def act_hang(self, session: str, text: str) -> str:
         await self.say(session, "thinking")
