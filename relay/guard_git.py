@@ -108,7 +108,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if answer["decision"] == "overridden":
         over = len(answer["refusals"]) + int(answer.get("more") or 0)
-        print(f"relay: {over} refused files let through; the room is told why.", file=sys.stderr)
+        when = "when it starts" if answer.get("room_down") else "why"
+        print(f"relay: {over} refused files let through; the room is told {when}.", file=sys.stderr)
         return 0
     print(refused(act, answer, asker), file=sys.stderr)
     return 1
@@ -238,7 +239,7 @@ def _of_commits(*wanted: str) -> set[str]:
 
 
 def ask(config: str, asker: Asker, paths: list[str], act: str) -> dict[str, Any]:
-    """The answer as `POST /api/guard/write` gives it. Raises Unasked."""
+    """The answer as `POST /api/guard/write` gives it; with `room_down` when its database gave it. Raises Unasked."""
     question: dict[str, Any] = {"paths": paths, "act": act}
     told = {"agent": asker.agent, "session": asker.session, "override": asker.override}
     question |= {key: value for key, value in told.items() if value}
@@ -249,7 +250,7 @@ def ask(config: str, asker: Asker, paths: list[str], act: str) -> dict[str, Any]
             raise Unasked(str(error), final=True) from None
         from relay.guard_direct import ask_database
 
-        return ask_database(config, asker, paths, act, str(error))
+        return {**ask_database(config, asker, paths, act, str(error)), "room_down": True}
 
 
 def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequence[str]) -> int:

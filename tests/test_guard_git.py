@@ -251,7 +251,8 @@ def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not
     said = guarded.commit("a.py", "b.py", ok=False, CLAUDE_CODE_USE_BEDROCK="1", CODEX_HOME="/x")
     assert "OVERRIDE" in said and "that agent" not in said
     guarded.git("restore", "--staged", "--worktree", "b.py")
-    assert "1 refused files let through" in guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
+    said = guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
+    assert "1 refused files let through; the room is told when it starts" in said
     (told,) = guarded.told("guard.overridden")
     assert told["reason"] == "the build is broken" and told["paths"] == ["a.py"] and told["act"] == "commit"
     assert told["refusals"][0]["locked_by"] == "CODEX"
