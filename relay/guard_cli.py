@@ -51,6 +51,9 @@ def main(arguments: list[str]) -> int:
     """The hook; gives its exit code: 0, or 1 for a wrong use (2 would be a refusal to all three programs)."""
     if arguments[:1] != ["hook"]:
         return other(arguments)
+    if arguments[1:2] in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
     told = {"--format": "claude", "--agent": os.environ.get("RELAY_AGENT_ID", "")}
     told["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
     words = iter(arguments[1:])
@@ -252,7 +255,7 @@ def post(
     status, _, rest = said.partition(b"\r\n")
     text = rest.partition(b"\r\n\r\n")[2]
     if b" 200 " not in status + b" ":
-        refused = CannotAsk(f"the room says {(status + b' ' + text)[:300].decode('utf-8', 'replace')}")
+        refused = CannotAsk(f"the room says: {said_no(status, text)}")
         code = status.split(b" ")[1:2]
         refused.status = int(code[0]) if code and code[0].isdigit() else 0
         raise refused
@@ -260,6 +263,16 @@ def post(
     if not isinstance(answer, dict):
         raise CannotAsk("the room's answer is no object")
     return answer
+
+
+def said_no(status: bytes, text: bytes) -> str:
+    """The message of an error and its fix (docs/http.md); the status line when the answer has none."""
+    try:
+        error = json.loads(text)["error"]
+        words = f"{error['message']} {error.get('fix') or ''}".strip()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        words = status.decode("utf-8", "replace").partition(" ")[2] or "nothing that is HTTP"
+    return "".join(char if char.isprintable() else "\ufffd" for char in words[:300])
 
 
 def left(give_up: float) -> float:

@@ -2,8 +2,8 @@
 
 Invariant: fails closed. A write that the room refuses, or that nobody can be asked about, does not happen, and the
 words on standard error say who holds what, until when, and what to do. A person may let it through with
-RELAY_GUARD_OVERRIDE="why", which is recorded and told to the room (docs/guard.md). `git commit --no-verify` is git's
-own way round, and none of ours.
+RELAY_GUARD_OVERRIDE="why", which is recorded and told to the room (docs/guard.md); a shell that an agent's program
+opened is no person's. `git commit --no-verify` is git's own way round, and none of ours.
 
 A running room is asked over HTTP; one that does not run is looked up in its database. Starts before every commit, and
 so imports little.
@@ -12,6 +12,7 @@ so imports little.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -38,6 +39,17 @@ _PLACE = (
     "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 )
+#: What an agent's program sets in the shells that it opens, and no person in theirs: Claude Code (env-vars of its
+#: documentation); Codex (codex-rs/core: exec_env.rs, spawn.rs, unified_exec/process_manager.rs); Gemini CLI
+#: (docs/tools/shell.md). Prefixes would not do: CLAUDE_CODE_USE_BEDROCK and CODEX_HOME are settings of people.
+MARKS = (
+    ("CLAUDECODE", "Claude Code"),
+    ("CODEX_THREAD_ID", "Codex"),
+    ("CODEX_CI", "Codex"),
+    ("CODEX_SANDBOX", "Codex"),
+    ("CODEX_SANDBOX_NETWORK_DISABLED", "Codex"),
+    ("GEMINI_CLI", "Gemini CLI"),
+)
 _NAMES = ("-z", "--name-only", "--no-renames")
 _DIFF = (*_NAMES, "--no-relative", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
 
@@ -52,26 +64,28 @@ class Unasked(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who is about to write, by the environment. `agent` None: the person at the keyboard, or the key's own."""
+    """Who is about to write, by the environment. `agent` None: the person at the keyboard, or the key's own, or
+    (`program`) whoever works in that agent's program and does not say who it is."""
 
     agent: str | None
     session: str | None
     key: bool
     override: str
+    program: str | None = None
 
     @classmethod
     def here(cls) -> Asker:
         env = os.environ
-        return cls(
-            env.get("RELAY_AGENT_ID") or None,
-            env.get("RELAY_SESSION_ID") or None,
-            bool(env.get("RELAY_API_KEY")),
-            (env.get("RELAY_GUARD_OVERRIDE") or "").strip(),
-        )
+        agent, key = env.get("RELAY_AGENT_ID") or None, bool(env.get("RELAY_API_KEY"))
+        named = agent is not None or key
+        program = None if named else next((title for mark, title in MARKS if env.get(mark)), None)
+        # An override is a person's; without a name the room could not tell the two apart.
+        override = "" if program else (env.get("RELAY_GUARD_OVERRIDE") or "").strip()
+        return cls(agent, env.get("RELAY_SESSION_ID") or None, key, override, program)
 
     @property
     def person(self) -> bool:
-        return self.agent is None and not self.key
+        return self.agent is None and not self.key and self.program is None
 
 
 def main(arguments: list[str]) -> int:
@@ -94,7 +108,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if answer["decision"] == "overridden":
         over = len(answer["refusals"]) + int(answer.get("more") or 0)
-        print(f"relay: {over} refused files let through; the room is told why.", file=sys.stderr)
+        when = "when it starts" if answer.get("room_down") else "why"
+        print(f"relay: {over} refused files let through; the room is told {when}.", file=sys.stderr)
         return 0
     print(refused(act, answer, asker), file=sys.stderr)
     return 1
@@ -224,7 +239,7 @@ def _of_commits(*wanted: str) -> set[str]:
 
 
 def ask(config: str, asker: Asker, paths: list[str], act: str) -> dict[str, Any]:
-    """The answer as `POST /api/guard/write` gives it. Raises Unasked."""
+    """The answer as `POST /api/guard/write` gives it; with `room_down` when its database gave it. Raises Unasked."""
     question: dict[str, Any] = {"paths": paths, "act": act}
     told = {"agent": asker.agent, "session": asker.session, "override": asker.override}
     question |= {key: value for key, value in told.items() if value}
@@ -235,7 +250,7 @@ def ask(config: str, asker: Asker, paths: list[str], act: str) -> dict[str, Any]
             raise Unasked(str(error), final=True) from None
         from relay.guard_direct import ask_database
 
-        return ask_database(config, asker, paths, act, str(error))
+        return {**ask_database(config, asker, paths, act, str(error)), "room_down": True}
 
 
 def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequence[str]) -> int:
@@ -261,6 +276,11 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
 
 
 def way_out(act: str, asker: Asker) -> list[str]:
+    if asker.program:
+        return [
+            f"You seem to be an agent ({asker.program}): set RELAY_AGENT_ID=NAME (the name in your MCP settings).",
+            "If it cannot wait, ask a person in the room.",
+        ]
     if not asker.person:
         return ["If it cannot wait, ask a person in the room."]
     return [
@@ -281,7 +301,17 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
         lines.append("Acquire them again and look at the files anew, or release them (relay locks).")
     else:
         lines.append("Wait, leave these files out, or ask who holds them; `relay locks` shows all.")
+        lines += _own_name(act, answer, asker)
     return "\n".join([*lines, *way_out(act, asker)])
+
+
+def _own_name(act: str, answer: dict[str, Any], asker: Asker) -> list[str]:
+    """Who did not say a name may be the very holder. Nothing when more than one blocks, or not all are told."""
+    holders = {str(one["locked_by"]) for one in answer["refusals"] if one["code"] == "locked"}
+    if asker.agent is not None or asker.key or len(holders) != 1 or answer.get("more"):
+        return []
+    holder = _plain(holders.pop())
+    return [f"If you are that agent: RELAY_AGENT_ID={shlex.quote(holder)} git {act} ..."]
 
 
 def _plain(text: str) -> str:

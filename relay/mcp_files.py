@@ -38,6 +38,17 @@ def put(form: str, text: str, entry: Mapping[str, Any] | None) -> str:
     return edit(text, entry)
 
 
+def entry_of(form: str, text: str) -> Json | None:
+    """The server's entry as it stands in a file; None when there is none, or none that can be read."""
+    try:
+        tree = tomllib.loads(text) if form == "toml" else config_file.parse(text) if text.strip() else {}
+    except (tomllib.TOMLDecodeError, config_file.JsonError):
+        return None
+    servers = tree.get("mcp_servers" if form == "toml" else "mcpServers") if isinstance(tree, dict) else None
+    entry = servers.get(SERVER) if isinstance(servers, dict) else None
+    return entry if isinstance(entry, dict) else None
+
+
 def _put_json(text: str, entry: Mapping[str, Any] | None) -> str:
     try:
         tree = config_file.parse(text) if text.strip() else {}

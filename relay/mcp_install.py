@@ -1,7 +1,8 @@
 """`relay mcp install`: writes the room's server into the configuration of Claude Code, Codex and Gemini CLI.
 
-Invariants: nothing that stands in those files is lost; doing it again changes nothing; no secret gets into a file of
-the project, and none on the screen; a file that cannot be changed safely is left alone, and the snippet is shown.
+Invariants: nothing that stands in those files is lost; a second run keeps all, key and name too; an entry of
+another room is not taken over unasked; no secret gets into a file of the project, and none on the screen; a file
+that cannot be changed safely is left alone, and the snippet is shown.
 
 Who speaks is given as `--agent`, which the environment overrules: an agent that the room itself starts in this
 folder reads the same file, and keeps its own name. Formats as Claude Code 2.1.330, Codex 0.169.0 and Gemini CLI
@@ -14,6 +15,7 @@ import argparse
 import getpass
 import json
 import os
+import shlex
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -22,8 +24,9 @@ from typing import Any
 
 from relay.config import ConfigError, Settings, load
 from relay.files import write_atomically
-from relay.mcp_files import SERVER, CannotEdit, put
+from relay.mcp_files import SERVER, CannotEdit, entry_of, put
 from relay.mcp_identity import WrongUse, find_config, spelled
+from relay.mcp_keep import IDENTITY, Wanted, meet
 from relay.model import PROGRAMS
 from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved
 
@@ -33,27 +36,35 @@ COULD_NOT, WRONG_USE = 1, 2
 PATIENCE_MS = 330_000
 #: Seconds that Codex waits for the start: it takes about 1 s, and more on a loaded machine.
 START_S = 20
-#: What Codex hands on of its own environment, besides a fixed few: the identity that the room gives its agents.
-HANDED_ON = ("RELAY_AGENT_ID", "RELAY_AGENT_TYPE", "RELAY_SESSION_ID", "RELAY_API_KEY")
 _HIDDEN = "(the key)"
+_TRUST = "Gemini CLI connects to it only in a trusted folder."
+#: What else each program wants before it reads the file (docs/mcp.md).
+_NOTES = {
+    ("claude", "project"): "Pending approval: run claude once in this folder to approve it.",
+    ("codex", "project"): "Codex reads it only in folders that it trusts.",
+    ("codex", "user"): "It is yours, and names this one room for all of your projects.",
+    ("gemini", "project"): _TRUST,
+    ("gemini", "user"): _TRUST,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One program's file, and what is to stand in it (`entry` None: nothing of ours)."""
+    """One program's file, and what is to stand in it (`wanted.entry` None: nothing of ours)."""
 
     program: str
+    scope: str
     path: Path
     form: str
-    entry: Json | None
+    wanted: Wanted
     private: bool = False
 
-    def snippet(self, *, secret: str | None = None) -> str:
-        """What to write by hand, without the secret."""
-        entry = json.loads(json.dumps(self.entry))
-        if secret is not None:
-            entry["env"]["RELAY_API_KEY"] = _HIDDEN
-        return put(self.form, "", entry)
+
+def snippet(form: str, entry: Json) -> str:
+    """What to write by hand, without the secret."""
+    if "RELAY_API_KEY" in entry["env"]:
+        entry = {**entry, "env": {**entry["env"], "RELAY_API_KEY": _HIDDEN}}
+    return put(form, "", entry)
 
 
 def main(words: list[str]) -> int:
@@ -67,8 +78,8 @@ def main(words: list[str]) -> int:
         print(f"relay mcp install: {error}", file=sys.stderr)
         return WRONG_USE if isinstance(error, WrongUse) else COULD_NOT
     if options.print:
-        return _print(targets, key, as_json=options.json)
-    done = [_apply(target, key) for target in targets]
+        return _print(targets, as_json=options.json)
+    done = [_apply(target) for target in targets]
     if options.json:
         print(json.dumps(done))
     else:
@@ -93,6 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--key", action="store_true", help="write RELAY_API_KEY into your own configuration, too"
     )
+    parser.add_argument("--no-key", action="store_true", help="take an installed RELAY_API_KEY out")
+    parser.add_argument("--force", action="store_true", help="also change an entry that names another room")
     parser.add_argument("--remove", action="store_true", help="take it out again")
     parser.add_argument("--print", action="store_true", help="only print what would be written")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
@@ -113,6 +126,8 @@ def _programs(options: argparse.Namespace) -> list[str]:
 def _key(options: argparse.Namespace) -> str | None:
     if not options.key:
         return None
+    if options.no_key:
+        raise WrongUse("--key and --no-key at once: give one of them.")
     if options.scope != "user":
         raise WrongUse("--key wants --scope user: a project's file may be committed, and a key must not be.")
     key = os.environ.get("RELAY_API_KEY", "").strip()
@@ -144,7 +159,14 @@ def _target(
         else _entry(program, settings.path, agent_name(program, options.name, names), key)
     )
     form = "toml" if program == "codex" else "json"
-    return Target(program, places[program, scope], form, entry, private=key is not None)
+    wanted = Wanted(
+        settings.path,
+        entry,
+        force=options.force,
+        keep_key=key is None and options.name is None and not options.no_key,
+        keep_name=key is None and options.name is None,
+    )
+    return Target(program, scope, places[program, scope], form, wanted, private=key is not None)
 
 
 def agent_name(program: str, wanted: str | None, configured: Collection[str]) -> str:
@@ -167,7 +189,8 @@ def _entry(program: str, config: Path, agent: str, key: str | None) -> Json:
     env = {"RELAY_CONFIG": str(config)} | ({"RELAY_API_KEY": key} if key is not None else {})
     entry: Json = {"command": command, "args": said, "env": env}
     if program == "codex":
-        handed_on = [name for name in HANDED_ON if name not in env]
+        # What Codex hands on of its own environment, besides a fixed few: what the room gives its agents.
+        handed_on = [name for name in IDENTITY if name not in env]
         return {
             **entry,
             "env_vars": handed_on,
@@ -185,28 +208,33 @@ def _command() -> list[str]:
     return [str(own)] if own.exists() else [sys.executable, "-P", "-m", "relay.cli"]
 
 
-def _print(targets: list[Target], key: str | None, *, as_json: bool) -> int:
-    shown = [target for target in targets if target.entry is not None]
+def _print(targets: list[Target], *, as_json: bool) -> int:
+    shown = [(one, snippet(one.form, one.wanted.entry)) for one in targets if one.wanted.entry is not None]
     if as_json:
-        told = [
-            {"program": one.program, "path": str(one.path), "snippet": one.snippet(secret=key)}
-            for one in shown
-        ]
+        told = [{"program": one.program, "path": str(one.path), "snippet": text} for one, text in shown]
         print(json.dumps(told))
         return 0
-    for one in shown:
-        print(f"{PROGRAMS[one.program].title}, in {one.path}:\n\n{one.snippet(secret=key)}")
+    for one, text in shown:
+        print(f"{PROGRAMS[one.program].title}, in {one.path}:\n\n{text}")
     return 0
 
 
-def _apply(target: Target, key: str | None) -> Json:
-    told: Json = {"program": target.program, "path": str(target.path), "changed": False, "refused": None}
-    if target.entry is not None:
-        told["snippet"] = target.snippet(secret=key)
+def _apply(target: Target) -> Json:
+    told: Json = {"program": target.program, "scope": target.scope, "path": str(target.path)}
+    told |= {"changed": False, "refused": None}
     path = target.path.resolve()  # a link to a file that is kept elsewhere stays one
+    if target.wanted.entry is not None:
+        told["snippet"] = snippet(target.form, target.wanted.entry)
     try:
         there = path.read_bytes().decode("utf-8") if path.exists() else ""
-        text = put(target.form, there, target.entry)
+        met = meet(target.wanted, entry_of(target.form, there))
+        told |= {"room_before": met.room_before, "kept": met.kept, "dropped": met.dropped}
+        if met.refused:
+            told["refused"] = met.refused
+            return told
+        if met.entry is not None:
+            told |= {"snippet": snippet(target.form, met.entry), "agent": met.agent}
+        text = put(target.form, there, met.entry)
         if text != there:
             _write(path, text, private=target.private)
             told["changed"] = True
@@ -224,13 +252,28 @@ def _write(path: Path, text: str, *, private: bool) -> None:
 
 
 def _said(one: Json) -> str:
-    title = PROGRAMS[one["program"]].title
+    title, before = PROGRAMS[one["program"]].title, one.get("room_before")
     if one["refused"]:
         said = f"{title}: {one['path']} is left as it is: {one['refused']}."
+        if before:
+            own = "--scope project names this room for this project only; " if one["scope"] == "user" else ""
+            return f"{said} {own}--force changes it all the same."
         return f"{said} Write this into it:\n\n{one['snippet']}" if "snippet" in one else said
+    notes = [f"This named the room {before} until now."] if before else []
+    notes += [f"Kept {', '.join(one['kept'])} (--name or --no-key changes that)."] if one["kept"] else []
+    notes += [f"Took out {', '.join(one['dropped'])}."] if one["dropped"] else []
     if not one["changed"]:
-        return f"{title}: {one['path']} says so already."
+        return " ".join([f"{title}: {one['path']} says so already.", *notes])
     if "snippet" not in one:
         return f"{title}: took {SERVER} out of {one['path']}."
-    note = " Codex reads it in folders that it trusts." if one["path"].endswith(".codex/config.toml") else ""
-    return f"{title}: wrote {SERVER} into {one['path']}.{note}\n\n{one['snippet']}"
+    notes = [
+        f"{title}: wrote {SERVER} into {one['path']}.",
+        *notes,
+        _NOTES.get((one["program"], one["scope"]), ""),
+    ]
+    if one["agent"]:
+        notes.append(
+            f"Start it as `RELAY_AGENT_ID={shlex.quote(one['agent'])} {one['program']}`: "
+            "git's hooks in its shell know it by that (relay guard install)."
+        )
+    return " ".join(filter(None, notes)) + f"\n\n{one['snippet']}"

@@ -26,6 +26,8 @@ from typing import Any
 import aiohttp
 import psutil
 
+from relay.guard_git import MARKS
+
 REPO = Path(__file__).resolve().parents[1]
 #: Seconds that anything may take on a loaded machine before a test says that it does not come.
 PATIENCE_S = 60.0
@@ -121,8 +123,13 @@ class Outside:
         new.replace(self.path)
 
     def environ(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The environment of a shell without anything of relay's in it."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+        """The environment of a person's shell without anything of relay's in it."""
+        marks = {mark for mark, _ in MARKS}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("RELAY_") and name not in marks
+        }
         return {**kept, "PYTHONPATH": str(REPO), **self.env, **(more or {})}
 
     def launch(

@@ -284,6 +284,10 @@ async def test_who_and_where_come_from_the_environment(home: House, tree: Path, 
     env = {"RELAY_AGENT_ID": "BOT", "RELAY_CONFIG": str(tmp_path / "room" / "config.json")}
     code, said, _ = await hook(edit(tree, file_path="src/a.py"), env=env)
     assert (code, said) == (0, DENIED)
+    # A room that does not take the question is quoted by message and fix, without its HTTP.
+    code, said, noted = await hook(edit(tree, file_path="src/a.py"), env={**env, "RELAY_API_KEY": "rk_bad"})
+    assert (code, said) == (0, None) and "the room says: " in noted and "relay keys create" in noted
+    assert "HTTP/1.1" not in noted and "{" not in noted
 
 
 async def test_a_room_that_does_not_run_refuses_nothing(tree: Path, tmp_path: Path) -> None:
@@ -339,6 +343,14 @@ async def test_the_command_of_relay_is_the_same(home: House, tree: Path, tmp_pat
     )
     out, _ = await process.communicate(edit(tree, file_path="src/a.py"))
     assert (process.returncode, json.loads(out)) == (0, DENIED)
+
+
+def test_what_an_error_says_is_shown_without_its_form(capsys: pytest.CaptureFixture[str]) -> None:
+    told = b'{"error": {"code": "scope", "message": "No.", "fix": "Ask\\u001b ann."}}'
+    assert guard_cli.said_no(b"HTTP/1.1 403 Forbidden", told) == "No. Ask\ufffd ann."
+    assert guard_cli.said_no(b"HTTP/1.1 503 Service Unavailable", b"<html>") == "503 Service Unavailable"
+    assert guard_cli.said_no(b"", b"[]") == "nothing that is HTTP"
+    assert guard_cli.main(["hook", "--help"]) == 0 and "usage" in capsys.readouterr().out
 
 
 def test_the_hook_imports_little() -> None:

@@ -150,9 +150,59 @@ def test_install_and_remove(
     assert "rk_secret" not in "".join(capsys.readouterr())
     assert "--agent" not in files[1].read_text()
 
+    # Without --key again: key and name stay until it is said otherwise, and that is told.
+    before = [file.read_bytes() for file in own]
+    monkeypatch.delenv("RELAY_API_KEY")
+    assert main(["install", "--scope", "user"]) == 0
+    said = "".join(capsys.readouterr())
+    assert [file.read_bytes() for file in own] == before and said.count("Kept RELAY_API_KEY") == 3
+    assert "rk_secret" not in said
+    assert main(["install", "--no-key", "--key", "--scope", "user"]) == 2
+    assert main(["install", "codex", "--no-key"]) == 0
+    assert "Took out RELAY_API_KEY" in capsys.readouterr().out
+    assert "rk_secret" not in files[1].read_text() and '"--agent", "codex"' in files[1].read_text()
+    assert main(["install", "claude", "--name", "ANN", "--scope", "user"]) == 0
+    assert "Took out RELAY_API_KEY" in capsys.readouterr().out and "rk_secret" not in own[0].read_text()
+    assert main(["install", "claude", "--scope", "user"]) == 0
+    assert "Kept the name ANN" in capsys.readouterr().out and '"ANN"' in own[0].read_text()
+
     for words in (["install", "--remove"], ["install", "--remove", "--scope", "user"]):
         assert main(words) == 0
     assert not any("relay" in file.read_text() for file in [*own, *files] if file.exists())
+
+
+def test_another_room_s_entry_is_not_taken_over_unasked(
+    room: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = room.parent / "home/.codex/config.toml"
+    monkeypatch.setenv("RELAY_API_KEY", "rk_secret")
+    assert main(["install", "codex", "--key", "--scope", "user"]) == 0
+    out = capsys.readouterr().out
+    assert "for all of your projects" in out and "trusts" not in out
+    monkeypatch.delenv("RELAY_API_KEY")
+    first, before = str(room / "config.json"), file.read_text()
+    second = room.parent / "second" / "relay.json"
+    second.parent.mkdir()
+    second.write_text('{"agents": []}')
+    config = ["--config", str(second)]
+    for words in (["install", "codex"], ["install", "codex", "--remove"]):
+        assert main([*words, *config]) == 1
+        err = capsys.readouterr().err
+        assert first in err and "--force" in err and "--scope project" in err and file.read_text() == before
+    assert main(["install", *config, "--scope", "project"]) == 0
+    out = capsys.readouterr().out
+    assert "run claude once" in out and "only in a trusted folder" in out and "folders that it trusts" in out
+    assert "RELAY_AGENT_ID=gemini gemini" in out
+    assert main(["install", "codex", *config, "--force"]) == 0
+    out = capsys.readouterr().out
+    assert f"This named the room {first} until now. Took out RELAY_API_KEY." in out
+    assert "rk_secret" not in file.read_text() and str(second) in file.read_text()
+    # A room that was moved is the same one.
+    assert main(["install", "codex", *config, "--name", "ANN"]) == 0
+    moved = second.rename(second.with_name("moved.json"))
+    assert main(["install", "codex", "--config", str(moved)]) == 0
+    out = capsys.readouterr().out
+    assert f"{second} until now. Kept the name ANN" in out and str(moved) in file.read_text()
 
 
 def test_wrong_uses(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
