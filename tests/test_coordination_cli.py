@@ -221,6 +221,6 @@ def test_changesets_are_listed_and_shown(room: Room) -> None:
     made = room.agents_do(record)
     assert made["undeclared"] == ["other.py"]
     (line,) = room.relay("changesets")[1].splitlines()
-    assert "CLAUDE" in line and "1 undeclared" in line and line.endswith("one file")
+    assert "CLAUDE" in line and " 1 file  1 undeclared" in line and line.endswith("one file")
     shown = room.relay("changesets", "show", made["changeset_id"][:13])[1]
     assert "declared: new.py" in shown and "not declared: other.py" in shown
