@@ -47,7 +47,7 @@ def _list(found: list[Json]) -> str:
             one["changeset_id"][:13],
             one.get("agent_id") or "",
             ago(one.get("created_at")),
-            f"{len(one['declared'])} files",
+            f"{len(one['declared'])} file{'s' * (len(one['declared']) != 1)}",
             f"{len(one['undeclared'])} undeclared" if one["undeclared"] else "",
             one["summary"],
         ]

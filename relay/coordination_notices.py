@@ -116,7 +116,8 @@ def _tasks(told: Json) -> list[str]:
         return []
     found = []
     for task in [pair["after"] for pair in told.get("tasks") or ()][:MOST_NAMED]:
-        after = f" after {task['attempts']} attempts" if told["change"] == "dead" else ""
+        attempts = f"{task['attempts']} attempt{'s' * (task['attempts'] != 1)}"
+        after = f" after {attempts}" if told["change"] == "dead" else ""
         note = _words(task.get("note") or task.get("error_message"))
         found.append(
             f"Task #{task['number']} {how}{after}: {_words(task.get('task_description'))} {note}".strip()

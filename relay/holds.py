@@ -37,6 +37,10 @@ class RoomHolds:
             {**lock.as_json(), "waiting": [_told(one) for one in line if _wants(one, lock)]} for lock in found
         ]
 
+    async def meeting(self, tx: Tx, path: str) -> Sequence[Json]:
+        """LOCK of each that meets `path` now, as `relay locks show` has them. Raises Rejected."""
+        return [lock.as_json() for lock in await table.meeting(tx, target(path, self._fold))]
+
     async def sessions(self, tx: Tx) -> Sequence[Json]:
         """SESSION of each that lives now, the latest first."""
         now = await tx.now()

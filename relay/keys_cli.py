@@ -19,7 +19,7 @@ from typing import Any
 from relay.config import ConfigError, Settings, load
 from relay.faces.keys import Keys
 from relay.log.store import StoreError
-from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
 from relay.plain import safe
 
 Json = dict[str, Any]
@@ -130,14 +130,22 @@ def _listed(told: list[Json]) -> str:
             ",".join(one["scopes"]),
             one["expires_at"] or "never",
             one["used_at"] or "never",
-            one["note"],
+            _DAEMONS if _of_daemon(one) else one["note"],
         )
-        for one in told
+        for one in sorted(told, key=_of_daemon)
     ]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
+
+
+#: What stands for the note of a key that a daemon made: it holds which process that is, for the daemon alone.
+_DAEMONS = "the daemon's, while it runs"
+
+
+def _of_daemon(one: Json) -> bool:
+    return bool(one["created_by"] == STEWARD)
 
 
 def _revoked(told: Json) -> str:

@@ -614,6 +614,11 @@ class Holds(Protocol):
         for something that meets it, `[{agent, session, since, until}]`, in order."""
         ...
 
+    async def meeting(self, tx: Any, path: str) -> Sequence[Mapping[str, Any]]:
+        """The LOCKs that hold now and meet `path` (a path, a pattern or a key), by the overlap that locks are decided
+        by. Raises Refusal when it is no such thing."""
+        ...
+
     async def sessions(self, tx: Any) -> Sequence[Mapping[str, Any]]:
         """Every SESSION that lives now, the latest first."""
         ...

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from relay.coordination.board import Board
+from relay.coordination.needs import found_task
+from relay.coordination.work import Column, Status, Task
 from relay.log.store import Tx
 from relay.person_cli import Desk, WrongUse, ago, left, parser, run, table
 
@@ -55,14 +57,41 @@ def main(words: list[str]) -> int:
 
 async def _listed(desk: Desk, args: argparse.Namespace) -> list[Json]:
     async def look(tx: Tx) -> list[Json]:
-        return [task.as_json() for task in await Board().list(tx) if args.all or task.active or task.badge]
+        shown = [task for task in await Board().list(tx) if args.all or task.active or task.badge]
+        return [task.as_json() for task in sorted(shown, key=_place)]
 
     return await desk.store.read(look)
 
 
+def _place(task: Task) -> int:
+    """In progress, ready, blocked, done: what goes on stands first. By number within, as the board has them."""
+    if task.column is Column.IN_PROGRESS:
+        return 0
+    if task.status is Status.BLOCKED:
+        return 2
+    return 1 if task.active else 3
+
+
 async def _shown(desk: Desk, args: argparse.Namespace) -> Json:
     number = _number(args.what)
-    return dict(await desk.store.read(lambda tx: Board().story(tx, number), long=True))
+
+    async def look(tx: Tx) -> Json:
+        told = dict(await Board().story(tx, number))
+        needs = [await found_task(tx, need["id"]) for need in told["depends_on"]]
+        told["needs"] = [
+            {"number": need.number, "title": need.title, "state": _state(need)} for need in needs
+        ]
+        return told
+
+    return await desk.store.read(look, long=True)
+
+
+def _state(need: Task) -> str:
+    return "taken off the board" if need.archived_at is not None else _words(need.as_json())
+
+
+def _words(task: Json) -> str:
+    return str(task["badge"] or task["status"].replace("_", " "))
 
 
 async def _submit(desk: Desk, args: argparse.Namespace) -> Json:
@@ -107,11 +136,10 @@ def _list(tasks: list[Json]) -> str:
 
 def _row(task: Json) -> list[str]:
     why = task.get("error_message") or task.get("note") or ""
-    state = task["badge"] or task["status"].replace("_", " ")
     lease = left(task.get("lease_until")) if task["status"] == "in_progress" else ""
     return [
         f"#{task['number']}",
-        state,
+        _words(task),
         task["assignee"] or "",
         lease,
         task["title"],
@@ -122,9 +150,16 @@ def _row(task: Json) -> list[str]:
 def _show(task: Json) -> str:
     lines = [
         f"#{task['number']} {task['title']}",
-        f"{task['badge'] or task['status']}, made by {task['created_by']}",
+        f"{_words(task)}, made by {task['created_by']}",
+        f"type {task['task_type']}, priority {task['priority']}, {_attempts(task)}",
     ]
-    lines += [f"claimed by {task['assignee']}"] if task["assignee"] else []
+    if task["assignee"]:
+        lines.append(f"{'ended' if task['status'] == 'done' else 'claimed'} by {task['assignee']}")
+    if task["needs"]:
+        needs = ", ".join(f"#{need['number']} ({need['state']})" for need in task["needs"])
+        lines.append(f"{'waits for' if task['badge'] == 'blocked' else 'depends on'}: {needs}")
+    if task["files"]:
+        lines.append(f"files: {', '.join(task['files'])}")
     for name in ("note", "error_message"):
         lines += [f"{name.partition('_')[0]}: {task[name]}"] if task.get(name) else []
     for name in ("input_data", "result"):
@@ -136,6 +171,11 @@ def _show(task: Json) -> str:
         for one in task["history"]
     ]
     return "\n".join(lines)
+
+
+def _attempts(task: Json) -> str:
+    """`attempts` counts those that came to nothing: all of a dead one, of others those before this one."""
+    return f"attempt {task['attempts'] + (task['badge'] != 'dead')} of {task['max_attempts']}"
 
 
 def _submitted(told: Json) -> str:

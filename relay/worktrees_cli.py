@@ -145,7 +145,8 @@ def _text(action: str, told: dict[str, Any]) -> str:
 
 def _row(one: dict[str, Any]) -> str:
     where = one["branch"] or "on no branch"
-    work = f"{one['files']} files, +{one['insertions']} -{one['deletions']}" if one["files"] else "no changes"
+    files = f"{one['files']} file{'s' * (one['files'] != 1)}"
+    work = f"{files}, +{one['insertions']} -{one['deletions']}" if one["files"] else "no changes"
     stands = f"{one['ahead']} ahead, {one['behind']} behind" + (", uncommitted work" if one["dirty"] else "")
     merges = {
         "clean": "merges",

@@ -180,11 +180,16 @@ def test_work_is_submitted_shown_and_reopened(room: Room) -> None:
 
     room.agents_do(fail)
     lines = room.relay("work")[1].splitlines()
-    assert lines[0].split()[:2] == ["#2", "blocked"]
+    assert lines[0].split()[:2] == ["#2", "blocked"] and lines[1].split()[:2] == ["#1", "failed"]
     assert "exit code 1" in lines[1] and "failed" in lines[1] and "CLAUDE" in lines[1]
+    waiting = room.relay("work", "show", "2")[1]
+    for words in ("waits for: #1 (failed)", "type task, priority 5, attempt 1 of 3", "files: src/**"):
+        assert words in waiting, waiting
     shown = room.relay("work", "show", "#1")[1]
     for words in (
         "failed, made by ann",
+        "type build, priority 2, attempt 1 of 3",
+        "ended by CLAUDE",
         'input: {"a": [1]}',
         "error: exit code 1",
         "CLAUDE claimed",
@@ -216,6 +221,6 @@ def test_changesets_are_listed_and_shown(room: Room) -> None:
     made = room.agents_do(record)
     assert made["undeclared"] == ["other.py"]
     (line,) = room.relay("changesets")[1].splitlines()
-    assert "CLAUDE" in line and "1 undeclared" in line and line.endswith("one file")
+    assert "CLAUDE" in line and " 1 file  1 undeclared" in line and line.endswith("one file")
     shown = room.relay("changesets", "show", made["changeset_id"][:13])[1]
     assert "declared: new.py" in shown and "not declared: other.py" in shown

@@ -47,6 +47,14 @@ async def test_what_is_held_and_who_waits(tmp_path: Path) -> None:
 
         await store.write(stand)
         assert await held() == [("src/auth/**", "CLAUDE", ["BEN"]), ("docs/a.md", "CODEX", [])]
+        for path, met in (
+            ("src/auth/deep/session.py", ["src/auth/**"]),
+            ("src/authors.py", []),
+            ("*/a.md", ["docs/a.md"]),
+            ("docs/b.md", []),
+        ):
+            told = await store.read(lambda tx, path=path: holds.meeting(tx, path))  # type: ignore[misc]
+            assert [one["file_path"] for one in told] == met, path
         living = await store.read(holds.sessions)
         assert [(one["agent_id"], one["alive"], one["locks"]) for one in living] == [
             ("CODEX", True, 1),

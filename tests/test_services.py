@@ -15,6 +15,7 @@ from relay.services import services_of
 from relay.wings import WINGS
 
 BOT = Caller("bot", "s-1")
+TASK = "11111111-1111-4111-8111-111111111111"
 
 
 def test_a_process_that_starts_often_imports_nothing_heavy() -> None:
@@ -56,6 +57,14 @@ async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
         assert (await services.work.get(BOT))["task_id"] == made["task_id"]
         await services.sessions.end(BOT)
         assert await services.locks.check(Caller("eve", "s-2")) == []
-        assert (await services.work.task(BOT, made["task_id"]))["state"] == "pending"
+        said = "one\n" + "and all that belongs to it " * 20
+        await services.work.submit(BOT, "text", said, task_id=TASK)
+        waits = next(one for one in await services.work.pending(BOT) if one["task_id"] == TASK)
+        given = await services.work.get(BOT, ["text"])
+        shown = await services.work.task(BOT, TASK)
+        assert (shown["id"], shown["title"], shown["task_description"]) == (TASK, "one", said)
+        assert {name: shown[name] for name in waits} == waits == {name: given[name] for name in waits}
+        ended = await services.work.task(BOT, made["task_id"])
+        assert (ended["state"], ended["attempt"], ended["not_before"] is None) == ("pending", 2, False)
     finally:
         await store.close()

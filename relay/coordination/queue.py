@@ -311,15 +311,15 @@ class WorkQueue:
         return await self._store.read(look)
 
     async def task(self, caller: Caller, task_id: str) -> Json:
-        """TASK with what went in and what came out. Raises Rejected: UNKNOWN `unknown_task`."""
+        """TASK with what `get` gives of it, and what came out. Raises Rejected: UNKNOWN `unknown_task`."""
         id_ = reference(task_id)
 
         async def look(tx: Tx) -> Json:
             task = await found_task(tx, id_)
-            more = {"input_data": task.input_data, "result": task.result, "error_message": task.error_message}
-            return (
-                task.as_json() | more | {"state": str(task.status), "archived": task.archived_at is not None}
-            )
+            told = task.as_json() | _shown(task) | {"result": task.result}
+            if task.not_before <= await tx.now():
+                told["not_before"] = None
+            return told | {"state": str(task.status), "archived": task.archived_at is not None}
 
         await self._beat(caller)
         return await self._store.read(look)
@@ -361,7 +361,8 @@ def _shown(task: Task) -> Json:
         "task_description": task.task_description,
         "input_data": task.input_data,
         "number": task.number,
-        "attempt": task.attempts + 1,
+        # A dead one's last attempt is counted already.
+        "attempt": task.attempts + (task.status is not Status.DEAD),
         "priority": task.priority,
         "files": list(task.files),
     }

@@ -148,7 +148,8 @@ class Task:
             "description": self.task_description,
             "attempts": self.attempts,
             "max_attempts": self.max_attempts,
-            "not_before": iso(self.not_before) if self.not_before else None,
+            # Of one that is taken up or ended it says nothing any more.
+            "not_before": iso(self.not_before) if self.not_before and self.status is Status.PENDING else None,
             "error_message": self.error_message,
             "depends_on": [need._asdict() for need in self.depends_on],
             "note": self.note,

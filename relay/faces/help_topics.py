@@ -115,7 +115,7 @@ relay is the room where people and agents work on one codebase.
 Before you edit: acquire_lock. Looking for work: get_work, then complete_work. Before a task: recall; after it:
 remember.
 To talk: post_message, read_room, who. When something is refused, its `fix` says what to do; explain says why.
-Topics of help:"""
+Topics of help: """
 
 
 def help_text(topic: str | None) -> str | None:

@@ -103,7 +103,7 @@ def cannot_connect(error: BaseException, place: str) -> PostgresFault:
         if isinstance(error, TimeoutError)
         else getattr(error, "strerror", None) or _kind(error)
     )
-    return PostgresAway(f"{place} cannot be reached ({told}); is the server running?", code, Again.LOST)
+    return PostgresAway(f"{place} cannot be reached ({told}); look whether the server runs", code, Again.LOST)
 
 
 def _said(error: BaseException) -> str:

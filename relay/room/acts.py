@@ -101,12 +101,19 @@ class Acts:
             case commands.Permit(request, option, allow):
                 return self._permit(request, option, allow, act)
             case commands.ShowLocks(path):
-                return Done(steward.render_locks(await view(), path))
+                return await self._show_locks(tx, path, await view())
             case commands.ForceRelease(path, reason):
                 self._guard(act, "/unlock")
                 return await self._unlock(tx, path, reason, act)
             case _:
                 return await self._board_command(tx, command, act)
+
+    async def _show_locks(self, tx: Tx, path: str | None, view: StewardView) -> Done:
+        if path is None or self._holds is None:
+            return Done(steward.render_locks(view))
+        met = await self._holds.meeting(tx, path)
+        keys = frozenset((str(one["file_path"]), str(one["locked_by"]), str(one["session"])) for one in met)
+        return Done(steward.render_locks_at(view, path, keys))
 
     async def _unlock(self, tx: Tx, path: str, reason: str, act: Act) -> Done:
         if self._holds is None:

@@ -73,6 +73,10 @@ class TaskView:
     attempts: int = 0
 
 
+#: Which lock: path, holder and session.
+LockIdentity = tuple[str, str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class LockView:
     """A lock that is held. `held_s` since, `left_s` until its end; `waiting` those who stand in line for it."""
@@ -85,6 +89,10 @@ class LockView:
     held_s: float = 0.0
     left_s: float = 0.0
     waiting: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> LockIdentity:
+        return self.path, self.holder, self.session
 
 
 @dataclass(frozen=True, slots=True)

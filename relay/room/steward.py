@@ -10,7 +10,7 @@ directly.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from relay.model import PROGRAMS, STEWARD
 from relay.room.commands import COMMANDS, find
@@ -20,6 +20,7 @@ from relay.room.room_view import (
     BudgetView,
     DispatcherView,
     JobView,
+    LockIdentity,
     LockView,
     RunningView,
     StewardView,
@@ -41,6 +42,7 @@ __all__ = [
     "render_help",
     "render_install",
     "render_locks",
+    "render_locks_at",
     "render_queue",
     "render_skips",
     "render_tasks",
@@ -142,16 +144,28 @@ def render_tasks(view: StewardView) -> str:
     return "\n\n".join(columns)
 
 
-def render_locks(view: StewardView, path: str | None = None) -> str:
-    """Who holds what, for how long, and who waits; `path`: only what stands near it."""
-    locks = [lock for lock in view.locks if path is None or near(path, lock.path)]
-    if not locks:
-        free = "Nobody holds a lock." if path is None else f"Nobody holds a lock near {_path(path)}."
-        rest = f" {_count(len(view.locks), 'lock')} elsewhere: `/locks`." if view.locks else ""
-        how = " `relay mcp install` gives agents the tools that take them." if not view.locks else ""
-        return f"{free}{rest}{how}"
-    lines = _some([_lock(lock) for lock in locks], "more; the page shows them all")
-    return f"**Held now** ({len(locks)})\n" + "\n".join(lines)
+def render_locks(view: StewardView) -> str:
+    """Who holds what, for how long, and who waits."""
+    if not view.locks:
+        return "Nobody holds a lock. `relay mcp install` gives agents the tools that take them."
+    return f"**Held now** ({len(view.locks)})\n{_locks(view.locks)}"
+
+
+def render_locks_at(view: StewardView, path: str, met: Collection[LockIdentity]) -> str:
+    """Who holds what meets `path` (`met`), as locks are decided; what only stands near it is told apart."""
+    if not view.locks:
+        return render_locks(view)
+    held = [lock for lock in view.locks if lock.identity in met]
+    beside = [lock for lock in view.locks if lock.identity not in met and near(path, lock.path)]
+    told = f"**Meets {_path(path)}** ({len(held)})\n{_locks(held)}" if held else f"{_path(path)} is free."
+    if beside:
+        told += f"\n\n**Near it, not in its way** ({len(beside)})\n{_locks(beside)}"
+    rest = len(view.locks) - len(held) - len(beside)
+    return told + (f"\n\n{_count(rest, 'lock')} elsewhere: `/locks`." if rest else "")
+
+
+def _locks(locks: Sequence[LockView]) -> str:
+    return "\n".join(_some([_lock(lock) for lock in locks], "more; the page shows them all"))
 
 
 def near(path: str, other: str) -> bool:
@@ -172,7 +186,7 @@ def _lock(lock: LockView) -> str:
         f"; {_names(lock.waiting)} {'waits' if len(lock.waiting) == 1 else 'wait'}" if lock.waiting else ""
     )
     times = f"for {_span(lock.held_s)}{shared}, {_span(lock.left_s)} left"
-    return f"- {_path(lock.path)} **{_plain(lock.holder)}** {times}{waits}{why}"
+    return f"- {_path(lock.path)} **{_plain(lock.holder)}** {times}{why}{waits}"
 
 
 def _names(names: tuple[str, ...]) -> str:

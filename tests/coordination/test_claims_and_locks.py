@@ -86,4 +86,7 @@ async def test_claims_and_their_locks_die_with_the_session_and_live_with_it(room
     assert await held(room, room.bob) == ["a"]
     await room.sessions.end(room.bob)
     assert await held(room, room.bob) == []
-    assert (await work.task(room.ann, task))["status"] == "pending"
+    assert (await work.task(room.ann, task))["not_before"] is not None
+    room.clock.at += room.settings.backoff_max_s
+    lost = await work.task(room.ann, task)
+    assert (lost["status"], lost["not_before"]) == ("pending", None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from relay.faces.keys import LOOK_S, USED_EVERY_S, Keys, span_s
-from relay.keys_cli import main
+from relay.keys_cli import _listed, main
 from relay.log import events
 from relay.log.store import Store
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
@@ -178,3 +178,10 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert relay("revoke", "0" * 16)[0] == 1
     code, _, err = relay("create", "claude")
     assert (code, "write CLAUDE" in err) == (2, True)
+
+
+def test_the_daemons_own_keys_come_last_in_words() -> None:
+    one = {"id": "1", "identity": "CLAUDE", "state": "good", "scopes": ["read"], "note": "[1, 2.5]",
+           "created_by": "RELAY", "expires_at": None, "used_at": None}  # fmt: skip
+    lines = _listed([one, {**one, "id": "2", "created_by": "ann", "note": "for the builds"}]).splitlines()
+    assert lines[1].endswith("for the builds") and lines[2].endswith("the daemon's, while it runs")

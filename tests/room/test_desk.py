@@ -55,6 +55,9 @@ class Shelf:
     async def locks(self, tx: Tx) -> list[dict[str, Any]]:
         return self.held
 
+    async def meeting(self, tx: Tx, path: str) -> list[dict[str, Any]]:
+        return [lock for lock in self.held if lock["file_path"] == path]
+
     async def sessions(self, tx: Tx) -> list[dict[str, Any]]:
         return []
 
@@ -219,7 +222,11 @@ async def test_a_lock_is_shown_and_taken_from_its_holder(office: Office) -> None
     office.shelf.put("src/app.py", "ALPHA", reason="a new door", waiting=[{"agent": "BETA"}])
     office.clock.now = datetime(2027, 1, 15, 8, 10, tzinfo=UTC).timestamp()
     shown = (await office.ask("/locks")).body
-    assert "`src/app.py` **ALPHA** for 10 min, 20 min left; BETA waits: a new door" in shown
+    assert "`src/app.py` **ALPHA** for 10 min, 20 min left: a new door; BETA waits" in shown
+    assert (await office.ask("/locks src/app.py")).body.startswith(
+        "**Meets `src/app.py`** (1)\n- `src/app.py`"
+    )
+    assert "**Near it, not in its way** (1)" in (await office.ask("/locks src/parser.py")).body
     refused = await office.ask("/unlock src/ap.py mine")
     assert refused.meta["error"] is True
     assert refused.body == "Nobody holds src/ap.py. Held near it: src/app.py."

@@ -20,6 +20,7 @@ from relay.room.steward import (
     no_agent_answer,
     render_help,
     render_locks,
+    render_locks_at,
     render_queue,
     render_skips,
     render_tasks,
@@ -271,13 +272,16 @@ def test_the_locks() -> None:
     )
     assert render_locks(view) == (
         "**Held now** (3)\n"
-        r"- `src/app.py` **CLAUDE** for 1 min, 28 min left; CODEX waits: a \*new\* door"
+        r"- `src/app.py` **CLAUDE** for 1 min, 28 min left: a \*new\* door; CODEX waits"
         "\n- `docs/**` **GEMINI** for 2 s, shared, 59 s left; A, B, C, 1 more wait\n"
         "- `` a`b `` **ann** for 1 s, 1 s left"
     )
+    assert render_locks_at(view, "src/*.py", {app.identity}).splitlines()[0] == "**Meets `src/*.py`** (1)"
     for path, there in (("src/app.py", 1), ("src", 1), ("src/other.py", 1), ("lib/app.py", 1), ("x.py", 0)):
-        assert render_locks(view, path).count("`src/app.py`") == there, path
-    assert "Nobody holds a lock near `x.py`. 3 locks elsewhere" in render_locks(view, "x.py")
+        told = render_locks_at(view, path, ())
+        assert told.startswith(f"`{path}` is free."), told
+        assert told.partition("**Near it, not in its way** (1)")[2].count("`src/app.py`") == there, told
+    assert render_locks_at(view, "x.py", ()) == "`x.py` is free.\n\n3 locks elsewhere: `/locks`."
 
 
 def test_help_lists_every_command_and_explains_one() -> None:

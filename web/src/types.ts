@@ -28,6 +28,8 @@ export interface Meta {
   held?: boolean;
   /** A notice of the room, and what it is about. */
   notice?: string;
+  /** The type of the event that a notice of what agents did tells of. */
+  coordination?: string;
   footer?: Footer;
   /** What an agent answered that it will touch, passed on to the others. */
   intent?: { agent: string; paths: string[] };

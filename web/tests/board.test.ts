@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changed, ordered, remarks, waitsFor } from "../src/state/board";
+import { aboutTasks, changed, ordered, remarks, waitsFor } from "../src/state/board";
 import type { Task } from "../src/types";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");
@@ -20,6 +20,17 @@ describe("the board", () => {
     expect(numbers(board)).toEqual([1, 2, 3]);
     const next = changed(board, [task(2, { title: "new" }), task(4)], ["t1"]);
     expect(next.map((one) => one.title)).toEqual(["new", "Task 3", "Task 4"]);
+  });
+
+  it("knows where a bare number is a task", () => {
+    const said = (kind: "human" | "system" | "agent", speaker: string, body: string, meta = {}) => ({ kind, speaker, body, meta });
+    const notice = said("system", "RELAY", "Task #3 fails with one that it depends on: #2 failed.", { coordination: "task.changed", notice: "coordination" });
+    expect(aboutTasks(notice, undefined)).toBe(true);
+    expect(aboutTasks({ ...notice, speaker: "CLAUDE", kind: "agent" }, undefined)).toBe(false);
+    expect(aboutTasks({ ...notice, meta: { coordination: "lock.forced" } }, undefined)).toBe(false);
+    expect(aboutTasks(said("human", "ann", "/move #3 done"), undefined)).toBe(true);
+    expect(aboutTasks(said("human", "ann", "look at #3"), undefined)).toBe(false);
+    expect(aboutTasks(said("system", "RELAY", "#3 is done."), { body: "/move #3 done" })).toBe(true);
   });
 
   it("shows what waits as it will be given out: by rank, the blocked last", () => {

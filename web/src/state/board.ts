@@ -1,7 +1,7 @@
 /** What the board shows of its tasks. Pure; `now` is always given, in milliseconds. */
 
 import { instant, span } from "../text/format";
-import type { Task } from "../types";
+import type { Entry, Task } from "../types";
 
 /** The board after some tasks changed and others left it, by number. */
 export function changed(tasks: readonly Task[], those: readonly Task[], gone: readonly string[]): Task[] {
@@ -9,6 +9,14 @@ export function changed(tasks: readonly Task[], those: readonly Task[], gone: re
   for (const id of gone) kept.delete(id);
   for (const task of those) kept.set(task.id, task);
   return [...kept.values()].sort((a, b) => a.number - b.number);
+}
+
+const BOARD_COMMAND = /^\/(?:task|tasks|move|moveall|clearall|undo)\b/i;
+
+/** Is `#3` a task in it? In a command for the board, in the room's answer to one (`asked`), in its notice of a task. */
+export function aboutTasks(entry: Pick<Entry, "kind" | "speaker" | "body" | "meta">, asked: { body: string } | undefined): boolean {
+  if (entry.kind === "human") return BOARD_COMMAND.test(entry.body);
+  return entry.speaker === "RELAY" && (entry.meta.coordination === "task.changed" || BOARD_COMMAND.test(asked?.body ?? ""));
 }
 
 /** Seconds that one step of priority is worth (docs/coordination.md, "Work"). */

@@ -1,6 +1,7 @@
 /** One entry of the transcript, and what is not an entry yet: the outgoing and the streaming. */
 
 import { memo } from "preact/compat";
+import { aboutTasks } from "../state/board";
 import { discard, sendAgain, type Outgoing } from "../state/outbox";
 import { copyText, personName } from "../state/prefs";
 import { entryOf, now, type Stream } from "../state/room";
@@ -95,14 +96,6 @@ function withoutFooter(entry: Entry): string {
   return entry.body.replace(/\n\s*\[\s*DECISION\s*:[^\n]*\]\s*$/i, "") || entry.body;
 }
 
-const BOARD_COMMAND = /^\/(?:task|tasks|move|moveall|clearall|undo)\b/i;
-
-/** In a command for the board, and in the room's answer to one, `#3` is a task. */
-function aboutTasks(entry: Entry): boolean {
-  if (entry.kind === "human") return BOARD_COMMAND.test(entry.body);
-  return entry.speaker === "RELAY" && BOARD_COMMAND.test(entryOf(entry.in_reply_to ?? "")?.body ?? "");
-}
-
 export function answer(entry: Entry): void {
   replyTo.value = entry;
   callComposer();
@@ -149,7 +142,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry) ? "tasks" : "messages"} />}
+        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} />}
         <Changed entry={entry} />
         <Footer entry={entry} />
         <Receipts entry={entry} />
