@@ -37,6 +37,24 @@ async def test_a_claim_takes_its_files_and_gives_them_back(room: Room) -> None:
     assert (await work.get(room.cid))["task_description"] == "two"
 
 
+async def test_tasks_whose_files_are_held_hide_none_that_is_free(room: Room) -> None:
+    work = queue(room)
+    await room.locks.acquire(room.bob, ["src"])
+    await room.locks.acquire(room.bob, ["lib/**/*.py"], mode="shared")
+    await room.locks.acquire(room.bob, ["db:schema"])
+    held_by_bob = ["src/a.py", "**/a.py", "lib/x/y.py", "lib", "db:schema"]
+    for number in range(230):
+        await work.submit(room.person, "fix", "held", files=[held_by_bob[number % 5]])
+    assert [one["number"] for one in (await work.get(room.ann))["why"]["files_held"]] == [*range(1, 21)]
+    free = (await work.submit(room.person, "fix", "free", files=["docs", "api:x"], priority=10))["task_id"]
+    assert (await work.explain(room.ann, free))["claimable"]
+    assert (await work.get(room.ann, ["none", "fix", "fix"]))["task_id"] == free
+    assert (await work.get(room.cid))["task_id"] is None
+    assert (await work.get(room.bob))["number"] == 1, "whose locks they are may have them"
+    await work.submit(room.person, "fix", "no files", priority=10)
+    assert (await work.get(room.cid))["task_description"] == "no files"
+
+
 async def test_who_renews_a_claim_is_told_what_it_does_not_hold_any_more(room: Room) -> None:
     work = queue(room)
     task = (await work.submit(room.person, "fix", "one", files=["a", "b"]))["task_id"]
