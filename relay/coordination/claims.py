@@ -23,6 +23,7 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions
 from relay.coordination import lock_table as table
 from relay.coordination.changes import By, Change, Followed, Q, next_fence
+from relay.coordination.completion import file_lost
 from relay.coordination.lock import MAX_TTL_S, MIN_TTL_S
 from relay.coordination.lock_index import Standing
 from relay.coordination.locks import Locks
@@ -90,7 +91,7 @@ class Claims:
         async for row in self._ready(tx, types):
             files = json.loads(row["files"])
             told = None if ways is None else self._in_the_way(ways, files)
-            told = told or await self.lock_files(tx, caller, row["id"], files, lease_s)
+            told = told or await self.lock_files(tx, caller, row["id"], row["number"], files, lease_s)
             if told is None:
                 search.task = await self._claim(tx, caller, row["id"], lease_s)
                 return search
@@ -139,18 +140,27 @@ class Claims:
         return task
 
     async def lock_files(
-        self, tx: Tx, caller: Caller, task_id: str, files: Sequence[str], lease_s: float
+        self, tx: Tx, caller: Caller, task_id: str, number: int, files: Sequence[str], lease_s: float
     ) -> tuple[str, str, str] | None:
         """Lock them for the claim, all or none; (path, holder, until) of what is in the way."""
         if not files:
             return None
         wanted = self._locks.targets(files)
+        why = f"for task #{number}"
         ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
-        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, None, task_id)
+        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, why, task_id)
         told = outcome.as_json()
         if told["success"]:
             return None
         return told["file_path"], told["locked_by"], told["expires_at"]
+
+    async def check_files(self, tx: Tx, caller: Caller, task: Task) -> None:
+        """That no other session holds a file of this claim of an agent's by now. Raises Rejected: REFUSED
+        `stale_token`."""
+        for target in self._locks.targets(task.files) if task.files and not caller.person else ():
+            met = await table.meeting(tx, target, besides=(caller.agent, caller.session))
+            if met:
+                raise file_lost(task, met[0])
 
     async def end(
         self, tx: Tx, caller: Caller, task_id: str, status: Status, told: Json, token: int | None
