@@ -15,23 +15,30 @@ Everything here runs in the caller's transaction. (004, "Work Queue"; docs/coord
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions
+from relay.coordination import lock_table as table
 from relay.coordination.changes import By, Change, Followed, Q, next_fence
+from relay.coordination.completion import file_lost
 from relay.coordination.lock import MAX_TTL_S, MIN_TTL_S
+from relay.coordination.lock_index import Standing
 from relay.coordination.locks import Locks
 from relay.coordination.transitions import BackOff
-from relay.coordination.work import Status, Task
+from relay.coordination.work import Status, Task, iso
 from relay.log.events import Lane
-from relay.log.store import Tx
+from relay.log.store import Row, Tx
 from relay.model import Caller
 
-#: Tasks that are tried at most, one after the other, when the files of the first ones are held by others.
-MOST_TRIED = 20
+#: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
+PAGE = 200
+#: Tasks that were passed over and are told in an answer; all others are passed over as well, without a word.
+MOST_TOLD = 20
+#: Beyond every rank, which is a time in Unix seconds and some hours.
+MOST_RANK = 1e300
 Json = dict[str, Any]
 
 
@@ -55,10 +62,14 @@ class Held:
 
 @dataclass(slots=True)
 class Search:
-    """What a search for work gave: the claimed task, or None, and the tasks that were passed over."""
+    """What a search for work gave: the claimed task, or None, and the first tasks that were passed over."""
 
     task: Task | None = None
     held: list[Held] = field(default_factory=list)
+
+    def passed(self, number: int, told: tuple[str, str, str]) -> None:
+        if len(self.held) < MOST_TOLD:
+            self.held.append(Held(number, *told))
 
 
 def by(caller: Caller, cause: Sequence[str] = ()) -> By:
@@ -76,32 +87,51 @@ class Claims:
 
     async def take(self, tx: Tx, caller: Caller, types: Sequence[str] | None, lease_s: float) -> Search:
         """Claim the first task that is ready, of one of the `types` (None: any), and lock its files."""
-        search, passed, now = Search(), list[str](), await tx.now()
-        asked = {} if types is None else {"types": json.dumps(list(types))}
-        while len(passed) < MOST_TRIED:
-            looks = {"now": now, "passed": json.dumps(passed), **asked}
-            row = await tx.one(Q.next_ready if types is None else Q.next_ready_of_types, **looks)
-            if row is None:
+        search, ways = Search(), None
+        async for row in self._ready(tx, types):
+            files = json.loads(row["files"])
+            told = None if ways is None else self._in_the_way(ways, files)
+            told = told or await self.lock_files(tx, caller, row["id"], row["number"], files, lease_s)
+            if told is None:
+                search.task = await self._claim(tx, caller, row["id"], lease_s)
                 return search
-            held = await self.lock_files(tx, caller, row["id"], json.loads(row["files"]), lease_s)
-            if held is not None:
-                search.held.append(Held(row["number"], *held))
-                passed.append(row["id"])
-                continue
-            search.task = await self._claim(tx, caller, lease_s, looks)
-            return search
+            search.passed(row["number"], told)
+            if ways is None:
+                # From here on a task is locked only when nobody's lock meets its files.
+                me = (caller.agent, caller.session)
+                ways = Standing(lock for lock in await table.living(tx) if lock.holder != me)
         return search
 
-    async def _claim(self, tx: Tx, caller: Caller, lease_s: float, looks: Json) -> Task | None:
+    async def _ready(self, tx: Tx, types: Sequence[str] | None) -> AsyncIterator[Row]:
+        """Every task that is ready, in the order in which they are given: one, then pages of them."""
+        asked: Json = {"now": await tx.now(), "rank": -MOST_RANK, "number": 0, "limit": 1}
+        if types is not None:
+            asked["types"] = json.dumps(list(dict.fromkeys(types)))
+        while rows := await tx.all(Q.next_ready if types is None else Q.next_ready_of_types, **asked):
+            for row in rows:
+                yield row
+            asked |= {"rank": rows[-1]["rank"], "number": rows[-1]["number"], "limit": PAGE}
+
+    def _in_the_way(self, ways: Standing, files: Sequence[str]) -> tuple[str, str, str] | None:
+        """(path, holder, until) of what meets these files."""
+        for target in self._locks.targets(files) if files else ():
+            met = ways.first(target)
+            if met is not None:
+                return target.path, met.agent, iso(met.expires_at)
+        return None
+
+    async def _claim(self, tx: Tx, caller: Caller, task_id: str, lease_s: float) -> Task | None:
+        now = await tx.now()
         row = await tx.one(
-            Q.claim_next if "types" not in looks else Q.claim_next_of_types,
+            Q.claim_next,
+            id=task_id,
+            now=now,
             agent=caller.agent,
             session=caller.session,
             agent_type=caller.agent_type,
-            lease_until=looks["now"] + lease_s,
+            lease_until=now + lease_s,
             lease_s=lease_s,
             fence=await next_fence(tx),
-            **looks,
         )
         if row is None:
             return None
@@ -110,18 +140,27 @@ class Claims:
         return task
 
     async def lock_files(
-        self, tx: Tx, caller: Caller, task_id: str, files: Sequence[str], lease_s: float
+        self, tx: Tx, caller: Caller, task_id: str, number: int, files: Sequence[str], lease_s: float
     ) -> tuple[str, str, str] | None:
         """Lock them for the claim, all or none; (path, holder, until) of what is in the way."""
         if not files:
             return None
         wanted = self._locks.targets(files)
+        why = f"for task #{number}"
         ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
-        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, None, task_id)
+        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, why, task_id)
         told = outcome.as_json()
         if told["success"]:
             return None
         return told["file_path"], told["locked_by"], told["expires_at"]
+
+    async def check_files(self, tx: Tx, caller: Caller, task: Task) -> None:
+        """That no other session holds a file of this claim of an agent's by now. Raises Rejected: REFUSED
+        `stale_token`."""
+        for target in self._locks.targets(task.files) if task.files and not caller.person else ():
+            met = await table.meeting(tx, target, besides=(caller.agent, caller.session))
+            if met:
+                raise file_lost(task, met[0])
 
     async def end(
         self, tx: Tx, caller: Caller, task_id: str, status: Status, told: Json, token: int | None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from relay.coordination.lock import Lock
 from relay.coordination.work import Status, Task, iso
 from relay.model import Caller, Fault, Rejected
 from relay.payload import digest
@@ -54,13 +55,33 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
     if mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), told)
     who = f"your session {task.claimed_session}" if task.claimed_by == caller.agent else task.claimed_by
-    where = f"{who} works on it" if task.claimed_by else f"it is {task.status}, and nobody's"
+    where, fix = f"it is {task.status}, and nobody's", "`get_work` gives you a task of your own."
+    if task.status is Status.CLAIMED and task.lease_until is not None and task.lease_until <= now:
+        where = f"{who} had it until {iso(task.lease_until)}, and now it is open for whoever asks"
+        fix, told = "`get_work` gives it to who asks first.", told | {"lease_over": True}
+    elif task.claimed_by:
+        where = f"{who} works on it"
+    return Rejected(
+        Fault.REFUSED, "not_yours", f"#{task.number} is not yours: {where}.", fix, told | _holder(task)
+    )
+
+
+def file_lost(task: Task, lock: Lock) -> Rejected:
+    """Why a claim cannot be completed whose file another session holds by now."""
+    held = f"{lock.agent} (session {lock.session}) holds {lock.path} until {iso(lock.expires_at)}"
     return Rejected(
         Fault.REFUSED,
-        "not_yours",
-        f"#{task.number} is not yours: {where}.",
-        "`get_work` gives you a task of your own.",
-        told | _holder(task),
+        "stale_token",
+        f"You lost a file of #{task.number}: {held}.",
+        "Nothing was written. `renew` the claim when the file is free, and look at what changed; or `release_work`.",
+        {
+            "task_id": task.id,
+            "status": str(task.status),
+            "file_path": lock.path,
+            "locked_by": lock.agent,
+            "locked_by_session": lock.session,
+            "expires_at": iso(lock.expires_at),
+        },
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from relay.coordination.lock import Lock, Wish, stale
 from relay.coordination.paths import Target, above
-from relay.coordination.patterns import shape
+from relay.coordination.patterns import shape, stands_for
 from relay.coordination.sessions import iso, lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
@@ -112,7 +112,27 @@ async def take(
     if fresh and await events.next_number(tx, FENCE) != lock.token:
         raise StoreError("the counter of fencing tokens moved under a transaction")
     await say(tx, ACQUIRED if fresh else REFRESHED, lock, lane_of(caller), by=caller.agent)
+    if row["lost_below"]:
+        await _forget_lost(tx, caller, target, now)
     return lock, fresh
+
+
+async def _forget_lost(tx: Tx, caller: Caller, target: Target, now: float) -> None:
+    """Forget the caller's leases that are over, of what the target covers: it has that anew."""
+    for lost in await of_session(tx, caller):
+        if lost.expires_at <= now and covers(target, lost.target):
+            who = {"agent": caller.agent, "session": caller.session, "now": now}
+            await tx.execute(Q.forget_lost_lock, key=lost.target.key, kind=lost.target.kind, **who)
+
+
+def covers(whole: Target, part: Target) -> bool:
+    """Is all that `part` is about certainly in `whole`? Of a pattern in a pattern nobody says so."""
+    if whole.kind == "key" or part.kind == "key":
+        return whole == part
+    if whole.kind == "path":
+        name = part.key if part.base is None else part.base
+        return name == whole.key or name.startswith(whole.key + "/")
+    return part.kind == "path" and stands_for(whole.key, part.key)
 
 
 async def free(tx: Tx, caller: Caller, target: Target, token: int | None) -> Lock | None:

@@ -219,8 +219,8 @@ class Locks:
         return await self._decided(caller, work)
 
     async def check(self, caller: Caller, paths: Sequence[str] | None = None) -> list[Json]:
-        """LOCK of each that holds now: all (no paths), or those that meet these paths."""
-        meant = self.targets(paths) if paths else None
+        """LOCK of each that holds now: all (None), or those that meet these paths (of no paths: none)."""
+        meant = None if paths is None else self.targets(paths) if paths else ()
 
         async def look(tx: Tx) -> list[Json]:
             if meant is None:

@@ -180,7 +180,6 @@ class WorkQueue:
             json_value(result, "result", MOST_JSON),
             None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
         )
-
         if self._shortcuts and not id_.startswith("#"):
             told = (wanted.status, wanted.result, wanted.error_message)
             if await self._shortcuts.complete(caller, id_, *told, fencing_token):
@@ -188,6 +187,8 @@ class WorkQueue:
 
         async def run(tx: Tx) -> Json:
             task = await found_task(tx, id_)
+            if success and _holds(task, caller, await tx.now()):
+                await self.claims.check_files(tx, caller, task)
             told = {"result": wanted.result, "error_message": wanted.error_message}
             ended = await self.claims.end(tx, caller, task.id, wanted.status, told, fencing_token)
             if ended is not None:
@@ -227,7 +228,7 @@ class WorkQueue:
             if row is None:
                 raise why_not(task, caller, None, now)
             after = Task.of_row(row)
-            held = await self.claims.lock_files(tx, caller, after.id, after.files, until - now)
+            held = await self.claims.lock_files(tx, caller, after.id, after.number, after.files, until - now)
             await self._heartbeat.promise(tx, caller, session, after.lease_until or until)
             told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
             told |= {"lease_until": work.iso(after.lease_until or until)}

@@ -30,11 +30,32 @@ async def test_a_claim_takes_its_files_and_gives_them_back(room: Room) -> None:
     third = (await work.submit(room.person, "fix", "three", files=["lib"]))["task_id"]
     assert (await work.get(room.ann))["task_id"] == first
     assert await held(room, room.ann) == ["docs", "src/**"]
+    again = await room.locks.acquire(room.ann, ["docs"], mode="shared")
+    assert (again["action"], again["mode"]) == ("refreshed", "exclusive"), "a claim's file"
+    assert again["locks"][0]["reason"] == "for task #1"
     assert (await work.get(room.bob))["task_id"] == third, "the second one's files are held"
     assert (await room.locks.acquire(room.bob, ["docs/x"]))["locked_by"] == "ann"
     await work.complete(room.ann, first, True)
     assert await held(room, room.ann) == []
     assert (await work.get(room.cid))["task_description"] == "two"
+
+
+async def test_tasks_whose_files_are_held_hide_none_that_is_free(room: Room) -> None:
+    work = queue(room)
+    await room.locks.acquire(room.bob, ["src"])
+    await room.locks.acquire(room.bob, ["lib/**/*.py"], mode="shared")
+    await room.locks.acquire(room.bob, ["db:schema"])
+    held_by_bob = ["src/a.py", "**/a.py", "lib/x/y.py", "lib", "db:schema"]
+    for number in range(230):
+        await work.submit(room.person, "fix", "held", files=[held_by_bob[number % 5]])
+    assert [one["number"] for one in (await work.get(room.ann))["why"]["files_held"]] == [*range(1, 21)]
+    free = (await work.submit(room.person, "fix", "free", files=["docs", "api:x"], priority=10))["task_id"]
+    assert (await work.explain(room.ann, free))["claimable"]
+    assert (await work.get(room.ann, ["none", "fix", "fix"]))["task_id"] == free
+    assert (await work.get(room.cid))["task_id"] is None
+    assert (await work.get(room.bob))["number"] == 1, "whose locks they are may have them"
+    await work.submit(room.person, "fix", "no files", priority=10)
+    assert (await work.get(room.cid))["task_description"] == "no files"
 
 
 async def test_who_renews_a_claim_is_told_what_it_does_not_hold_any_more(room: Room) -> None:
@@ -50,6 +71,39 @@ async def test_who_renews_a_claim_is_told_what_it_does_not_hold_any_more(room: R
     await room.locks.release(room.bob, "a")
     assert "files_held" not in await work.renew(room.ann, task)
     assert await held(room, room.ann) == ["a", "b"]
+
+
+async def test_a_claim_is_not_completed_over_the_lock_of_another(room: Room) -> None:
+    work = queue(room)
+    task = (await work.submit(room.person, "fix", "one", files=["src/a.py"]))["task_id"]
+    await room.locks.acquire(room.ann, ["src/a.py"], ttl_s=3600)
+    token = (await work.get(room.ann))["fencing_token"]
+    await room.locks.release(room.ann, "src/a.py")
+    until = (await room.locks.acquire(room.bob, ["src"], ttl_s=60))["expires_at"]
+    with pytest.raises(Rejected) as lost:
+        await work.complete(room.ann, task, True, result="mine", fencing_token=token)
+    assert (lost.value.code, lost.value.details["locked_by"]) == ("stale_token", "bob")
+    assert lost.value.details["expires_at"] == until and "src" in lost.value.message
+    assert (await work.task(room.ann, task))["state"] == "claimed"
+    room.clock.at += 61
+    assert (await work.complete(room.ann, task, True, fencing_token=token))["status"] == "completed"
+    # A failure brings nothing in.
+    task = (await work.submit(room.person, "fix", "two", files=["src/a.py"]))["task_id"]
+    await work.get(room.ann)
+    await room.locks.force_release(room.person, "src/a.py", reason="urgent")
+    await room.locks.acquire(room.bob, ["src"])
+    assert (await work.complete(room.ann, task, False, error_message="no"))["status"] == "failed"
+
+
+async def test_who_never_had_it_is_told_that_its_lease_is_over(room: Room) -> None:
+    work = queue(room)
+    task = (await work.submit(room.person, "fix", "one"))["task_id"]
+    await work.get(room.ann, lease_s=60)
+    room.clock.at += 61
+    with pytest.raises(Rejected) as no:
+        await work.complete(room.bob, task, True)
+    assert (no.value.code, no.value.details["lease_over"]) == ("not_yours", True)
+    assert "open for whoever asks" in no.value.message and "works on it" not in no.value.message
 
 
 async def test_a_file_of_two_claims_stays_held_until_the_last_one_ends(room: Room) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from relay.coordination.lock import Verdict
+from relay.model import Rejected
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -47,7 +50,7 @@ async def test_who_slept_is_stale_until_it_takes_it_anew(room: Room) -> None:
     await room.locks.acquire(room.ann, ["src/**"])
     assert await said(room, room.ann, "src/a.py") == ["ok"]
     await room.locks.release(room.ann, "src/**")
-    assert await said(room, room.ann, "src/a.py") == ["stale"]
+    assert await said(room, room.ann, "src/a.py") == ["ok"], "and the lease that was over is forgotten"
     await room.locks.acquire(room.ann, ["src/a.py"])
     await room.locks.release(room.ann, "src/a.py")
     assert await said(room, room.ann, "src/a.py") == ["ok"], "released in time"
@@ -64,6 +67,29 @@ async def test_a_token_is_good_while_its_lease_holds(room: Room) -> None:
     assert await said(room, room.ann, "a", token=first) == ["stale"]
     assert str(first) in (await verdicts(room, room.ann, "a", token=first))[0].message()
     assert await said(room, room.ann, "a", token=second) == ["ok"]
+
+
+async def test_who_takes_what_covers_it_anew_is_stale_no_more(room: Room) -> None:
+    async def lose(*paths: str) -> None:
+        for path in paths:
+            await room.locks.acquire(room.ann, [path], ttl_s=1)
+        room.clock.at += 2
+
+    for cover, below, beside in [
+        ("src", ["src/a.py", "src/x/b.py", "src/**/*.md", "src/x/{a,b}"], ["srcs", "lib/a.py"]),
+        ("web/**/*.ts", ["web/a.ts", "web/x/b.ts"], ["web/a.css"]),
+    ]:
+        await lose(*below, *beside)
+        await room.locks.acquire(room.bob, ["elsewhere"])
+        assert (await room.locks.acquire(room.ann, [cover]))["action"] == "acquired"
+        await room.locks.release(room.ann, cover)
+        for path in below:
+            with pytest.raises(Rejected) as over:
+                await room.locks.release(room.ann, path)
+            assert over.value.code == "not_held", path
+        for path in beside:
+            assert await said(room, room.ann, path) == ["stale"]
+    assert await said(room, room.ann, "src/a.py", "src/x/b.py", "web/a.ts") == ["ok"] * 3
 
 
 async def test_a_dead_session_is_stale_and_so_is_who_lost_it_to_a_person(room: Room) -> None:

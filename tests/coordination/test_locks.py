@@ -126,6 +126,12 @@ async def test_two_sessions_of_one_agent_are_two_holders(room: Room) -> None:
     assert (await refused(room.locks.renew(room.ann2, "a"))).code == "not_yours"
 
 
+async def test_no_paths_meet_no_locks(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["a"])
+    assert await room.locks.check(room.bob, []) == []
+    assert len(await room.locks.check(room.bob)) == 1
+
+
 async def test_shared_locks_go_beside_each_other(room: Room) -> None:
     for who in (room.ann, room.bob):
         assert (await room.locks.acquire(who, ["docs/**"], mode="shared"))["mode"] == "shared"

@@ -56,8 +56,6 @@ WALKS = {
     ("coordination", "take_lock"): "the same, to the first",
     ("coordination", "forget_waits"): "as many",
     ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
-    ("coordination", "next_ready"): "an index of what is pending, to the first that is not passed over",
-    ("coordination", "claim_next"): "the same",
     ("coordination", "ready"): "an index of what is pending, as far as its limit",
     ("coordination", "work_counts"): "indexes of what is pending, claimed and blocked",
     ("coordination", "needs_within"): "what its inner query reached by an index",
@@ -73,7 +71,7 @@ WALKS = {
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (
     {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
-    | {"outbox_age", "shown_tasks", "last_undoable", "next_ready", "claim_next"}
+    | {"outbox_age", "shown_tasks", "last_undoable"}
     | {"ready", "all_sessions"}
 )  # fmt: skip
 

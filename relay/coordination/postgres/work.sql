@@ -1,31 +1,22 @@
 -- The work queue. A task that waits for others is `blocked` and in none of the indexes that a claim looks at.
 
+-- `rank` and `number`: of the last one that was passed over.
 -- name: next_ready
-SELECT id, number, files FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
-  AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1
+SELECT id, number, rank, files FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
+  AND (rank, number) > (CAST(:rank AS double precision), CAST(:number AS bigint)) ORDER BY rank, number LIMIT :limit
 
 -- name: next_ready_of_types
-SELECT id, number, files FROM work_queue WHERE id IN (
-    SELECT (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND task_type = t.value
-      AND not_before <= :now AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1)
-    FROM jsonb_array_elements_text(CAST(:types AS jsonb)) AS t (value))
-  ORDER BY rank, number LIMIT 1
+SELECT w.id, w.number, w.rank, w.files FROM jsonb_array_elements_text(CAST(:types AS jsonb)) AS t (value)
+  CROSS JOIN LATERAL (
+    SELECT id, number, rank, files FROM work_queue WHERE status = 'pending' AND archived_at IS NULL
+      AND task_type = t.value AND not_before <= :now
+      AND (rank, number) > (CAST(:rank AS double precision), CAST(:number AS bigint)) ORDER BY rank, number LIMIT :limit) AS w
+  ORDER BY w.rank, w.number LIMIT :limit
 
 -- name: claim_next
 UPDATE work_queue SET status = 'claimed', claimed_by = :agent, claimed_session = :session, claimed_type = :agent_type,
   claimed_at = CAST(:now AS double precision), lease_until = :lease_until, lease_s = :lease_s, fence = :fence, updated_at = :now, note = NULL
-WHERE id = (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
-  AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1)
-RETURNING *
-
--- name: claim_next_of_types
-UPDATE work_queue SET status = 'claimed', claimed_by = :agent, claimed_session = :session, claimed_type = :agent_type,
-  claimed_at = CAST(:now AS double precision), lease_until = :lease_until, lease_s = :lease_s, fence = :fence, updated_at = :now, note = NULL
-WHERE id = (SELECT id FROM work_queue WHERE id IN (
-    SELECT (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND task_type = t.value
-      AND not_before <= :now AND id <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:passed AS jsonb)))) ORDER BY rank, number LIMIT 1)
-    FROM jsonb_array_elements_text(CAST(:types AS jsonb)) AS t (value))
-  ORDER BY rank, number LIMIT 1)
+WHERE id = :id AND status = 'pending' AND archived_at IS NULL AND not_before <= :now
 RETURNING *
 
 -- name: end_claim

@@ -27,7 +27,8 @@ WHERE NOT EXISTS (
 ) AND (:looked OR NOT EXISTS (SELECT 1 FROM lock_waits WHERE until > :now AND seen_at > :seen))
 ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
   path = excluded.path,
-  mode = excluded.mode,
+  mode = CASE WHEN file_locks.expires_at > excluded.acquired_at AND file_locks.task_id IS NOT NULL
+    THEN file_locks.mode ELSE excluded.mode END,
   renewed_at = excluded.renewed_at,
   fencing_token = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN file_locks.fencing_token
     ELSE excluded.fencing_token END,
@@ -41,7 +42,13 @@ ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
     ELSE excluded.task_id END,
   forced_by = NULL,
   forced_why = NULL
-RETURNING *, fencing_token > COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) AS fresh
+RETURNING *, fencing_token > COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) AS fresh,
+  EXISTS (SELECT 1 FROM file_locks own WHERE own.key > :low AND own.key < :high AND own.agent_id = :agent
+    AND own.session_id = :session AND own.expires_at <= :now) AS lost_below
+
+-- name: forget_lost_lock
+DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
+  AND expires_at <= :now
 
 -- name: holders
 SELECT l.* FROM (

@@ -1,31 +1,20 @@
 -- The work queue. A task that waits for others is `blocked` and in none of the indexes that a claim looks at.
 
+-- `rank` and `number`: of the last one that was passed over.
 -- name: next_ready
-SELECT id, number, files FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
-  AND id NOT IN (SELECT value FROM json_each(:passed)) ORDER BY rank, number LIMIT 1
+SELECT id, number, rank, files FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
+  AND (rank, number) > (:rank, :number) ORDER BY rank, number LIMIT :limit
 
 -- name: next_ready_of_types
-SELECT id, number, files FROM work_queue WHERE id IN (
-    SELECT (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND task_type = t.value
-      AND not_before <= :now AND id NOT IN (SELECT value FROM json_each(:passed)) ORDER BY rank, number LIMIT 1)
-    FROM json_each(:types) t)
-  ORDER BY rank, number LIMIT 1
+SELECT w.id, w.number, w.rank, w.files FROM json_each(:types) t JOIN work_queue w ON w.id IN (
+    SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND task_type = t.value
+      AND not_before <= :now AND (rank, number) > (:rank, :number) ORDER BY rank, number LIMIT :limit)
+  ORDER BY w.rank, w.number LIMIT :limit
 
 -- name: claim_next
 UPDATE work_queue SET status = 'claimed', claimed_by = :agent, claimed_session = :session, claimed_type = :agent_type,
   claimed_at = :now, lease_until = :lease_until, lease_s = :lease_s, fence = :fence, updated_at = :now, note = NULL
-WHERE id = (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
-  AND id NOT IN (SELECT value FROM json_each(:passed)) ORDER BY rank, number LIMIT 1)
-RETURNING *
-
--- name: claim_next_of_types
-UPDATE work_queue SET status = 'claimed', claimed_by = :agent, claimed_session = :session, claimed_type = :agent_type,
-  claimed_at = :now, lease_until = :lease_until, lease_s = :lease_s, fence = :fence, updated_at = :now, note = NULL
-WHERE id = (SELECT id FROM work_queue WHERE id IN (
-    SELECT (SELECT id FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND task_type = t.value
-      AND not_before <= :now AND id NOT IN (SELECT value FROM json_each(:passed)) ORDER BY rank, number LIMIT 1)
-    FROM json_each(:types) t)
-  ORDER BY rank, number LIMIT 1)
+WHERE id = :id AND status = 'pending' AND archived_at IS NULL AND not_before <= :now
 RETURNING *
 
 -- name: end_claim
