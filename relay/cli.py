@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Any
 
 from relay import __version__
 from relay.config import ConfigError, Settings, load
+from relay.invocation import about, script
 from relay.invocation import command as typed
 from relay.log.store import StoreError, StoreMissing
 from relay.plain import safe
@@ -190,6 +190,7 @@ def _fail(text: str) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     settings = load(args.config)
+    about(settings.path, away=args.detached)
     if args.foreground or args.detached:
         return _serve(settings, readable=not args.detached)
     return _start(settings)
@@ -253,12 +254,13 @@ def _start(settings: Settings) -> int:
         record = None  # the daemon replaces it when it claims the room
     if record is not None and instance.is_live(record, settings.locks.ttl):
         at = f" at {record.address}" if record.address else ""
-        print(f"The room runs already{at} (pid {record.pid}). {_link_again(settings)} prints a sign-in link.")
+        print(f"The room runs already{at} (pid {record.pid}). {typed('link')} prints a sign-in link.")
         return 0
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     # -P: the folder is mostly the codebase, and no module of it may stand in for one of ours.
     words = [sys.executable, "-P", "-m", "relay.cli", "run", "--detached", "--config", str(settings.path)]
     with settings.log_file.open("ab") as log:
+        began = log.tell()
         child = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
@@ -273,23 +275,22 @@ def _start(settings: Settings) -> int:
         if state is not None and state.get("pid") == child.pid and _healthy(state["url"]):
             link = asyncio.run(_new_link(settings, state))
             print(f"The room is open at {state['url']} (pid {child.pid}).\nSign in: {link}")
-            print(f"The link works once, within 10 minutes; {_link_again(settings)} prints another.")
+            print(f"The link works once, within 10 minutes; {typed('link')} prints another.")
             return 0
         if child.poll() is not None:
-            return _fail(f"the daemon ended with code {child.returncode}.\n{_last_words(settings)}")
+            return _fail(f"the daemon ended with code {child.returncode}.\n{_last_words(settings, began)}")
         time.sleep(0.05)
     child.terminate()
     return _fail(f"the room did not answer within {START_S:g} s; {settings.log_file} has the details")
 
 
-def _link_again(settings: Settings) -> str:
-    usual = settings.path == Path("config.json").absolute()
-    return typed("link" if usual else f"link --config {shlex.quote(str(settings.path))}")
-
-
-def _last_words(settings: Settings) -> str:
+def _last_words(settings: Settings, began: int) -> str:
+    """The end of what was logged since the log had `began` bytes: what stands before is of another start."""
     try:
-        lines = settings.log_file.read_text("utf-8", "replace").splitlines()
+        with settings.log_file.open("rb") as log:
+            # A log that is shorter by now was begun anew.
+            log.seek(began if log.seek(0, os.SEEK_END) >= began else 0)
+            lines = log.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
     plain = [line for line in lines[-12:] if not line.startswith("{")]
@@ -322,16 +323,17 @@ def _link(args: argparse.Namespace) -> int:
     from relay import instance
 
     settings = load(args.config)
+    about(settings.path)
     try:
         record = instance.read(settings.lock_path)
     except instance.DamagedRecord as error:
         return _fail(
             f"{error}, so it is not known whether the room runs. A running one writes it anew within "
-            f"{settings.locks.ttl / 3:g} s: try again then; else start it with `bash scripts/start.sh`"
+            f"{settings.locks.ttl / 3:g} s: try again then; else start it with {script('scripts/start.sh')}"
         )
     state = _state(settings)
     if state is None or record is None or not instance.is_live(record, settings.locks.ttl):
-        return _fail("the room does not run; start it with `bash scripts/start.sh`")
+        return _fail(f"the room does not run; start it with {script('scripts/start.sh')}")
     url = asyncio.run(_new_link(settings, state))
     print(json.dumps({"url": url, "expires_in_s": 600}) if args.json else url)
     return 0

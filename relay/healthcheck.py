@@ -18,9 +18,11 @@ from typing import Any, TextIO
 
 import structlog
 
+from relay.config import find
 from relay.health import data, files, outside, process
 from relay.health.scene import Check, Scene, Status, survey, with_store
 from relay.instance import Standing
+from relay.invocation import about, script
 from relay.log.store import StoreError
 from relay.repair import Repaired, repair_stopped
 
@@ -107,7 +109,7 @@ async def mend(scene: Scene) -> list[Repaired]:
         return [Repaired(one["name"], one["detail"], one.get("done", True)) for one in told]
     except (OSError, KeyError, TypeError) as error:
         why = f"the daemon is there but did not mend anything: {error}"
-        return [Repaired("daemon", f"{why}. `bash stop.sh`, then repair again", done=False)]
+        return [Repaired("daemon", f"{why}. {script('stop.sh')}, then repair again", done=False)]
 
 
 _MARKS = {Status.OK: ("✓", "32"), Status.WARNING: ("!", "33"), Status.FAILED: ("✗", "31")}
@@ -153,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     # The report says what the log lines would; standard output is the report's alone.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    about(find(given.config))
     report = asyncio.run(examine(given.config, repair=given.repair))
     if given.json:
         print(json.dumps(report.as_json(), ensure_ascii=False, indent=1))

@@ -1,7 +1,7 @@
 """How a person types `relay` on this machine.
 
-Invariant: a command in a message can be copied as it stands: the bare name only where a shell would find this
-very installation under it.
+Invariants: a command in a message can be copied as it stands: the bare name only where a shell would find this
+very installation under it; and it means the room that the message is about, whichever configuration that has.
 """
 
 from __future__ import annotations
@@ -26,6 +26,38 @@ def program() -> str:
     return shlex.quote(shown)
 
 
+class _Room:
+    """The configuration that this process is about (None: whichever a shell would find)."""
+
+    config: Path | None = None
+    #: A process of its own folder: that is not where people type.
+    away: bool = False
+
+
+def about(config: Path, *, away: bool = False) -> None:
+    """From now on commands in messages name this configuration (absolute), where they would not find it by
+    themselves. `away`: the working directory is not that of a person's shell."""
+    _Room.config, _Room.away = config, away
+
+
+def _clone() -> Path:
+    return Path(sys.prefix).parent
+
+
+def _option(found: Path) -> str:
+    """` --config PATH`, unless that is the one `found` without it."""
+    path = _Room.config
+    return "" if path is None or path == found else f" --config {shlex.quote(str(path))}"
+
+
 def command(words: str) -> str:
-    """What to type, in backquotes: `.venv/bin/relay link`."""
-    return f"`{program()} {words}`"
+    """What to type, in backquotes: `.venv/bin/relay link`, with `--config PATH` where it is needed."""
+    # Of a shell that is elsewhere only this is known: who types a relative path of the clone stands in it.
+    found = (_clone() if _Room.away else Path.cwd()) / "config.json"
+    return f"`{program()} {words}{_option(found)}`"
+
+
+def script(words: str) -> str:
+    """One of the clone's scripts, in backquotes: `bash scripts/start.sh`. Their usual configuration stands beside
+    them."""
+    return f"`bash {words}{_option(_clone() / 'config.json')}`"

@@ -56,16 +56,20 @@ fi
 
 say "starting"
 log="$(dirname "$config")/.relay/relay.log"
-began="$VENV/.relay-start"
-: >"$began"
+# What stands in the log before is of an older start.
+size_of() { if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi; }
+began="$(size_of "$log")"
 if ! "$VENV/bin/relay" run --config "$config" </dev/null; then
-  # Not "newer": what was written within the same tick is of this start too.
-  if [ -f "$log" ] && ! [ "$log" -ot "$began" ]; then
+  size="$(size_of "$log")"
+  # A log that is shorter by now was begun anew.
+  [ "$size" -ge "$began" ] || began=0
+  if [ "$size" -gt "$began" ]; then
     say "the last lines of $log:"
-    tail -n 15 "$log" >&2
+    tail -c "+$((began + 1))" "$log" | tail -n 15 >&2
   fi
   fail "the daemon did not start." "What is said above names the cause; mend it and run this again." \
-    "To watch it start: bash scripts/start.sh --foreground    To check: bash healthcheck.sh"
+    "To watch it start: bash \"$ROOT/scripts/start.sh\" --foreground --config \"$config\"" \
+    "To check: bash \"$ROOT/healthcheck.sh\" --config \"$config\""
 fi
 
 # Only where somebody sits in front of a screen of this very machine.

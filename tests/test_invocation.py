@@ -21,6 +21,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "prefix", str(path.parent.parent))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(invocation._Room, "config", None)
+    monkeypatch.setattr(invocation._Room, "away", False)
     invocation.program.cache_clear()
     yield path
     invocation.program.cache_clear()
@@ -28,6 +30,20 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_from_above_it_is_a_relative_path(own: Path) -> None:
     assert invocation.command("link") == "`clone/.venv/bin/relay link`"
+
+
+def test_it_names_the_configuration_where_a_shell_would_find_another(own: Path, tmp_path: Path) -> None:
+    clone, mine = tmp_path / "clone", tmp_path / "config.json"
+    named, start = "`clone/.venv/bin/relay link --config", "`bash scripts/start.sh"
+    for config, away, link, script in (
+        (mine, False, "`clone/.venv/bin/relay link`", f"{start} --config {mine}`"),
+        (mine, True, f"{named} {mine}`", f"{start} --config {mine}`"),
+        (clone / "config.json", True, "`clone/.venv/bin/relay link`", f"{start}`"),
+        (clone / "config.json", False, f"{named} {clone}/config.json`", f"{start}`"),
+        (tmp_path / "b c.json", False, f"{named} '{tmp_path}/b c.json'`", f"{start} --config '{tmp_path}/b c.json'`"),
+    ):  # fmt: skip
+        invocation.about(config, away=away)
+        assert (invocation.command("link"), invocation.script("scripts/start.sh")) == (link, script), config
 
 
 def test_from_elsewhere_it_is_the_whole_path(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

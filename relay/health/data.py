@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from relay.coordination.projection import TasksFile, strays
-from relay.health.files import MEND
+from relay.health.files import mends
 from relay.health.scene import Check, Q, Scene, Status, worst
 from relay.log import events
 from relay.log.events import dumps
@@ -46,7 +46,7 @@ async def database(scene: Scene) -> Check:
     size = await store.size()
     if size.journal > JOURNAL_BYTES:
         told = f"its write-ahead log has {size.journal >> 20} MiB"
-        seen.append(Check("database", Status.WARNING, told, MEND))
+        seen.append(Check("database", Status.WARNING, told, mends()))
     return worst("database", seen, f"{store.place} is sound ({size.data >> 10:,} KiB)")
 
 
@@ -153,9 +153,9 @@ async def queue(scene: Scene) -> Check:
         since = now - min(row["started_at"] or now for row in rows)
         what = f"the turn of {agent} (job {_ids(rows)}), begun {since:.0f} s ago,"
         if min(row["lease_until"] or 0.0 for row in rows) < now:
-            seen.append(Check("queue", Status.FAILED, f"{what} is stuck: nobody renews its lease", MEND))
+            seen.append(Check("queue", Status.FAILED, f"{what} is stuck: nobody renews its lease", mends()))
         elif not scene.live:
-            seen.append(Check("queue", Status.WARNING, f"{what} was cut off", MEND))
+            seen.append(Check("queue", Status.WARNING, f"{what} was cut off", mends()))
         elif since > settings.stale_after_s:
             seen.append(Check("queue", Status.WARNING, f"{what} goes on", f"`/cancel @{agent}` ends it."))
     known = {agent.name for agent in scene.settings.agents} | {STEWARD}
@@ -212,12 +212,12 @@ async def projections(scene: Scene) -> Check:
     """The board's table is what the log says, and tasks.json what the table says."""
     assert scene.store is not None
     seen = [
-        Check("projections", Status.FAILED, wrong, MEND) for wrong in (await scene.store.read(strays))[:3]
+        Check("projections", Status.FAILED, wrong, mends()) for wrong in (await scene.store.read(strays))[:3]
     ]
     path = scene.settings.tasks_path
     if not await TasksFile(scene.store, path).is_current():
         told = f"{path.name} is {'not the board' if path.exists() else 'missing'}"
-        seen.append(Check("projections", Status.WARNING, told, MEND))
+        seen.append(Check("projections", Status.WARNING, told, mends()))
     return worst("projections", seen, f"the board and {path.name} are what the log says")
 
 

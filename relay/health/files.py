@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from relay.health.scene import Check, Q, Scene, Status, worst
-from relay.invocation import command
+from relay.invocation import command, script
 from relay.room import place
 from relay.room.place import Place
 from relay.room.swap import kept_place
@@ -22,19 +22,23 @@ WARN_FREE = GIB
 FAIL_FREE = 100 << 20
 #: Seconds after which what a live daemon has not read or appended is late.
 LATE_S = 30.0
-MEND = "`bash healthcheck.sh --repair` mends it."
+
+
+def mends() -> str:
+    """What a person can do about what a repair mends."""
+    return f"{script('healthcheck.sh --repair')} mends it."
 
 
 def folder(scene: Scene) -> Check:
     """.relay is there and is its owner's alone; so is the token."""
     path, seen = scene.settings.runtime_dir, []
     if not path.is_dir():
-        return Check("folder", Status.WARNING, f"{path} is not made yet", MEND)
+        return Check("folder", Status.WARNING, f"{path} is not made yet", mends())
     for one, wanted in ((path, 0o700), (scene.settings.token_path, 0o600)):
         if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
             mode = stat.S_IMODE(one.stat().st_mode)
             told = f"{one.name} is open to others ({mode:o} instead of {wanted:o})"
-            seen.append(Check("folder", Status.FAILED, told, MEND))
+            seen.append(Check("folder", Status.FAILED, told, mends()))
     if not os.access(path, os.W_OK | os.X_OK):
         seen.append(Check("folder", Status.FAILED, f"{path} is not writable", "Mend its owner or its mode."))
     return worst("folder", seen, f"{path} is there, for its owner alone")
@@ -113,10 +117,10 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
         told = (
             f"the tail stands at {here.offset:,}, past the end ({chunk.size:,}): the file was cut or replaced"
         )
-        seen.append(Check("transcript", Status.FAILED, told, MEND))
+        seen.append(Check("transcript", Status.FAILED, told, mends()))
     elif chunk.replaced:
         told = "the file was replaced since it was read: it is taken as history"
-        seen.append(Check("transcript", Status.WARNING, told, MEND))
+        seen.append(Check("transcript", Status.WARNING, told, mends()))
     elif chunk.lines:
         late = not scene.live or scene.now - path.stat().st_mtime > LATE_S
         fix = "They are read at the next start." if not scene.live else f"{command('log')} may say why."

@@ -13,14 +13,14 @@ from typing import Any
 import aiohttp
 import psutil
 
+from relay.health.files import mends
 from relay.health.scene import Check, Scene, Status, worst
 from relay.instance import InstanceRecord, Standing
-from relay.invocation import command
+from relay.invocation import command, script
 
 ANSWER_S = 5.0
 #: A repair rebuilds projections, which takes its time in a big room.
 REPAIR_S = 120.0
-START = "`bash scripts/start.sh` starts it."
 
 
 def config(scene: Scene) -> Check:
@@ -45,7 +45,9 @@ async def daemon(scene: Scene) -> Check:
     """Is it there, and does its event loop answer?"""
     record = scene.record
     if record is None or scene.standing is Standing.GONE:
-        return Check("daemon", Status.FAILED, "relay is not running", START)
+        return Check(
+            "daemon", Status.FAILED, "relay is not running", f"{script('scripts/start.sh')} starts it."
+        )
     who = f"pid {record.pid} on {record.host}"
     if scene.standing is Standing.SILENT:
         age = scene.now - record.heartbeat_at
@@ -53,7 +55,7 @@ async def daemon(scene: Scene) -> Check:
             "daemon",
             Status.FAILED,
             f"{who} is there, but its last heartbeat is {age:.0f} s old: it hangs or was stopped",
-            "`bash stop.sh` ends it; `bash scripts/start.sh` starts it again.",
+            f"{script('stop.sh')} ends it; {script('scripts/start.sh')} starts it again.",
         )
     url = address(scene)
     if url is None:
@@ -67,7 +69,7 @@ async def daemon(scene: Scene) -> Check:
             "daemon",
             Status.FAILED,
             f"{who} does not answer at {url}: {trouble}",
-            f"{command('log')} says more; `bash stop.sh` ends it.",
+            f"{command('log')} says more; {script('stop.sh')} ends it.",
         )
     took = (time.monotonic() - began) * 1000
     return Check("daemon", Status.OK, f"{who} answers at {url} within {took:.0f} ms")
@@ -118,7 +120,7 @@ async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
 def lock(scene: Scene) -> Check:
     """The single-instance record and the pid file."""
     path, seen = scene.settings.lock_path, []
-    mend = "`bash healthcheck.sh --repair` removes it."
+    mend = f"{script('healthcheck.sh --repair')} removes it."
     if scene.record_error:
         seen.append(Check("lock", Status.FAILED, scene.record_error, mend))
     record = scene.record
@@ -135,7 +137,7 @@ def lock(scene: Scene) -> Check:
     pid = _pid_of(scene)
     if pid is not None and pid != (record.pid if record and scene.live else None):
         told = f"{scene.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
-        seen.append(Check("lock", Status.WARNING, told, "`bash healthcheck.sh --repair` mends it."))
+        seen.append(Check("lock", Status.WARNING, told, mends()))
     held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as it should be"
     return worst("lock", seen, held)
 

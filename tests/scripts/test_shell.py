@@ -102,11 +102,13 @@ def test_in_the_foreground(room: Path) -> None:
 
 def test_a_start_that_fails_shows_the_log_and_a_way_out(room: Path) -> None:
     program(room / ".venv/bin/relay", FAKE_RELAY.format(room=room, code=1))
+    (room / ".relay/relay.log").write_text("what an older start said\n")
     done = run(room, "scripts/start.sh")
     assert done.returncode == 1
     assert "a line of the log" in done.stderr
+    assert "older start" not in done.stderr
     assert "the daemon did not start" in done.stderr
-    assert "bash healthcheck.sh" in done.stderr
+    assert f'healthcheck.sh" --config "{room / "config.json"}"' in done.stderr
 
 
 def test_a_second_start_says_where_it_runs(room: Path) -> None:

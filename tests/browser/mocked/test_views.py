@@ -42,6 +42,20 @@ async def test_the_board_moves_by_dragging_by_keys_and_back(room: MockRoom, open
         "fix it": "pending",
         "a third": "pending",
     }
+    # A click opens a card wherever it falls; two on the title rewrite it; its buttons do what they say.
+    dialog = page.get_by_test_id("task-dialog")
+    for part in (".task-meta", ".task-title"):
+        await card.locator(part).click()
+        await expect(dialog).to_contain_text("write the test")
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+    await card.locator(".task-title").dblclick()
+    await page.get_by_label("Title of task 1").fill("write it all")
+    await page.keyboard.press("Enter")
+    await expect(column(page, "in_progress")).to_contain_text("write it all")
+    await page.get_by_role("button", name="Move #1 on").click()
+    await expect(column(page, "done")).to_contain_text("write it all")
+    await expect(dialog).to_have_count(0)
 
 
 async def test_a_move_that_the_room_refuses_is_taken_back(room: MockRoom, open_page: OpenPage) -> None:

@@ -18,6 +18,9 @@ const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = 
   { status: "done", name: "Done", empty: "Finished tasks rest here." },
 ];
 
+/** Milliseconds within which a second click makes a double one: what desktops take for it, or less. */
+const DOUBLE = 300;
+
 /** Cards of a column that are drawn at once: agents may leave thousands. */
 const SHOWN = 100;
 
@@ -58,6 +61,7 @@ async function move(task: Task, to: TaskStatus): Promise<void> {
 function Card({ task }: { task: Task }) {
   const [editing, setEditing] = useState(false);
   const card = useRef<HTMLLIElement>(null);
+  const opening = useRef(0);
   const status = statusOf(task);
   const at = COLUMNS.findIndex((c) => c.status === status);
   const step = (by: number): void => {
@@ -81,9 +85,22 @@ function Card({ task }: { task: Task }) {
     setEditing(false);
     if (title.trim() && title.trim() !== task.title) void attempt(inTurn(() => api.setTask(task.number, { title: title.trim() })));
   };
+  useEffect(() => () => clearTimeout(opening.current), []);
+  const rewrite = (): void => {
+    clearTimeout(opening.current);
+    setEditing(true);
+  };
+  const open = (event: MouseEvent): void => {
+    const on = event.target as Element;
+    if (on.closest("button, a, textarea") || event.detail > 1) return;
+    clearTimeout(opening.current);
+    // A second click on the title rewrites it, so that one waits for it.
+    opening.current = window.setTimeout(() => (taskOpen.value = task.number), on.closest(".task-title") ? DOUBLE : 0);
+  };
   return (
     <li
       ref={card}
+      onClick={open}
       class={`task task-${status}`}
       draggable={!editing}
       tabIndex={0}
@@ -137,7 +154,7 @@ function Card({ task }: { task: Task }) {
           {task.title}
         </textarea>
       ) : (
-        <p class="task-title" onDblClick={() => setEditing(true)}>{task.title}</p>
+        <p class="task-title" onDblClick={rewrite}>{task.title}</p>
       )}
       {said.length > 0 && <p class="remarks">{said.map((one) => <span key={one.text} class={`remark remark-${one.tone}`} data-tip={one.tip}>{one.text}</span>)}</p>}
       <div class="task-meta">
