@@ -297,7 +297,8 @@ def seconds(name: str, value: float, low: float, high: float) -> float:
     if not number or not math.isfinite(value) or not low <= value <= high:
         unit, size = ("minutes", 60) if name.endswith("_minutes") else ("seconds", 1)
         shown = f"{value / size:g} {unit}" if number else repr(value)
-        bounds = f"From {low:g} s to {high / size:g} {unit}."
+        least = "0.0166 (a second)" if size == 60 else f"{low:g}"
+        bounds = f"Give {least} to {high / size:g} {unit}."
         raise _malformed(f"bad_{name}", f"{name}: {shown} is out of range.", bounds)
     return float(value)
 

@@ -29,6 +29,8 @@ from relay.coordination.reasons import reasons
 from relay.coordination.requests import (
     MOST_ERROR,
     MOST_JSON,
+    MOST_REASON,
+    MOST_TYPE,
     MOST_TYPES,
     NewTask,
     new_task,
@@ -137,7 +139,7 @@ class WorkQueue:
         self, caller: Caller, task_types: Sequence[str] | None = None, *, lease_s: float | None = None
     ) -> Json:
         """Claim the first task that is ready (of these types); without one, `task_id` null and `why`."""
-        types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, 64)
+        types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, MOST_TYPE)
         if types is not None and not types:
             raise malformed(
                 "task_types", "`task_types` is an empty list.", "Leave it out for work of any type."
@@ -202,7 +204,7 @@ class WorkQueue:
     async def release(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
         """Give a claim back: the attempt counts. Raises Rejected as `complete` does."""
         id_ = reference(task_id)
-        said = "" if reason is None else text(reason, "reason", 1000, least=0).strip()
+        said = "" if reason is None else text(reason, "reason", MOST_REASON, least=0).strip()
 
         async def run(tx: Tx) -> Json:
             task, now = await found_task(tx, id_), await tx.now()
@@ -271,7 +273,7 @@ class WorkQueue:
         """A person's: a new attempt of a finished task, under a new token. Raises Rejected: FORBIDDEN
         `person_only`; REFUSED `not_finished`."""
         id_ = reference(task_id)
-        said = None if reason is None else text(reason, "reason", 1000, least=0).strip() or None
+        said = None if reason is None else text(reason, "reason", MOST_REASON, least=0).strip() or None
         if not caller.person:
             raise Rejected(
                 Fault.FORBIDDEN,

@@ -13,6 +13,7 @@ from typing import Any
 
 from relay.coordination.dependencies import Policy
 from relay.coordination.needs import reference
+from relay.coordination.paths import MAX_BYTES
 from relay.coordination.work import title_of
 from relay.payload import json_value, malformed, text, texts, uuid
 
@@ -22,10 +23,13 @@ MOST_DESCRIPTION = 16_384
 #: Bytes of input_data and of result, as JSON: each is in the log with every change of its task.
 MOST_JSON = 262_144
 MOST_ERROR = 16_384
+MOST_REASON = 1000
+#: Characters of a type of task.
+MOST_TYPE = 64
 #: Tasks that one depends on, files that one locks, types that a search names.
 MOST_NEEDS = 200
 MOST_FILES = 100
-MOST_PATH = 4096
+MOST_PATH = MAX_BYTES
 MOST_TYPES = 50
 #: Seconds of a claim's lease: as long as a lock's.
 LEASE_S = (1.0, 28_800.0)

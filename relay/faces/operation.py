@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from relay.faces.mcp_schema import input_schema
 from relay.faces.services import Services
 from relay.model import ADMIN, Caller, Fault, Rejected
 
@@ -181,7 +182,7 @@ def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Rejected:
         message = (
             f"{field[:60]}: {text.rstrip('.')}." if field else f"{text[:1].upper()}{text[1:].rstrip('.')}."
         )
-        fix = _about(model, first["loc"])
+        fix = _wanted(model, first["loc"]) or _about(model, first["loc"])
     places = [_place(fault["loc"])[:60] for fault in faults if fault["loc"]]
     return Rejected(Fault.MALFORMED, "bad_request", message, fix, {"fields": places[:20]})
 
@@ -209,6 +210,32 @@ def _about(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
         known = ", ".join(model.model_fields)
         return f"Fields: {known}." if known else "Send an empty object."
     return f"{path[0]}: {field.description}."
+
+
+_KINDS = {"integer": "a whole number", "number": "a number", "string": "text", "boolean": "true or false"}
+
+
+def _wanted(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    """What to give in a field, by its schema; empty where that says nothing."""
+    known = input_schema(model)["properties"].get(str(path[0])) if path else None
+    said = _in_words(known or {})
+    return f"{path[0]}: {said}." if said else ""
+
+
+def _in_words(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema or "const" in schema:
+        return f"one of {', '.join(map(str, schema.get('enum') or [schema['const']]))}"
+    if schema.get("type") == "array":
+        most = f", at most {schema['maxItems']:,}" if "maxItems" in schema else ""
+        return f"a list, each entry {_in_words(schema.get('items') or {}) or 'a value'}{most}"
+    said = _KINDS.get(str(schema.get("type")), "")
+    low, high = schema.get("minimum", schema.get("exclusiveMinimum")), schema.get("maximum")
+    if said and low is not None:
+        said += f" from {low:,g}" + (f" to {high:,g}" if high is not None and high < 1e9 else " on")
+    if "maxLength" in schema:
+        low, high = schema.get("minLength", 0), schema["maxLength"]
+        said += f" of {low:,} to {high:,} characters"
+    return said
 
 
 def one_of(request: Request, *fields: str) -> None:

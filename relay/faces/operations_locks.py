@@ -9,25 +9,36 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from relay.faces.operation import Answer, Name, Names, Operation, Request, Shown, Text, Token, need, one_of
+from relay.coordination.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
+from relay.coordination.paths import MAX_BYTES, MAX_TARGETS
+from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, Token, need, one_of
 from relay.faces.services import Services
 from relay.model import ADMIN, Caller
 
 Json = dict[str, Any]
 Mode = Literal["exclusive", "shared"]
-#: Out of 1 second to 8 hours is the locks' to refuse, with the bounds in its words.
-Minutes = Annotated[float, Field(gt=0)]
-Reason = Annotated[Text, Field(max_length=2000)]
+#: From one second, as people write it, to the longest lease. The schema says it; the locks refuse it, in their words.
+_BOUNDS: dict[str, Any] = {"minimum": 0.0166, "maximum": MAX_TTL_S / 60}
+Minutes = Annotated[float, Field(gt=0, json_schema_extra=_BOUNDS)]
+Reason = Annotated[Text, Field(max_length=MAX_REASON)]
+#: What it means is the locks' to say; its bytes are counted there too.
+Path = Annotated[Name, Field(max_length=MAX_BYTES)]
+Paths = Annotated[list[Path], Field(max_length=MAX_TARGETS)]
 _PATH = "path, pattern or key"
+#: For models, which read this and nothing else before they lock.
+_WHAT = (
+    "relative to the repository's root: a file, a folder (with all below), "
+    "a pattern (src/**/*.py) or a name (api:GET /v1/users)"
+)
 
 
 class AcquireLock(Request):
-    file_path: Name | None = Field(None, description=_PATH)
-    file_paths: Annotated[Names, Field(min_length=1)] | None = Field(None, description="several: all or none")
+    file_path: Path | None = Field(None, description=_WHAT)
+    file_paths: Annotated[Paths, Field(min_length=1)] | None = Field(None, description="several: all or none")
     reason: Reason | None = None
     ttl_minutes: Minutes = Field(30, description="1 s to 8 h")
     mode: Mode = "exclusive"
-    wait_seconds: float = Field(0, ge=0, le=300, description="wait in line")
+    wait_seconds: float = Field(0, ge=0, le=MAX_WAIT_S, description="wait in line")
     idempotency_key: Annotated[Name, Field(max_length=200)] | None = None
 
     @model_validator(mode="after")
@@ -62,7 +73,7 @@ class AcquireAnswer(Answer):
 
 
 class ReleaseLock(Request):
-    file_path: Name = Field(description=_PATH)
+    file_path: Path = Field(description=_PATH)
     fencing_token: Token | None = None
 
 
@@ -71,7 +82,7 @@ class ReleaseAnswer(Answer):
 
 
 class CheckLocks(Request):
-    file_paths: Names | None = Field(None, description="only locks that meet these")
+    file_paths: Paths | None = Field(None, description="only locks that meet these")
 
 
 class Renew(Request):
@@ -86,7 +97,7 @@ class RenewAnswer(Answer):
 
 
 class RenewLock(Request):
-    file_path: Name | None = Field(None, description=_PATH)
+    file_path: Path | None = Field(None, description=_PATH)
     id: Name | None = Field(None, description="the same as file_path")
     ttl_minutes: Minutes | None = Field(None, description="1 s to 8 h; as at first")
 
@@ -110,16 +121,16 @@ class ExplainAnswer(Shown):
 
 
 class OnePath(Request):
-    file_path: Name = Field(description=_PATH)
+    file_path: Path = Field(description=_PATH)
 
 
 class ForceRelease(Request):
-    file_path: Name = Field(description=_PATH)
+    file_path: Path = Field(description=_PATH)
     reason: Reason = Field(description="what its holder is told")
 
 
 class StatusPath(Request):
-    path: Name = Field(description=_PATH)
+    path: Path = Field(description=_PATH)
 
 
 class LockStatus(Shown):

@@ -11,19 +11,31 @@ from pydantic import Field
 
 from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text
 from relay.faces.services import Services
+from relay.memory.episodic import (
+    MOST_LESSON,
+    MOST_LESSONS,
+    MOST_OUTCOME,
+    MOST_QUESTION,
+    MOST_RECALLED,
+    MOST_SUMMARY,
+    MOST_TAG,
+    MOST_TAGS,
+)
 from relay.model import Caller
 
 Json = dict[str, Any]
 Word = Annotated[Name, Field(max_length=200)]
-Words = Annotated[list[Word], Field(max_length=100)]
+Words = Annotated[list[Annotated[Name, Field(max_length=MOST_TAG)]], Field(max_length=MOST_TAGS)]
 
 
 class Remember(Request):
     event_type: Word = Field(description="error, success, decision, ...")
-    summary: Annotated[Text, Field(max_length=10_000)]
+    summary: Annotated[Text, Field(max_length=MOST_SUMMARY)]
     details: Data = None
-    outcome: Word | None = Field(None, description="success, failure, ...")
-    lessons: list[Annotated[Text, Field(max_length=10_000)]] = Field([], max_length=100)
+    outcome: Annotated[Name, Field(max_length=MOST_OUTCOME)] | None = Field(
+        None, description="success, failure, ..."
+    )
+    lessons: list[Annotated[Text, Field(max_length=MOST_LESSON)]] = Field([], max_length=MOST_LESSONS)
     tags: Words = Field([])
     idempotency_key: Word | None = None
 
@@ -34,9 +46,9 @@ class RememberAnswer(Answer):
 
 
 class Recall(Request):
-    task_description: Annotated[str, Field(max_length=16_384)] = Field(description="empty: the newest")
+    task_description: Annotated[str, Field(max_length=MOST_QUESTION)] = Field(description="empty: the newest")
     tags: Words = Field([])
-    limit: int = Field(10, ge=1, le=100)
+    limit: int = Field(10, ge=1, le=MOST_RECALLED)
 
 
 class Memory(Shown):

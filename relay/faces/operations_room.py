@@ -157,7 +157,7 @@ OPERATIONS = (
         _help,
         "GET",
         "/help",
-        "How to do what has no tool.",
+        "How to do everything: locks, patterns, work, memory, the room; a text for each topic.",
         aliases=(("GET", "/help/{topic}"),),
         tool=True,
         read_only=True,

@@ -9,18 +9,31 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from relay.faces.operation import Answer, Data, Name, Names, Operation, Request, Shown, Text, Token
+from relay.coordination.paths import MAX_BYTES
+from relay.coordination.requests import (
+    LEASE_S,
+    MOST_DESCRIPTION,
+    MOST_ERROR,
+    MOST_FILES,
+    MOST_NEEDS,
+    MOST_REASON,
+    MOST_TYPE,
+    MOST_TYPES,
+)
+from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text, Token
 from relay.faces.services import Services
 from relay.model import Caller
 
 Json = dict[str, Any]
-Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 7)]
+Minutes = Annotated[float, Field(gt=0, le=LEASE_S[1] / 60)]
 Word = Annotated[Name, Field(max_length=200)]
-Note = Annotated[Text, Field(max_length=20_000)]
+Type = Annotated[Name, Field(max_length=MOST_TYPE)]
+Reason = Annotated[Text, Field(max_length=MOST_REASON)]
+File = Annotated[Name, Field(max_length=MAX_BYTES)]
 
 
 class GetWork(Request):
-    task_types: list[Word] | None = Field(None, max_length=100, description="only these")
+    task_types: list[Type] | None = Field(None, max_length=MOST_TYPES, description="only these")
     lease_minutes: Minutes | None = None
 
 
@@ -37,7 +50,7 @@ class CompleteWork(Request):
     task_id: Word
     success: bool
     result: Data = None
-    error_message: Note | None = None
+    error_message: Annotated[Text, Field(max_length=MOST_ERROR)] | None = None
     fencing_token: Token | None = None
 
 
@@ -47,13 +60,13 @@ class CompleteAnswer(Answer):
 
 
 class SubmitWork(Request):
-    task_type: Word
-    task_description: Note
+    task_type: Type
+    task_description: Annotated[Text, Field(max_length=MOST_DESCRIPTION)]
     input_data: Data = None
     priority: int = Field(5, ge=1, le=10, description="1 is first")
-    depends_on: list[Word] = Field([], max_length=1000, description="task_ids")
+    depends_on: list[Word] = Field([], max_length=MOST_NEEDS, description="task_ids")
     on_failed: Literal["block", "cascade", "ignore"] = Field("block", description="when a dependency fails")
-    files: Names = Field([], description="locked with its claim")
+    files: list[File] = Field([], max_length=MOST_FILES, description="locked with its claim")
     max_attempts: int | None = Field(None, ge=1, le=100)
     task_id: Word | None = Field(None, description="a UUID of yours")
     idempotency_key: Word | None = None
@@ -67,7 +80,7 @@ class SubmitAnswer(Answer):
 
 class ReleaseWork(Request):
     task_id: Word
-    reason: Note | None = None
+    reason: Reason | None = None
 
 
 class StatusAnswer(Answer):
@@ -85,7 +98,7 @@ class OneTask(Request):
 
 class SetNeeds(Request):
     task_id: Word
-    depends_on: list[Word] = Field(max_length=1000, description="task_ids, instead of those it has")
+    depends_on: list[Word] = Field(max_length=MOST_NEEDS, description="task_ids, instead of those it has")
 
 
 class Pending(Request):

@@ -79,6 +79,19 @@ def test_a_request_that_is_none_names_its_field(operation: str, values: dict[str
     assert refused.value.fix
 
 
+def test_a_wrong_value_is_answered_with_what_to_give() -> None:
+    for operation, values, fix in [
+        ("submit_work", TASK | {"priority": "1"}, "priority: a whole number from 1 to 10."),
+        ("acquire_lock", PATH | {"ttl_minutes": "1"}, "ttl_minutes: a number from 0.0166 to 480."),
+        ("acquire_lock", PATH | {"mode": "x"}, "mode: one of exclusive, shared."),
+        ("submit_work", TASK | {"task_type": "x" * 65}, "task_type: text of 1 to 64 characters."),
+        ("complete_work", {"task_id": "t", "success": 1}, "success: true or false."),
+    ]:
+        with pytest.raises(Rejected) as refused:
+            read(OPERATIONS[operation], values)
+        assert refused.value.fix == fix
+
+
 def test_deep_data_is_refused_before_it_is_written() -> None:
     deep: Any = 1
     for _ in range(100):

@@ -32,8 +32,8 @@ ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
   renewed_at = excluded.renewed_at,
   fencing_token = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN file_locks.fencing_token
     ELSE excluded.fencing_token END,
-  reason = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN COALESCE(excluded.reason, file_locks.reason)
-    ELSE excluded.reason END,
+  reason = CASE WHEN file_locks.expires_at <= excluded.acquired_at THEN excluded.reason
+    WHEN excluded.task_id IS NOT NULL THEN file_locks.reason ELSE COALESCE(excluded.reason, file_locks.reason) END,
   acquired_at = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN file_locks.acquired_at
     ELSE excluded.acquired_at END,
   expires_at = CASE WHEN file_locks.expires_at > excluded.expires_at THEN file_locks.expires_at
