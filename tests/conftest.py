@@ -41,4 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(here).parts[0]
         if folder in TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(folder))
+            # A room of the acceptance tests belongs to one file.
+            name = item.path.stem if folder == "acceptance" else folder
+            item.add_marker(pytest.mark.xdist_group(name))
