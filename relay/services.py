@@ -49,7 +49,7 @@ def services_of(
     fold = folds(settings) if fold is None else fold
     heartbeat = Heartbeat(settings.coordination)
     sessions = Sessions(store, heartbeat)
-    locks = Locks(store, heartbeat, fold=fold)
+    locks = Locks(store, heartbeat, fold=fold, root=str(settings.repo))
     work = WorkQueue(store, settings.coordination, heartbeat=heartbeat, locks=locks)
     sessions.at_end(locks.release_of_session)
     sessions.at_end(work.claims.give_back_all)

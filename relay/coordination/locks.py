@@ -37,7 +37,7 @@ from relay.coordination.lock import (
     wish,
 )
 from relay.coordination.lock_table import Q
-from relay.coordination.paths import Target, target, targets
+from relay.coordination.paths import Target, named, target, targets
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.waiting import Waiting
 from relay.log.events import loads
@@ -51,9 +51,12 @@ KEEP_S = 24 * 3600.0
 
 
 class Locks:
-    """The locks of the room. `fold`: the repository's file system folds case."""
+    """The locks of the room. `fold`: the repository's file system folds case; `root`: where it is, None = unknown."""
 
-    def __init__(self, store: Store, heartbeat: Heartbeat, *, fold: bool = False) -> None:
+    def __init__(
+        self, store: Store, heartbeat: Heartbeat, *, fold: bool = False, root: str | None = None
+    ) -> None:
+        self._root = root
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
@@ -61,11 +64,17 @@ class Locks:
 
     def target(self, path: str) -> Target:
         """What that text means in this repository. Raises Rejected (malformed)."""
-        return target(path, self._fold)
+        try:
+            return target(path, self._fold)
+        except Rejected as refused:
+            raise named(refused, self._root) from None
 
     def targets(self, paths: Sequence[str]) -> tuple[Target, ...]:
         """Several, each once, in the order given. Raises Rejected (malformed)."""
-        return targets(paths, self._fold)
+        try:
+            return targets(paths, self._fold)
+        except Rejected as refused:
+            raise named(refused, self._root) from None
 
     async def acquire(
         self,

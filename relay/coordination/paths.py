@@ -88,6 +88,16 @@ def _checked(texts: Iterable[str]) -> Iterable[str]:
         yield text
 
 
+def named(refused: Rejected, root: str | None) -> Rejected:
+    """The refusal of an absolute path that lies in the repository, with the path to give; else as it was."""
+    path = str(refused.details.get("file_path", ""))
+    inside = path.removeprefix(f"{root}/").strip("/") if root and path.startswith(f"{root}/") else ""
+    if not inside:
+        return refused
+    fix = f'Give "{inside}".'
+    return Rejected(refused.fault, refused.code, str(refused.message), fix, refused.details)
+
+
 def above(path: str) -> list[str]:
     """The path and the folders that it is in, without the root."""
     names = path.split("/") if path else []

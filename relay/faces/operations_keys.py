@@ -86,7 +86,11 @@ async def _list(services: Services, caller: Caller, asked: ListKeys) -> list[Jso
 
 
 async def _revoke(services: Services, caller: Caller, asked: RevokeKey) -> Json:
-    return await _keys(services).revoke(caller, asked.id)
+    told = await _keys(services).revoke(caller, asked.id)
+    # What it held by its own session is free now; a session that it named ends with its lease.
+    its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
+    await services.sessions.end(its, reason="its key was revoked")
+    return told
 
 
 OPERATIONS = (

@@ -12,6 +12,7 @@ import pytest
 from relay.coordination import waits
 from relay.coordination.lock import Granted
 from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED
+from relay.coordination.locks import Locks
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
 from relay.model import Caller, Fault, Rejected
@@ -124,6 +125,18 @@ async def test_two_sessions_of_one_agent_are_two_holders(room: Room) -> None:
     assert (blocked["locked_by"], blocked["locked_by_session"]) == ("ann", "s1")
     assert (await refused(room.locks.release(room.ann2, "a"))).code == "not_yours"
     assert (await refused(room.locks.renew(room.ann2, "a"))).code == "not_yours"
+
+
+async def test_an_absolute_path_of_the_repository_is_refused_with_the_one_to_give(room: Room) -> None:
+    locks = Locks(room.store, room.heartbeat, root="/home/ann/app")
+    for given, fix in [
+        ("/home/ann/app/src/a.py", 'Give "src/a.py".'),
+        ("/home/ann/apple/a.py", "Give it relative to the root of the repository."),
+        ("/home/ann/app/", "Give it relative to the root of the repository."),
+    ]:
+        with pytest.raises(Rejected) as no:
+            await locks.acquire(room.ann, [given])
+        assert no.value.fix == fix
 
 
 async def test_no_paths_meet_no_locks(room: Room) -> None:
