@@ -94,14 +94,32 @@ fi
 without=()
 if [ -n "$left_out" ]; then without=(-m "not browser"); fi
 if [ $# -eq 0 ]; then
-  # Most tests wait for processes and pages: twice as many at a time as there are processors. One that fails while
-  # the machine is shared so is run once more, alone; that it failed at first stays in the output.
-  workers="${RELAY_TEST_WORKERS:-$((2 * $("$PY" -c 'import os; print(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)')))}"
-  say "pytest, $workers at a time"
-  if ! "$PY" -m pytest ${without[@]+"${without[@]}"} -n "$workers" --dist loadgroup tests; then
-    say "what failed, once more and alone"
-    "$PY" -m pytest --last-failed --last-failed-no-failures none tests || failed="$failed${failed:+, }pytest"
-  fi
+  # These share a browser, kill processes or measure, and wait most of the time: one process of their own. The others
+  # go file by file to one more worker than there are processors. (pytest-xdist's groups do nothing under pytest 9.2.)
+  # A test that fails while the machine is shared so is run once more, alone; that it failed stays in the output.
+  waiting=(tests/browser tests/bench tests/faults)
+  kept=.pytest_cache
+  count='import os; print(1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))'
+  workers="${RELAY_TEST_WORKERS:-$("$PY" -c "$count")}"
+  say "pytest ${waiting[*]}, beside the others"
+  beside="$(mktemp)"
+  "$PY" -m pytest -o cache_dir="$kept/beside" ${without[@]+"${without[@]}"} "${waiting[@]}" >"$beside" 2>&1 &
+  beside_pid=$!
+  say "pytest, the others, $workers at a time"
+  others="" waited=""
+  "$PY" -m pytest -o cache_dir="$kept/others" -n "$workers" --dist loadfile ${without[@]+"${without[@]}"} \
+    "${waiting[@]/#/--ignore=}" tests || others=failed
+  wait "$beside_pid" || waited=failed
+  say "pytest ${waiting[*]}:"
+  cat "$beside"
+  rm -f "$beside"
+  again() { # again NAME: what failed there, alone
+    say "what failed among $1, once more and alone"
+    "$PY" -m pytest -o cache_dir="$kept/$1" --last-failed --last-failed-no-failures none tests ||
+      failed="$failed${failed:+, }pytest"
+  }
+  if [ -n "$others" ]; then again others; fi
+  if [ -n "$waited" ]; then again beside; fi
 else
   say "pytest"
   "$PY" -m pytest ${without[@]+"${without[@]}"} "$@" || failed="$failed${failed:+, }pytest"

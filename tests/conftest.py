@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -29,18 +28,3 @@ def _no_server_stays() -> Iterator[None]:
     yield
     if postgres := sys.modules.get("tests.postgres"):
         postgres.end()
-
-
-#: Folders whose tests share something costly (a browser, a room) or measure: each stays in one process.
-TOGETHER = ("browser", "bench", "faults", "acceptance")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `pytest -n`: what belongs together is one group; all else goes to whoever is free."""
-    here = Path(__file__).parent
-    for item in items:
-        folder = item.path.relative_to(here).parts[0]
-        if folder in TOGETHER:
-            # A room of the acceptance tests belongs to one file.
-            name = item.path.stem if folder == "acceptance" else folder
-            item.add_marker(pytest.mark.xdist_group(name))
