@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from relay.model import Fault, Rejected
@@ -14,13 +15,26 @@ MOST = 1000
 
 def main(words: list[str]) -> int:
     """The command; gives its exit code."""
-    made = parser("changesets", "Show what sessions said they changed, and what they did.", ("list", "show"))
-    made.add_argument("id", nargs="?", metavar="ID", help="the changeset, or the beginning of its id")
+    actions = ("list", "show", "record")
+    made = parser("changesets", "Show or record what sessions say they changed, and what they did.", actions)
+    made.add_argument("id", nargs="?", metavar="ID", help="show: the changeset, or the beginning of its id")
+    made.add_argument(
+        "files", nargs="*", metavar="FILE", help="record: TEXT FILE..., what was changed and where"
+    )
+    made.add_argument("--base", help="record: the revision before the change")
+    made.add_argument("--head", help="record: the revision with it")
     made.add_argument("--session", help="list: only of this session")
     made.add_argument("--limit", type=int, default=20, help="list: at most so many (20)")
     args = made.parse_args(words)
     if (args.id is None) != (args.action == "list"):
-        made.error("list takes no ID" if args.action == "list" else "show needs the ID")
+        needs = {
+            "list": "list takes no ID",
+            "show": "show needs the ID",
+            "record": "record needs TEXT FILE...",
+        }
+        made.error(needs[args.action])
+    if bool(args.files) != (args.action == "record"):
+        made.error("record needs TEXT FILE..." if args.action == "record" else "only record takes files")
     if not 1 <= args.limit <= MOST:
         made.error(f"--limit is from 1 to {MOST}")
 
@@ -28,6 +42,9 @@ def main(words: list[str]) -> int:
         changesets = desk.services.changesets
         if args.action == "list":
             return list(await changesets.list(desk.caller, session=args.session, limit=args.limit))
+        if args.action == "record":
+            told = {"base": args.base, "head": args.head}
+            return await changesets.record(desk.caller, args.id, args.files, **told)
         found = [
             one
             for one in await changesets.list(desk.caller, limit=MOST)
@@ -38,7 +55,8 @@ def main(words: list[str]) -> int:
             raise Rejected(Fault.UNKNOWN, "unknown_changeset", message, "`relay changesets` lists them.")
         return found[0]
 
-    return run(args, work, _list if args.action == "list" else _show)
+    shown: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "record": _recorded}
+    return run(args, work, shown[args.action])
 
 
 def _list(found: list[Json]) -> str:
@@ -64,4 +82,15 @@ def _show(one: Json) -> str:
     for name, title in (("declared", "declared"), ("changed", "changed"), ("undeclared", "not declared")):
         paths = one.get(name) or []
         lines += [f"{title}: {', '.join(paths)}" if paths else f"{title}: nothing"]
+    return "\n".join(lines)
+
+
+def _recorded(told: Json) -> str:
+    lines = [f"Changeset {told['changeset_id']} is recorded."]
+    if told["undeclared"]:
+        lines.append(f"Changed and not declared: {', '.join(told['undeclared'])}")
+    if told["missing"]:
+        lines.append(f"Declared and not changed: {', '.join(told['missing'])}")
+    if told["changed"] is None:
+        lines.append("What was really changed is not known: give --base and --head.")
     return "\n".join(lines)

@@ -17,18 +17,20 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from relay.config import ConfigError, Settings, load
-from relay.faces.keys import Keys
+from relay.faces.keys import Keys, take_back
+from relay.faces.services import SessionsApi
 from relay.log.store import StoreError
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
 from relay.plain import safe
 
 Json = dict[str, Any]
+Act = Callable[[Keys, SessionsApi, Caller, argparse.Namespace], Awaitable[Any]]
 
 
 def main(words: list[str]) -> int:
     """The command; gives its exit code."""
     args = _parser().parse_args(words)
-    act: Callable[[Keys, Caller, argparse.Namespace], Awaitable[Any]] = args.act
+    act: Act = args.act
     try:
         told = asyncio.run(_do(load(args.config), act, args))
     except (ConfigError, StoreError) as error:
@@ -70,15 +72,17 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _do(
     settings: Settings,
-    act: Callable[[Keys, Caller, argparse.Namespace], Awaitable[Any]],
+    act: Act,
     args: argparse.Namespace,
 ) -> Any:
     from relay.log.open import open_store
+    from relay.services import services_of
     from relay.wings import WINGS
 
     store = await open_store(settings, WINGS)
     try:
-        return await act(Keys(store, lambda: [agent.name for agent in settings.agents]), _person(), args)
+        keys = Keys(store, lambda: [agent.name for agent in settings.agents])
+        return await act(keys, services_of(store, settings, keys=keys).sessions, _person(), args)
     finally:
         await store.close()
 
@@ -94,19 +98,19 @@ def _person() -> Caller:
     return Caller(name, session, "person", person=True, scopes=SCOPES | {ADMIN})
 
 
-async def _create(keys: Keys, caller: Caller, args: argparse.Namespace) -> Json:
+async def _create(keys: Keys, _sessions: SessionsApi, caller: Caller, args: argparse.Namespace) -> Json:
     scopes = None if args.scopes is None else [one.strip() for one in args.scopes.split(",") if one.strip()]
     return await keys.create(
         caller, args.name, agent_type=args.type, scopes=scopes, expires=args.expires, note=args.note
     )
 
 
-async def _list(keys: Keys, caller: Caller, args: argparse.Namespace) -> list[Json]:
+async def _list(keys: Keys, _sessions: SessionsApi, caller: Caller, args: argparse.Namespace) -> list[Json]:
     return await keys.list(caller)
 
 
-async def _revoke(keys: Keys, caller: Caller, args: argparse.Namespace) -> Json:
-    return await keys.revoke(caller, args.id)
+async def _revoke(keys: Keys, sessions: SessionsApi, caller: Caller, args: argparse.Namespace) -> Json:
+    return await take_back(keys, sessions, caller, args.id)
 
 
 def _created(told: Json) -> str:

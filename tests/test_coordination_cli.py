@@ -224,3 +224,18 @@ def test_changesets_are_listed_and_shown(room: Room) -> None:
     assert "CLAUDE" in line and " 1 file  1 undeclared" in line and line.endswith("one file")
     shown = room.relay("changesets", "show", made["changeset_id"][:13])[1]
     assert "declared: new.py" in shown and "not declared: other.py" in shown
+    words = ("record", "by hand", "new.py", "gone.py", "--base", base, "--head", "HEAD")
+    code, out, err = room.relay("changesets", *words, "--name", "ann")
+    assert (code, err) == (0, "")
+    assert "not declared: other.py" in out and "not changed: gone.py" in out
+    assert len(room.json("changesets")) == 2
+    assert room.relay("changesets", "record", "by hand")[0] == 2
+
+
+def test_a_key_that_is_taken_back_gives_back_what_it_held(room: Room) -> None:
+    made = json.loads(room.relay("keys", "create", "cloud", "--json")[1])
+    its = Caller("cloud", f"key-{made['id']}")
+    room.agents_do(lambda services: services.locks.acquire(its, ["a.py"]))
+    assert [lock["locked_by"] for lock in room.json("locks")] == ["cloud"]
+    assert room.relay("keys", "revoke", made["id"])[0] == 0
+    assert room.json("locks") == []

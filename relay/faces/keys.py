@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from relay.faces.services import SessionsApi
 from relay.faces.sessions import digest
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
@@ -46,6 +47,12 @@ _SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhdw])")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 #: The longest that a key that ends may live: ten years; who wants more says `never`.
 _LONGEST_S = 3650 * 86400.0
+
+
+class Revoking(Protocol):
+    """What revokes keys."""
+
+    async def revoke(self, caller: Caller, id: str) -> Json: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,3 +306,12 @@ def span_s(text: str) -> float | None:
 
 def _iso(at: float | None) -> str | None:
     return None if at is None else events.now_iso(datetime.fromtimestamp(at, UTC))
+
+
+async def take_back(keys: Revoking, sessions: SessionsApi, caller: Caller, id: str) -> Json:
+    """Revoke a key and end the session that is its own, so that what it held is free now; one that it named itself
+    ends with its lease. Raises Rejected as `Keys.revoke` does."""
+    told = await keys.revoke(caller, id)
+    its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
+    await sessions.end(its, reason="its key was revoked")
+    return told

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from relay.faces.keys import take_back
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text
 from relay.faces.services import Services
 from relay.model import ADMIN, SCOPES, Caller
@@ -86,11 +87,7 @@ async def _list(services: Services, caller: Caller, asked: ListKeys) -> list[Jso
 
 
 async def _revoke(services: Services, caller: Caller, asked: RevokeKey) -> Json:
-    told = await _keys(services).revoke(caller, asked.id)
-    # What it held by its own session is free now; a session that it named ends with its lease.
-    its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
-    await services.sessions.end(its, reason="its key was revoked")
-    return told
+    return await take_back(_keys(services), services.sessions, caller, asked.id)
 
 
 OPERATIONS = (
