@@ -531,7 +531,8 @@ class Caller:
 
     The pair of `agent` and `session` is the holder of locks and claims (INTERFACES, "MCP and sessions").
     `process`: the session is this process's own and ends with it; else it was given (RELAY_SESSION_ID, a header, a
-    key's default) and ends by its lease. `person`: may overrule agents. `scopes`: what its key allows.
+    key's default) and ends by its lease. `person`: may overrule agents. `scopes`: what its key allows; `key`: the
+    public id of the API key that it came with, None = it came with none.
     """
 
     agent: str
@@ -540,6 +541,7 @@ class Caller:
     process: bool = False
     person: bool = False
     scopes: frozenset[str] = SCOPES
+    key: str | None = None
 
     def __post_init__(self) -> None:
         if not SESSION_ID.fullmatch(self.session):

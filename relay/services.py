@@ -49,7 +49,8 @@ def services_of(
     fold = folds(settings) if fold is None else fold
     heartbeat = Heartbeat(settings.coordination)
     sessions = Sessions(store, heartbeat)
-    locks = Locks(store, heartbeat, fold=fold, root=str(settings.repo))
+    keys = keys or Keys(store, lambda: [agent.name for agent in now().agents])
+    locks = Locks(store, heartbeat, fold=fold, root=str(settings.repo), let_in=keys.let_in)
     work = WorkQueue(store, settings.coordination, heartbeat=heartbeat, locks=locks)
     sessions.at_end(locks.release_of_session)
     sessions.at_end(work.claims.give_back_all)
@@ -63,7 +64,7 @@ def services_of(
         intents=IntentDesk(store, now),
         room=RoomDesk(store, now, sessions),
         more={
-            "keys": keys or Keys(store, lambda: [agent.name for agent in now().agents]),
+            "keys": keys,
             "judge": judge,
             "sweeps": (work.take_back, locks.prune),
         },

@@ -39,7 +39,7 @@ from relay.coordination.lock import (
 from relay.coordination.lock_table import Q
 from relay.coordination.paths import Target, named, target, targets
 from relay.coordination.sessions import Heartbeat
-from relay.coordination.waiting import Waiting
+from relay.coordination.waiting import LetIn, Waiting
 from relay.log.events import loads
 from relay.log.store import Store, StoreError, Tx
 from relay.model import ADMIN, Caller, Fault, Rejected
@@ -50,13 +50,26 @@ T = TypeVar("T")
 KEEP_S = 24 * 3600.0
 
 
+async def _everybody(tx: Tx, caller: Caller) -> Rejected | None:
+    """`LetIn` where nobody comes with a key."""
+    return None
+
+
 class Locks:
-    """The locks of the room. `fold`: the repository's file system folds case; `root`: where it is, None = unknown."""
+    """The locks of the room. `fold`: the repository's file system folds case; `root`: where it is, None = unknown;
+    `let_in`: who waits is asked for again before it is granted something."""
 
     def __init__(
-        self, store: Store, heartbeat: Heartbeat, *, fold: bool = False, root: str | None = None
+        self,
+        store: Store,
+        heartbeat: Heartbeat,
+        *,
+        fold: bool = False,
+        root: str | None = None,
+        let_in: LetIn = _everybody,
     ) -> None:
         self._root = root
+        self._let_in = let_in
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
@@ -105,7 +118,7 @@ class Locks:
                 await forget(tx, caller, "acquire_lock", idempotency_key)
 
         outcome = await (
-            Waiting(self._store, run, given_back, caller, wanted).take_turn(wait)
+            Waiting(self._store, run, given_back, caller, wanted, self._let_in).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )

@@ -31,6 +31,8 @@ FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
 STARTED = "session.started"
 ENDED = "session.ended"
+#: The reason of an end that nobody ordered.
+LEASE = "lease"
 #: Seconds between two heartbeats that are written down (or a quarter of the lease, when that is less): a call in
 #: between costs a read.
 GAP_S = 5.0
@@ -199,12 +201,21 @@ class Heartbeat:
         await tx.execute(Q.bury_locks, **who)
         await tx.execute(Q.bury_claims, **who)
         if session.ended_at is None:
-            row = await tx.one(
-                Q.end_session, agent=session.agent, session=session.id, now=now, reason="lease"
-            )
+            row = await tx.one(Q.end_session, agent=session.agent, session=session.id, now=now, reason=LEASE)
             if row is not None:
                 async with tx.as_room():
                     await _say_ended(tx, Session.of_row(row), own_lane("session"))
+
+
+async def was_ended(tx: Tx, caller: Caller) -> str | None:
+    """Why the caller's session was ended; None: it was not, or by its lease only, so that the next call starts it
+    anew."""
+    who = {"agent": caller.agent, "session": caller.session}
+    row = await tx.one(Q.session, **who, now=await tx.now(), claim_s=0.0, gap=0.0)
+    session = None if row is None else Session.of_row(row)
+    if session is None or session.ended_at is None or session.end_reason == LEASE:
+        return None
+    return session.end_reason or ""
 
 
 class Sessions:

@@ -228,7 +228,7 @@ class PostgresStore:
 
     async def _read(self, pool: Any, work: Work[T], actor: Caller | None) -> T:
         async with self._open.lent(pool) as connection:
-            tx = self._tx(connection)
+            tx = self._tx(connection, actor=actor)
             try:
                 await self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", actor)
                 with _told(tx):
