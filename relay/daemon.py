@@ -146,7 +146,8 @@ class Daemon:
         self._supervisor = Supervisor(store)
         self._permissions = PermissionDesk(self._live, self._permission_notice)
         self._reload = Reload(settings, self._take_over, self._notice)
-        self._board = Board(locks=Locks(store, Heartbeat(settings.coordination), fold=fold))
+        heartbeat = Heartbeat(settings.coordination, fold=fold)
+        self._board = Board(locks=Locks(store, heartbeat, fold=fold))
         self._holds = RoomHolds(fold=fold)
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)
@@ -168,6 +169,7 @@ class Daemon:
             store,
             settings.runtime_dir,
             lambda: self.settings.coordination,
+            heartbeat,
             agents=lambda: self._seats.roster.names,
             running=lambda: {name: one.plan.session for name, one in self._drain.running.items()},
             sweeps=self._services.more["sweeps"],

@@ -47,7 +47,7 @@ def services_of(
     """
     now = current or (lambda: settings)
     fold = folds(settings) if fold is None else fold
-    heartbeat = Heartbeat(settings.coordination)
+    heartbeat = Heartbeat(settings.coordination, fold=fold)
     sessions = Sessions(store, heartbeat)
     keys = keys or Keys(store, lambda: [agent.name for agent in now().agents])
     locks = Locks(store, heartbeat, fold=fold, root=str(settings.repo), let_in=keys.let_in)
