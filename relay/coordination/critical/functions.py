@@ -47,6 +47,7 @@ class Functions:
             above=loads(found["above"]),
             bases=loads(found["bases"]),
             low=found["low"],
+            whole=found["whole"],
             high=found["high"],
             mode=wanted.mode,
             ttl_s=wanted.ttl_s,

@@ -3,8 +3,9 @@
 -- name: acquire_lock
 SELECT outcome, (lock).* FROM relay_acquire_lock(:agent, :session, :person, :lease_s, :claim_s, :kind, :key, :path,
   CAST(:shape AS jsonb), CAST(:above AS text[]), CAST(:bases AS text[]), :low, :high, :mode, :ttl_s, :reason)
-WHERE NOT EXISTS (SELECT FROM file_locks own WHERE own.key > :low AND own.key < :high AND own.agent_id = :agent
-    AND own.session_id = :session AND own.expires_at <= relay_now())
+WHERE NOT EXISTS (SELECT FROM file_locks own WHERE own.agent_id = :agent AND own.session_id = :session
+    AND own.expires_at <= relay_now()
+    AND (own.key > :low AND own.key < :high OR own.base >= :whole AND own.base < :high))
   AND (:mode = 'exclusive' OR NOT EXISTS (SELECT FROM file_locks own WHERE own.key = :key AND own.kind = :kind
     AND own.agent_id = :agent AND own.session_id = :session AND own.task_id IS NOT NULL))
 
