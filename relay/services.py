@@ -43,7 +43,8 @@ def services_of(
     `current` gives the settings as they are now, where they may change. `fold`: the repository's file system folds
     case; None = it is asked (a look into one folder, which blocks a moment). `changes` gives what tells what an
     agent changed; None = git in the repository, between revisions only. `more`: `keys`; `judge`, what the guard
-    asks of the locks; `sweeps`, which take back claims that are over and forget what is of no use any more.
+    asks of the locks; `claims`, what the board asks of the work queue; `sweeps`, which take back claims that are over
+    and forget what is of no use any more.
     """
     now = current or (lambda: settings)
     fold = folds(settings) if fold is None else fold
@@ -66,6 +67,7 @@ def services_of(
         more={
             "keys": keys,
             "judge": judge,
+            "claims": work.claims,
             "sweeps": (work.take_back, locks.prune),
         },
     )
