@@ -20,7 +20,7 @@ DISPATCHER = "DISPATCHER"
 RESERVED_NAMES = frozenset({STEWARD, DISPATCHER, "ALL"})
 
 #: What a key may allow: to read, to hold locks, to take and end work, to remember, to speak in the room; `admin` is
-#: a person's: forced release, keys, others' sessions.
+#: an operator's: keys, others' sessions; with a person's key, forced release too.
 SCOPES = frozenset({"read", "locks", "work", "memory", "room"})
 ADMIN = "admin"
 

@@ -42,7 +42,7 @@ from relay.coordination.sessions import Heartbeat
 from relay.coordination.waiting import LetIn, Waiting
 from relay.log.events import loads
 from relay.log.store import Store, StoreError, Tx
-from relay.model import ADMIN, Caller, Fault, Rejected
+from relay.model import Caller, Fault, Rejected
 
 T = TypeVar("T")
 #: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,
@@ -303,12 +303,14 @@ class Locks:
     async def force_release(self, caller: Caller, path: str, *, reason: str) -> Json:
         """Take exactly this from whoever holds it: `{success: true, released: true, file_path, locks: [LOCK]}`.
 
-        A person's. The holders are told at their next call (`stale_token`), and by whoever follows `lock.forced`.
+        A person's, and no agent's, whatever its key allows. The holders are told at their next call (`stale_token`),
+        and by whoever follows `lock.forced`.
         Raises Rejected: forbidden, not_held (with what meets it).
         """
-        if not caller.person and ADMIN not in caller.scopes:
-            fix = "Ask a person, or wait: check_locks says until when."
-            raise Rejected(Fault.FORBIDDEN, "forbidden", "Only a person takes a lock from its holder.", fix)
+        if not caller.person:
+            fix = "Ask a person in the room, or wait: check_locks says until when."
+            message = f"Only a person takes a lock from its holder, and {caller.agent} is an agent."
+            raise Rejected(Fault.FORBIDDEN, "forbidden", message, fix)
         meant = self.target(path)
         why = checked_reason(reason)
 

@@ -198,6 +198,9 @@ class Keys:
         note: str = "",
     ) -> Json:
         """A new key: `{success, id, key, ...}`, its text this once. Raises Rejected."""
+        if agent_type == "person" and not caller.person:
+            message = f"Only a person makes a person's key, and {caller.agent} is an agent."
+            raise Rejected(Fault.FORBIDDEN, "forbidden", message, "Leave the type out, or ask a person.")
         name = self._identity(identity, agent_type)
         allowed = _scopes(scopes)
         lives_s = span_s(expires)

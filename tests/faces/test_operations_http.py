@@ -297,6 +297,24 @@ async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_pat
         assert [one["locked_by"] for one in held] == ["GIL"]
 
 
+async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_scope(tmp_path: Path) -> None:
+    settings = config.parse(CONFIG, tmp_path / "config.json")
+    async with house(tmp_path, services=lambda store: services_of(store, settings, fold=False)) as doors:
+        every = [*SCOPES, ADMIN]
+        _, agent = await key_of(doors, "EVE", scopes=every)
+        _, person = await key_of(doors, "bea", agent_type="person", scopes=every)
+        for path, body in (
+            ("/locks/force-release", {"file_path": "a", "reason": "mine"}),
+            ("/keys", {"identity": "fay", "key_type": "person"}),
+        ):
+            await doors.ask("POST", "/locks/acquire", json={"file_path": "a"})
+            status, told, _ = await doors.ask("POST", path, json=body, headers=agent)
+            assert (status, told["reason"]) == (403, "forbidden"), path
+            assert "EVE is an agent" in told["message"] and told["fix"]
+            assert (await doors.ask("POST", path, json=body, headers=person))[1]["success"], path
+        assert (await doors.ask("POST", "/keys", json={"identity": "fay"}, headers=agent))[1]["success"]
+
+
 async def _in_line(doors: House, right: Callable[[list[str]], bool]) -> None:
     """Until those stand in line who should."""
     wakeup = doors.store.wakeup()
