@@ -263,6 +263,7 @@ class PostgresStore:
                     raise StoreMissing(f"there are no tables of relay in {self.place} yet")
                 await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
                 self._open.rights = await rights_of(connection, SCHEMA)
+                self._open.after_crash = await connection.fetchval(_AFTER_CRASH)
                 await self._open.start(connection)
             except ENGINE as error:
                 raise translated(error, self.place) from error
@@ -313,6 +314,10 @@ class PostgresStore:
 
 
 _ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
+#: Without the log's tables there is nothing to see to.
+_AFTER_CRASH = """
+SELECT CASE WHEN to_regprocedure('relay_after_crash()') IS NULL THEN '' ELSE 'SELECT relay_after_crash()' END
+"""
 _INVALID_INDEXES = """
 SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND NOT i.indisvalid ORDER BY 1

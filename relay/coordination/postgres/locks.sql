@@ -7,7 +7,7 @@
 INSERT INTO file_locks (key, kind, agent_id, session_id, path, base, mode, fencing_token, reason, acquired_at,
   renewed_at, expires_at, task_id, shape)
 SELECT CAST(:key AS text), CAST(:kind AS text), CAST(:agent AS text), CAST(:session AS text), CAST(:path AS text),
-  CAST(:base AS text), CAST(:mode AS text), COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) + 1,
+  CAST(:base AS text), CAST(:mode AS text), relay_last_token() + 1,
   CAST(:reason AS text), CAST(:now AS double precision), CAST(:now AS double precision),
   CAST(:expires_at AS double precision), CAST(:task_id AS text), CAST(:shape AS jsonb)
 WHERE NOT EXISTS (
@@ -45,7 +45,7 @@ ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
     ELSE excluded.task_id END,
   forced_by = NULL,
   forced_why = NULL
-RETURNING *, fencing_token > COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) AS fresh,
+RETURNING *, fencing_token > relay_last_token() AS fresh,
   EXISTS (SELECT 1 FROM file_locks own WHERE own.agent_id = :agent AND own.session_id = :session
     AND own.expires_at <= :now AND (own.key > :low AND own.key < :high OR own.base >= :whole AND own.base < :high)
   ) AS lost_below
