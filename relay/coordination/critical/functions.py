@@ -107,6 +107,7 @@ class Functions:
                 person=caller.person,
                 lease_s=self._heartbeat.lease_s(caller),
                 claim_s=self._heartbeat.claim_s,
+                alone=True,
                 **more,
             )
 
