@@ -47,13 +47,13 @@ class CoordinationDesk:
         store: Store,
         runtime_dir: Path,
         settings: Callable[[], CoordinationSettings],
+        heartbeat: Heartbeat,
         *,
         agents: Callable[[], Sequence[str]],
         running: Callable[[], Mapping[str, str]],
         sweeps: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
         self._store, self._runtime_dir, self._settings = store, runtime_dir, settings
-        heartbeat = Heartbeat(settings())
         self._heartbeat = heartbeat
         self._running = running
         self._sweeps = (Sessions(store, heartbeat).sweep, *sweeps)

@@ -29,7 +29,6 @@ from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.guard import LockGuard, checked
 from relay.coordination.judge import LockJudge
-from relay.coordination.locks import Locks
 from relay.coordination.projection import TasksFile
 from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import CoordinationDesk
@@ -146,7 +145,6 @@ class Daemon:
         self._supervisor = Supervisor(store)
         self._permissions = PermissionDesk(self._live, self._permission_notice)
         self._reload = Reload(settings, self._take_over, self._notice)
-        self._board = Board(locks=Locks(store, Heartbeat(settings.coordination), fold=fold))
         self._holds = RoomHolds(fold=fold)
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)
@@ -163,11 +161,13 @@ class Daemon:
             changes=lambda: RepoChanges(self.settings.repo, self._tower.hangar),
         )
         self._judge: LockJudge = self._services.more["judge"]
+        self._board = Board(claims=self._services.more["claims"])
         self._agent_keys = AgentKeys(store, self._keys, holder, _holder_is_dead)
         self._coordination = CoordinationDesk(
             store,
             settings.runtime_dir,
             lambda: self.settings.coordination,
+            Heartbeat(settings.coordination, fold=fold),
             agents=lambda: self._seats.roster.names,
             running=lambda: {name: one.plan.session for name, one in self._drain.running.items()},
             sweeps=self._services.more["sweeps"],

@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,14 @@ MAX_TYPE = 64
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose a key is, and what it allows."""
+    """Whose a key is, and what it allows. `agent_type` None: whatever the client says that it is; `key`: its public
+    id, None = there is none, and the name was said."""
 
     agent: str
-    agent_type: str
+    agent_type: str | None
     scopes: frozenset[str]
+    person: bool = False
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,10 @@ async def open_place(settings: Settings) -> Place:
 
         async def holder(text: str) -> Holder | None:
             key = await keys.find(text)
-            return None if key is None else Holder(key.identity, key.agent_type, key.scopes)
+            if key is None:
+                return None
+            person = key.agent_type == "person"
+            return Holder(key.identity, key.agent_type, key.scopes, person=person, key=key.id)
 
         return Place(services_of(store, settings), holder, store.close, (store.transient,))
     except BaseException:
@@ -231,17 +237,18 @@ class Desk:
         """Who asks, and what there is to ask. Raises Rejected."""
         place = await self._opened()
         try:
-            agent, agent_type, scopes, person = await self._whose(place)
+            holder = await self._whose(place)
         except (BadKey, WrongUse) as error:
             raise Rejected(Fault.FORBIDDEN, "bad_key", str(error), "Set a good RELAY_API_KEY.") from None
-        kind = agent_type or _client_name(context) or "agent"
+        kind = holder.agent_type or _client_name(context) or "agent"
         caller = Caller(
-            agent,
+            holder.agent,
             self._identity.session,
             agent_type=kind[:MAX_TYPE],
             process=self._identity.process,
-            person=person,
-            scopes=scopes,
+            person=holder.person,
+            scopes=holder.scopes,
+            key=holder.key,
         )
         self._caller = caller
         if caller.process and self._beating is None:
@@ -286,13 +293,13 @@ class Desk:
             message = "The database cannot be opened just now: it is busy."
             raise Rejected(Fault.BUSY, "busy", message, "Try again in a moment.") from None
 
-    async def _whose(self, place: Place) -> tuple[str, str | None, frozenset[str], bool]:
-        """Agent, kind, scopes, whether a person. Raises BadKey, WrongUse."""
+    async def _whose(self, place: Place) -> Holder:
+        """Who speaks here, by the key or by the name that was said. Raises BadKey, WrongUse."""
         told = self._identity
         names = [agent.name for agent in self._settings.agents]
         if told.key is None:
             assert told.agent is not None, "identify() gives a key or an agent"
-            return spelled(told.agent, names), told.agent_type, SCOPES, False
+            return Holder(spelled(told.agent, names), told.agent_type, SCOPES)
         holder = await place.holder(told.key)
         if holder is None:
             raise BadKey(BAD_KEY)
@@ -301,12 +308,7 @@ class Desk:
                 f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "
                 "Leave the name out, or use that agent's own key."
             )
-        return (
-            holder.agent,
-            told.agent_type or holder.agent_type,
-            holder.scopes,
-            holder.agent_type == "person",
-        )
+        return replace(holder, agent_type=told.agent_type or holder.agent_type)
 
     async def _beat(self, services: Services) -> None:
         """Say that the process lives. What goes wrong is tried again: the lease has room for two."""

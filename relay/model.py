@@ -20,7 +20,7 @@ DISPATCHER = "DISPATCHER"
 RESERVED_NAMES = frozenset({STEWARD, DISPATCHER, "ALL"})
 
 #: What a key may allow: to read, to hold locks, to take and end work, to remember, to speak in the room; `admin` is
-#: a person's: forced release, keys, others' sessions.
+#: an operator's: keys, others' sessions; with a person's key, forced release too.
 SCOPES = frozenset({"read", "locks", "work", "memory", "room"})
 ADMIN = "admin"
 
@@ -531,7 +531,8 @@ class Caller:
 
     The pair of `agent` and `session` is the holder of locks and claims (INTERFACES, "MCP and sessions").
     `process`: the session is this process's own and ends with it; else it was given (RELAY_SESSION_ID, a header, a
-    key's default) and ends by its lease. `person`: may overrule agents. `scopes`: what its key allows.
+    key's default) and ends by its lease. `person`: may overrule agents. `scopes`: what its key allows; `key`: the
+    public id of the API key that it came with, None = it came with none.
     """
 
     agent: str
@@ -540,6 +541,7 @@ class Caller:
     process: bool = False
     person: bool = False
     scopes: frozenset[str] = SCOPES
+    key: str | None = None
 
     def __post_init__(self) -> None:
         if not SESSION_ID.fullmatch(self.session):

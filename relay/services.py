@@ -43,13 +43,15 @@ def services_of(
     `current` gives the settings as they are now, where they may change. `fold`: the repository's file system folds
     case; None = it is asked (a look into one folder, which blocks a moment). `changes` gives what tells what an
     agent changed; None = git in the repository, between revisions only. `more`: `keys`; `judge`, what the guard
-    asks of the locks; `sweeps`, which take back claims that are over and forget what is of no use any more.
+    asks of the locks; `claims`, what the board asks of the work queue; `sweeps`, which take back claims that are over
+    and forget what is of no use any more.
     """
     now = current or (lambda: settings)
     fold = folds(settings) if fold is None else fold
-    heartbeat = Heartbeat(settings.coordination)
+    heartbeat = Heartbeat(settings.coordination, fold=fold)
     sessions = Sessions(store, heartbeat)
-    locks = Locks(store, heartbeat, fold=fold, root=str(settings.repo))
+    keys = keys or Keys(store, lambda: [agent.name for agent in now().agents])
+    locks = Locks(store, heartbeat, fold=fold, root=str(settings.repo), let_in=keys.let_in)
     work = WorkQueue(store, settings.coordination, heartbeat=heartbeat, locks=locks)
     sessions.at_end(locks.release_of_session)
     sessions.at_end(work.claims.give_back_all)
@@ -63,8 +65,9 @@ def services_of(
         intents=IntentDesk(store, now),
         room=RoomDesk(store, now, sessions),
         more={
-            "keys": keys or Keys(store, lambda: [agent.name for agent in now().agents]),
+            "keys": keys,
             "judge": judge,
+            "claims": work.claims,
             "sweeps": (work.take_back, locks.prune),
         },
     )

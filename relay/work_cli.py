@@ -57,7 +57,7 @@ def main(words: list[str]) -> int:
 
 async def _listed(desk: Desk, args: argparse.Namespace) -> list[Json]:
     async def look(tx: Tx) -> list[Json]:
-        shown = [task for task in await Board().list(tx) if args.all or task.active or task.badge]
+        shown = [task for task in await _board(desk).list(tx) if args.all or task.active or task.badge]
         return [task.as_json() for task in sorted(shown, key=_place)]
 
     return await desk.store.read(look)
@@ -76,7 +76,7 @@ async def _shown(desk: Desk, args: argparse.Namespace) -> Json:
     number = _number(args.what)
 
     async def look(tx: Tx) -> Json:
-        told = dict(await Board().story(tx, number))
+        told = dict(await _board(desk).story(tx, number))
         needs = [await found_task(tx, need["id"]) for need in told["depends_on"]]
         told["needs"] = [
             {"number": need.number, "title": need.title, "state": _state(need)} for need in needs
@@ -118,8 +118,12 @@ async def _reopen(desk: Desk, args: argparse.Namespace) -> Json:
 
 
 async def _id(desk: Desk, number: str) -> str:
-    task = await desk.store.read(lambda tx: Board().get(tx, _number(number)))
+    task = await desk.store.read(lambda tx: _board(desk).get(tx, _number(number)))
     return task.id
+
+
+def _board(desk: Desk) -> Board:
+    return Board(claims=desk.services.more["claims"])
 
 
 def _number(word: str) -> int:

@@ -38,7 +38,7 @@ $$ SELECT coalesce(nullif(current_setting('relay.now', true), '')::double precis
 _PATIENT_S = 60.0
 T = TypeVar("T")
 #: Nothing of a test outlives it, so nothing needs to reach the disk.
-_SETTINGS = {
+SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "listen_addresses": "",
@@ -235,7 +235,7 @@ def end() -> None:
         _running.pop().end()
 
 
-def make_server(found: Path, settings: Mapping[str, str] = _SETTINGS) -> Server:
+def make_server(found: Path, settings: Mapping[str, str] = SETTINGS) -> Server:
     """A server of the test's own, running, with these settings."""
     user = "nobody" if os.geteuid() == 0 else None
     folder = Path(tempfile.mkdtemp(prefix="relay-pg-", dir="/tmp"))

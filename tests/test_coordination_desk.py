@@ -67,7 +67,14 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     clock, running = [1_800_000_000.0], dict[str, str]()
     settings = CoordinationSettings(session_lease_s=60.0)
     store = await open_store(tmp_path / "events.db", WINGS, clock=lambda: clock[0])
-    made = CoordinationDesk(store, tmp_path, lambda: settings, agents=lambda: AGENTS, running=lambda: running)
+    made = CoordinationDesk(
+        store,
+        tmp_path,
+        lambda: settings,
+        Heartbeat(settings),
+        agents=lambda: AGENTS,
+        running=lambda: running,
+    )
     yield Desk(store, made, Locks(store, Heartbeat(settings)), clock, tmp_path, running)
     await store.close()
 

@@ -4,6 +4,7 @@ Invariants:
 - `/undo` walks back, newest first, through the changes of people that were not brought back yet; an undo is itself
   a change of the log but none to be undone, and no change is brought back twice;
 - what an agent did since is not undone: a change of a task that an agent took or ended since is refused;
+- a claim that is over is shown as over, and taken back before a change, as whoever asks for work does;
 - a refusal changes nothing and says what would succeed.
 """
 
@@ -18,8 +19,8 @@ import uuid_utils
 
 from relay.coordination import changes, transitions, work
 from relay.coordination.changes import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
+from relay.coordination.claims import Claims
 from relay.coordination.history import story
-from relay.coordination.locks import Locks
 from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
 from relay.log.events import Lane
@@ -88,9 +89,9 @@ class Board:
     the events that are its causes (the message with the command).
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None, *, locks: Locks | None = None) -> None:
-        """`clock` gives Unix seconds; None: the store's. `locks`: what a claim that a person ends gives back."""
-        self._clock, self._locks = clock, locks
+    def __init__(self, clock: Callable[[], float] | None = None, *, claims: Claims | None = None) -> None:
+        """`clock` gives Unix seconds; None: the store's. `claims`: the agents', None where there are none."""
+        self._clock, self._claims = clock, claims
 
     async def _now(self, tx: Tx) -> float:
         return await tx.now() if self._clock is None else self._clock()
@@ -132,6 +133,7 @@ class Board:
     ) -> Changed:
         """Move a task to the column `to`. Raises BoardRefusal: no such task or column, or there already."""
         column = work.column(to)
+        await self._take_back(tx)
         task = await self.get(tx, number)
         token = await changes.next_fence(tx)
         after = transitions.moved(task, column, by=by, now=await self._now(tx), fence=token)
@@ -140,6 +142,7 @@ class Board:
     async def move_all(self, tx: Tx, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
         """Move every active task (pending, in progress) to `to`. Raises BoardRefusal when none would move."""
         column, now = work.column(to), await self._now(tx)
+        await self._take_back(tx)
         active = [task for task in await self.list(tx) if task.active]
         if not active:
             raise BoardRefusal("There is no active task on the board.", "`/task <title>` adds one.")
@@ -156,6 +159,7 @@ class Board:
         self, tx: Tx, number: int, title: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
     ) -> Changed:
         """Give a task another title. Raises BoardRefusal."""
+        await self._take_back(tx)
         task, wanted = await self.get(tx, number), work.clean_title(title)
         if wanted == task.title:
             raise BoardRefusal(f"#{number} is called that already.")
@@ -166,6 +170,7 @@ class Board:
     async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
         """Archive every task. Raises BoardRefusal when the board is empty."""
         now = await self._now(tx)
+        await self._take_back(tx)
         shown = await self.list(tx)
         if not shown:
             raise BoardRefusal("The board is empty already.", "`/task <title>` adds a task.")
@@ -180,6 +185,7 @@ class Board:
 
         Raises BoardRefusal when there is none, or when a task of it was changed since past the board.
         """
+        await self._take_back(tx)
         row = await tx.one(Q.last_undoable)
         if row is None:
             raise BoardRefusal("There is no change to bring back.", "`/tasks` shows the board.")
@@ -207,21 +213,30 @@ class Board:
     async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
         """Those of these tasks that are not archived."""
         rows = await tx.all(Q.tasks_by_id, ids=events.dumps(list(ids)))
-        return [Task.of_row(row) for row in rows if row["archived_at"] is None]
+        return await self._standing(tx, [Task.of_row(row) for row in rows if row["archived_at"] is None])
 
     async def list(self, tx: Tx) -> list[Task]:
         """What the board shows: pending, in progress, done; by number within. Archived ones are left out."""
-        return work.board_order(Task.of_row(row) for row in await tx.all(Q.shown_tasks))
+        rows = await tx.all(Q.shown_tasks)
+        return work.board_order(await self._standing(tx, [Task.of_row(row) for row in rows]))
 
     async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
         """A task with all that is known of it, and its history. Raises BoardRefusal."""
         return await story(tx, await self.get(tx, number))
 
+    async def _standing(self, tx: Tx, tasks: Sequence[Task]) -> Sequence[Task]:
+        return tasks if self._claims is None else await self._claims.as_they_stand(tx, tasks)
+
+    async def _take_back(self, tx: Tx) -> None:
+        if self._claims is not None:
+            await self._claims.take_back(tx)
+
     async def get(self, tx: Tx, number: int) -> Task:
         """The task of that number. Raises BoardRefusal with what there is."""
         row = await tx.one(Q.task_by_number, number=number)
         if row is not None and row["archived_at"] is None:
-            return Task.of_row(row)
+            (task,) = await self._standing(tx, [Task.of_row(row)])
+            return task
         if row is not None:
             raise BoardRefusal(
                 f"#{number} is no longer on the board.",
@@ -247,8 +262,8 @@ class Board:
     ) -> Changed:
         made = await changes.make(tx, change, pairs, by=By(by, lane, cause), undid=undid)
         for before, _ in pairs:
-            if self._locks is not None and before is not None and before.claim is not None and before.files:
-                await self._locks.release_of_task(tx, before.id, by=by, reason=f"{change} by {by}")
+            if self._claims is not None and before is not None and before.claim is not None:
+                await self._claims.free_files(tx, before, by, f"{change} by {by}")
         return Changed(
             change=change,
             by=by,

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions
 from relay.coordination import lock_table as table
 from relay.coordination.changes import By, Change, Followed, Q, next_fence
-from relay.coordination.completion import file_lost
+from relay.coordination.completion import file_lost, why_not
 from relay.coordination.lock import MAX_TTL_S, MIN_TTL_S
 from relay.coordination.lock_index import Standing
 from relay.coordination.locks import Locks
@@ -31,7 +31,7 @@ from relay.coordination.transitions import BackOff
 from relay.coordination.work import Status, Task, iso
 from relay.log.events import Lane
 from relay.log.store import Row, Tx
-from relay.model import Caller
+from relay.model import Caller, Rejected
 
 #: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
 PAGE = 200
@@ -184,7 +184,7 @@ class Claims:
         task = Task.of_row(row)
         change = Change.COMPLETED if status is Status.COMPLETED else Change.FAILED
         event = await changes.log(tx, change, [(None, task)], by=by(caller))
-        await self._free_files(tx, task, caller.agent, str(change))
+        await self.free_files(tx, task, caller.agent, str(change))
         return task, await changes.follow(tx, [task.id], by=by(caller, [event.id]))
 
     async def give_back(self, tx: Tx, caller: Caller, task: Task, why: str) -> Task:
@@ -201,19 +201,29 @@ class Claims:
     async def take_back(self, tx: Tx) -> list[Task]:
         """Take back every claim whose lease ran out, or whose session is dead; the tasks as they are then."""
         taken = []
-        for row in await tx.all(Q.lost_claims, now=await tx.now()):
-            task = Task.of_row(row)
-            lost = "the lease ran out" if row["expired"] else "the session ended"
+        for task, at, why in await _lost(tx):
             # Nobody's session did it: a short lane of its own, so that it orders nobody.
             lane = Lane("room", f"work:{task.id}:{task.fence}", short=True)
-            why = f"{lost} of {task.claimed_by}"
             async with tx.as_room():
                 taken.append(
                     await self._lapse(
-                        tx, task, at=row["lost_at"], why=why, change=Change.RECOVERED, by_=By("RELAY", lane)
+                        tx, task, at=at, why=why, change=Change.RECOVERED, by_=By("RELAY", lane)
                     )
                 )
         return taken
+
+    async def as_they_stand(self, tx: Tx, tasks: Sequence[Task]) -> list[Task]:
+        """The tasks as `take_back` would make them, for a reader: one whose claim is over is nobody's, whether
+        anybody noticed or not. Its token is not the next one's."""
+        if not any(task.claim for task in tasks):
+            return list(tasks)
+        over = {
+            task.id: transitions.lapsed(
+                task, at=at, now=at, fence=task.fence, why=why, back_off=self._back_off
+            )
+            for task, at, why in await _lost(tx)
+        }
+        return [over.get(task.id, task) for task in tasks]
 
     async def _lapse(self, tx: Tx, task: Task, *, at: float, why: str, change: Change, by_: By) -> Task:
         now = await tx.now()
@@ -221,9 +231,25 @@ class Claims:
         after = transitions.lapsed(task, at=at, now=now, fence=token, why=why, back_off=self._back_off)
         change = Change.DEAD if after.status is Status.DEAD else change
         made = await changes.make(tx, change, [(task, after)], by=by_)
-        await self._free_files(tx, task, by_.name, why)
+        await self.free_files(tx, task, by_.name, why)
         return made.tasks[0]
 
-    async def _free_files(self, tx: Tx, task: Task, by_: str, why: str) -> None:
+    async def free_files(self, tx: Tx, task: Task, by_: str, why: str) -> None:
         if task.files:
             await self._locks.release_of_task(tx, task.id, by=by_, reason=why)
+
+
+async def no_claim(tx: Tx, task: Task, caller: Caller, token: int | None) -> Rejected:
+    """Why the caller does not hold this task's claim, whose lease ends with its session."""
+    until = next((at for one, at, _ in await _lost(tx) if one.id == task.id), task.lease_until)
+    return why_not(replace(task, lease_until=until), caller, token, await tx.now())
+
+
+async def _lost(tx: Tx) -> list[tuple[Task, float, str]]:
+    """Each claim that is over and was not taken back: its task, since when (Unix seconds), and why."""
+    found = []
+    for row in await tx.all(Q.lost_claims, now=await tx.now()):
+        task = Task.of_row(row)
+        how = "the lease ran out" if row["expired"] else "the session ended"
+        found.append((task, float(row["lost_at"]), f"{how} of {task.claimed_by}"))
+    return found

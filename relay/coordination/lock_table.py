@@ -16,7 +16,7 @@ from typing import Any
 
 from relay.coordination.lock import Lock, Wish, stale
 from relay.coordination.paths import Target, above
-from relay.coordination.patterns import shape, stands_for
+from relay.coordination.patterns import contains, shape, stands_for
 from relay.coordination.sessions import iso, lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
@@ -45,6 +45,7 @@ def reach(target: Target) -> dict[str, Any]:
             "above": dumps([target.key]),
             "low": "",
             "high": "",
+            "whole": "",
             "bases": "[]",
             **shaped,
         }
@@ -56,6 +57,7 @@ def reach(target: Target) -> dict[str, Any]:
         "above": dumps(folders),
         "low": low,
         "high": high,
+        "whole": base,
         "bases": dumps(["", *folders]),
         "shape": shape(target.kind, target.key),
     }
@@ -126,13 +128,13 @@ async def _forget_lost(tx: Tx, caller: Caller, target: Target, now: float) -> No
 
 
 def covers(whole: Target, part: Target) -> bool:
-    """Is all that `part` is about certainly in `whole`? Of a pattern in a pattern nobody says so."""
+    """Is all that `part` is about certainly in `whole`?"""
     if whole.kind == "key" or part.kind == "key":
         return whole == part
     if whole.kind == "path":
         name = part.key if part.base is None else part.base
         return name == whole.key or name.startswith(whole.key + "/")
-    return part.kind == "path" and stands_for(whole.key, part.key)
+    return stands_for(whole.key, part.key) if part.kind == "path" else contains(whole.key, part.key)
 
 
 async def free(tx: Tx, caller: Caller, target: Target, token: int | None) -> Lock | None:

@@ -39,10 +39,10 @@ from relay.coordination.lock import (
 from relay.coordination.lock_table import Q
 from relay.coordination.paths import Target, named, target, targets
 from relay.coordination.sessions import Heartbeat
-from relay.coordination.waiting import Waiting
+from relay.coordination.waiting import LetIn, Waiting
 from relay.log.events import loads
 from relay.log.store import Store, StoreError, Tx
-from relay.model import ADMIN, Caller, Fault, Rejected
+from relay.model import Caller, Fault, Rejected
 
 T = TypeVar("T")
 #: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,
@@ -50,13 +50,26 @@ T = TypeVar("T")
 KEEP_S = 24 * 3600.0
 
 
+async def _everybody(tx: Tx, caller: Caller) -> Rejected | None:
+    """`LetIn` where nobody comes with a key."""
+    return None
+
+
 class Locks:
-    """The locks of the room. `fold`: the repository's file system folds case; `root`: where it is, None = unknown."""
+    """The locks of the room. `fold`: the repository's file system folds case; `root`: where it is, None = unknown;
+    `let_in`: who waits is asked for again before it is granted something."""
 
     def __init__(
-        self, store: Store, heartbeat: Heartbeat, *, fold: bool = False, root: str | None = None
+        self,
+        store: Store,
+        heartbeat: Heartbeat,
+        *,
+        fold: bool = False,
+        root: str | None = None,
+        let_in: LetIn = _everybody,
     ) -> None:
         self._root = root
+        self._let_in = let_in
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
@@ -105,7 +118,7 @@ class Locks:
                 await forget(tx, caller, "acquire_lock", idempotency_key)
 
         outcome = await (
-            Waiting(self._store, run, given_back, caller, wanted).take_turn(wait)
+            Waiting(self._store, run, given_back, caller, wanted, self._let_in).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )
@@ -290,12 +303,14 @@ class Locks:
     async def force_release(self, caller: Caller, path: str, *, reason: str) -> Json:
         """Take exactly this from whoever holds it: `{success: true, released: true, file_path, locks: [LOCK]}`.
 
-        A person's. The holders are told at their next call (`stale_token`), and by whoever follows `lock.forced`.
+        A person's, and no agent's, whatever its key allows. The holders are told at their next call (`stale_token`),
+        and by whoever follows `lock.forced`.
         Raises Rejected: forbidden, not_held (with what meets it).
         """
-        if not caller.person and ADMIN not in caller.scopes:
-            fix = "Ask a person, or wait: check_locks says until when."
-            raise Rejected(Fault.FORBIDDEN, "forbidden", "Only a person takes a lock from its holder.", fix)
+        if not caller.person:
+            fix = "Ask a person in the room, or wait: check_locks says until when."
+            message = f"Only a person takes a lock from its holder, and {caller.agent} is an agent."
+            raise Rejected(Fault.FORBIDDEN, "forbidden", message, fix)
         meant = self.target(path)
         why = checked_reason(reason)
 

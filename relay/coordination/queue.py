@@ -20,8 +20,8 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions, work
 from relay.coordination.answered import once
 from relay.coordination.changes import Change, Followed, Q
-from relay.coordination.claims import Claims, Held, Search, by
-from relay.coordination.completion import Completion, why_not
+from relay.coordination.claims import Claims, Held, Search, by, no_claim
+from relay.coordination.completion import Completion
 from relay.coordination.critical.shortcuts import shortcuts_of
 from relay.coordination.locks import Locks
 from relay.coordination.needs import checked_needs, found_task, reference, rewired
@@ -197,7 +197,7 @@ class WorkQueue:
                 return _ended(task.id, wanted.status, ended[1])
             if wanted.is_that_of(task, caller):
                 return _ended(task.id, task.status) | {"repeated": True}
-            raise why_not(task, caller, fencing_token, await tx.now())
+            raise await no_claim(tx, task, caller, fencing_token)
 
         return await self._write(caller, run)
 
@@ -209,7 +209,7 @@ class WorkQueue:
         async def run(tx: Tx) -> Json:
             task, now = await found_task(tx, id_), await tx.now()
             if not _holds(task, caller, now):
-                raise why_not(task, caller, None, now)
+                raise await no_claim(tx, task, caller, None)
             after = await self.claims.give_back(
                 tx, caller, task, f"{caller.agent} gave it back{': ' * bool(said)}{said}"
             )
@@ -228,7 +228,7 @@ class WorkQueue:
             who = {"agent": caller.agent, "session": caller.session, "now": now}
             row = await tx.one(Q.renew_claim, id=task.id, lease_until=until, **who)
             if row is None:
-                raise why_not(task, caller, None, now)
+                raise await no_claim(tx, task, caller, None)
             after = Task.of_row(row)
             held = await self.claims.lock_files(tx, caller, after.id, after.number, after.files, until - now)
             await self._heartbeat.promise(tx, caller, session, after.lease_until or until)
@@ -259,6 +259,7 @@ class WorkQueue:
         asked = references(depends_on)
 
         async def run(tx: Tx) -> Json:
+            await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             needs = await rewired(tx, task, asked)
             after = transitions.needing(task, needs, now=await tx.now())
@@ -283,6 +284,7 @@ class WorkQueue:
             )
 
         async def run(tx: Tx) -> Json:
+            await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             if task.active or task.archived_at is not None:
                 where = "off the board" if task.archived_at is not None else f"{task.status}, so not over"
@@ -318,7 +320,7 @@ class WorkQueue:
         id_ = reference(task_id)
 
         async def look(tx: Tx) -> Json:
-            task = await found_task(tx, id_)
+            (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
             told = task.as_json() | _shown(task) | {"result": task.result}
             if task.not_before <= await tx.now():
                 told["not_before"] = None

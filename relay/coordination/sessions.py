@@ -5,6 +5,7 @@ Invariants:
   it to be dead;
 - what a session held is gone with it: one that was dead and calls again is started anew, and its locks and claims
   stay lost (their leases are cut to its death), on record so that it is found stale;
+- a claim never outlives its own files: whatever extends it extends every lock of its session on one of them;
 - a row and the event that says why it is so commit together.
 
 (004, "Agent Sessions"; docs/coordination.md, "Who asks".)
@@ -22,6 +23,7 @@ from typing import Any
 import uuid_utils
 
 from relay.config_coordination import CoordinationSettings
+from relay.coordination.paths import targets
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.store import Queries, Row, Store, Tx
@@ -31,6 +33,8 @@ FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
 STARTED = "session.started"
 ENDED = "session.ended"
+#: The reason of an end that nobody ordered.
+LEASE = "lease"
 #: Seconds between two heartbeats that are written down (or a quarter of the lease, when that is less): a call in
 #: between costs a read.
 GAP_S = 5.0
@@ -106,10 +110,11 @@ class Session:
 
 
 class Heartbeat:
-    """What every operation's transaction does first: `touch`."""
+    """What every operation's transaction does first: `touch`. `fold`: the repository's file system folds case."""
 
-    def __init__(self, settings: CoordinationSettings | None = None) -> None:
+    def __init__(self, settings: CoordinationSettings | None = None, *, fold: bool = False) -> None:
         self._settings = settings or CoordinationSettings()
+        self._fold = fold
 
     def lease_s(self, caller: Caller) -> float:
         return self._settings.process_lease_s if caller.process else self._settings.session_lease_s
@@ -143,10 +148,17 @@ class Heartbeat:
         await tx.execute(Q.beat, **who, lease_until=lease_until)
         if row["claims_due"] is not None:
             await tx.execute(Q.extend_claims, **who, claim_s=self._settings.claim_lease_s)
-            await tx.execute(Q.extend_locks_of_claims, **who)
+            await self._extend_files(tx, who)
         return Session(
             session.id, session.agent, session.agent_type, session.kind, session.started_at, now, lease_until
         )
+
+    async def _extend_files(self, tx: Tx, who: Json) -> None:
+        """Let every lock of the session on a file of its claims last as long as that claim: whatever it was taken
+        for, the claim relies on it."""
+        for row in await tx.all(Q.files_of_claims, **who):
+            names = [f"{one.kind}:{one.key}" for one in targets(events.loads(row["files"]), self._fold)]
+            await tx.execute(Q.extend_locks, **who, names=events.dumps(names), until=row["lease_until"])
 
     async def promise(self, tx: Tx, caller: Caller, session: Session, until: float) -> None:
         """Let a named session live until `until` at least (a lock was promised); a process says itself that it
@@ -199,12 +211,21 @@ class Heartbeat:
         await tx.execute(Q.bury_locks, **who)
         await tx.execute(Q.bury_claims, **who)
         if session.ended_at is None:
-            row = await tx.one(
-                Q.end_session, agent=session.agent, session=session.id, now=now, reason="lease"
-            )
+            row = await tx.one(Q.end_session, agent=session.agent, session=session.id, now=now, reason=LEASE)
             if row is not None:
                 async with tx.as_room():
                     await _say_ended(tx, Session.of_row(row), own_lane("session"))
+
+
+async def was_ended(tx: Tx, caller: Caller) -> str | None:
+    """Why the caller's session was ended; None: it was not, or by its lease only, so that the next call starts it
+    anew."""
+    who = {"agent": caller.agent, "session": caller.session}
+    row = await tx.one(Q.session, **who, now=await tx.now(), claim_s=0.0, gap=0.0)
+    session = None if row is None else Session.of_row(row)
+    if session is None or session.ended_at is None or session.end_reason == LEASE:
+        return None
+    return session.end_reason or ""
 
 
 class Sessions:

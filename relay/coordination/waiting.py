@@ -3,6 +3,8 @@
 Invariants:
 - who goes away leaves nothing behind: a wait that is cancelled gives up its place, and what it was granted in that
   moment;
+- nothing is granted to who is not let in any more (its key was revoked, or is over), nor in a session that was ended
+  meanwhile: both are asked in the transaction that would grant it, and such a one leaves the line;
 - the store's clock decides when the time is over; the event loop's only decides when to look again.
 
 (Issue 3, "Locks".)
@@ -20,8 +22,9 @@ from typing import Protocol
 from relay.coordination import lock_table as table
 from relay.coordination import waits
 from relay.coordination.lock import Blocked, Granted, Outcome, Repeated, Wish
+from relay.coordination.sessions import was_ended
 from relay.log.store import Store, StoreError, Tx, Wakeup
-from relay.model import Caller, Rejected
+from relay.model import Caller, Fault, Rejected
 
 #: Seconds between two looks at least: every commit wakes all who wait.
 LOOK_EVERY_S = 0.02
@@ -32,6 +35,8 @@ _LEAVING: set[asyncio.Future[None]] = set()
 
 #: What ends a wait, or is in its way.
 Answer = Outcome | Repeated | Rejected
+#: Why a caller is not let in any more, None = it is. Asked in a transaction of the caller's.
+LetIn = Callable[[Tx, Caller], Awaitable[Rejected | None]]
 
 
 def _to_its_end() -> contextlib.AbstractContextManager[object]:
@@ -58,8 +63,10 @@ class Waiting:
         given_back: Callable[[Tx], Awaitable[None]],
         caller: Caller,
         wanted: Wish,
+        let_in: LetIn,
     ) -> None:
         self._store = store
+        self._let_in = let_in
         self._acquire = acquire
         self._given_back = given_back
         self._caller = caller
@@ -114,6 +121,12 @@ class Waiting:
     async def _try(self, tx: Tx, wait_s: float) -> Answer:
         self._now = now = await tx.now()
         place = self._place
+        refused = await self._turned_away(tx)
+        if refused is not None:
+            if place is not None:
+                await waits.leave(tx, place)
+            self._place = None
+            return refused
         if place is None:
             self._until = now + wait_s
         elif not await waits.still(tx, place):
@@ -131,6 +144,20 @@ class Waiting:
             return replace(outcome, reason="timeout")
         return outcome
 
+    async def _turned_away(self, tx: Tx) -> Rejected | None:
+        """Why nothing is granted to this caller any more."""
+        refused = await self._let_in(tx, self._caller)
+        if refused is not None or self._place is None:
+            return refused
+        why = await was_ended(tx, self._caller)
+        if why is None:
+            return None
+        message = (
+            f"The session {self._caller.session} of {self._caller.agent} was ended while it waited: {why}."
+        )
+        fix = "A new call starts the session anew; what it held is to be acquired again."
+        return Rejected(Fault.REFUSED, "session_ended", message, fix)
+
     async def _until_changed(self, wakeup: Wakeup, blocked: Blocked) -> None:
         """Until it may be our turn, our time is over, or the line has to see us again."""
         end = min(self._until, blocked.until) - self._now
@@ -144,7 +171,10 @@ class Waiting:
                 return
 
     async def _free(self, tx: Tx) -> bool:
-        return await waits.obstacle(tx, self._caller, self._wanted, self._place) is None
+        return (
+            await self._turned_away(tx) is not None
+            or await waits.obstacle(tx, self._caller, self._wanted, self._place) is None
+        )
 
     async def _undo(self, tx: Tx) -> None:
         """Give up the place in line, and what was granted to nobody any more."""

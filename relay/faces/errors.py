@@ -66,7 +66,7 @@ FAULTS = {
     Fault.BUSY: 503,
 }
 #: Codes that HTTP has a status of its own for.
-_OWN_STATUS = {"too_many": 429, "too_large": 413}
+_OWN_STATUS = {"too_many": 429, "too_large": 413, "bad_key": 401}
 
 #: What aiohttp itself refuses.
 _PLAIN = {

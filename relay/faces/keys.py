@@ -140,6 +140,19 @@ class Keys:
             look = await self._look(key_id, None)
         return look is not None
 
+    async def let_in(self, tx: Tx, caller: Caller) -> Rejected | None:
+        """Why this caller's key opens nothing any more, None = it does, or there is none. In a transaction of the
+        caller's, so that nothing is granted that a revocation came before."""
+        if caller.key is None:
+            return None
+        async with tx.as_room():
+            row = await tx.one(Q.api_key, id=caller.key)
+        state = "gone" if row is None else ApiKey.of_row(row).state(await tx.now())
+        if state == "good":
+            return None
+        message = f"The key of {caller.agent} is {state}: what it asked for is not granted any more."
+        return Rejected(Fault.FORBIDDEN, "bad_key", message, "Ask a person for a new key, and ask again.")
+
     async def _look(self, key_id: str, told: str | None) -> _Look | None:
         began = self._ticks()
 
@@ -185,6 +198,9 @@ class Keys:
         note: str = "",
     ) -> Json:
         """A new key: `{success, id, key, ...}`, its text this once. Raises Rejected."""
+        if agent_type == "person" and not caller.person:
+            message = f"Only a person makes a person's key, and {caller.agent} is an agent."
+            raise Rejected(Fault.FORBIDDEN, "forbidden", message, "Leave the type out, or ask a person.")
         name = self._identity(identity, agent_type)
         allowed = _scopes(scopes)
         lives_s = span_s(expires)

@@ -125,6 +125,7 @@ def caller_of(
         agent_type or kind,
         person=credential.person,
         scopes=credential.scopes,
+        key=credential.key if credential.kind is CredentialKind.KEY else None,
     )
 
 

@@ -312,7 +312,7 @@ OPERATIONS = (
         _force,
         "POST",
         "/locks/force-release",
-        "Take a lock away from its holder, who is told why in the room.",
+        "Take a lock away from its holder, who is told why in the room: a person's, and no agent's.",
         tag="locks",
         beats=True,
     ),

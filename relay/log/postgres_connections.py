@@ -39,6 +39,8 @@ class Connections:
         self._busy_timeout_s = busy_timeout_s
         #: What the user of the address can take; known once the tables are there.
         self.rights: Rights = NONE
+        #: What every connection asks first, once the tables are there (postgres/migrations/0002_after_a_crash.sql).
+        self.after_crash = ""
         #: The server's process of the writer's connection.
         self.writer_pid: int | None = None
         self.writer = self._pool(1, init=self._start_writer)
@@ -83,9 +85,9 @@ class Connections:
         )
 
     async def start(self, connection: Any) -> None:
-        """Let a connection be the service's from here on."""
-        if self.rights.start:
-            await connection.execute(self.rights.start)
+        """See to what a crash of the server left, and let a connection be the service's from here on."""
+        if said := "; ".join(filter(None, (self.after_crash, self.rights.start))):
+            await connection.execute(said)
 
     async def _start_writer(self, connection: Any) -> None:
         self.writer_pid = connection.get_server_pid()

@@ -45,6 +45,13 @@ class PostgresAway(PostgresFault, StoreBusy):
 class CommitUnknown(PostgresFault):
     """The connection was lost while the transaction was being committed: it is kept, or it is not."""
 
+    @classmethod
+    def on(cls, place: str) -> CommitUnknown:
+        return cls(
+            f"the connection to {place} was lost while a change was being committed: it may be kept or not. "
+            "Look whether it is there before you do it again"
+        )
+
 
 #: What the driver raises; its own errors (InterfaceError) are ValueErrors too.
 ENGINE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)

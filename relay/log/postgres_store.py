@@ -3,7 +3,7 @@
 Invariants:
 - a general write holds the room's lock (an advisory lock of the database) alone from its first act to the end of
   its commit, so it may decide by what it reads, as on SQLite; a `single` one is one statement, a function of the
-  database that takes the same lock shared;
+  database that takes the same lock shared (relay.log.postgres_singles: those that come together go together);
 - events become visible in the order of `pos` (postgres/migrations/0001_log.sql), so a cursor skips none;
 - a transaction awaits nothing but its `Tx`: the store drives it, and runs what it asks for;
 - work is done again only when nothing of it can have been kept; a connection that is lost while it commits is
@@ -42,7 +42,8 @@ from relay.log.postgres_listen import Listener
 from relay.log.postgres_migrate import is_migrated, migrate
 from relay.log.postgres_query import DIALECT
 from relay.log.postgres_rights import NOT_HELD, Rights, rights_of
-from relay.log.postgres_tx import Bends, PostgresTx, drive
+from relay.log.postgres_singles import Singles, SingleTx
+from relay.log.postgres_tx import Bends, PostgresTx, drive, rollback
 from relay.log.store import Size, StoreMissing, Work
 from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
 from relay.model import Caller
@@ -87,6 +88,7 @@ class PostgresStore:
         self._open = Connections(
             address, most=connections, connect_s=connect_s, busy_timeout_s=busy_timeout_s
         )
+        self._singles = Singles(lambda: self._open.lent(self._open.short), address.place, self._bends)
         self._listener = Listener(
             self._open.connect, SCHEMA, self._subscribers.notify, lambda: self._open.writer_pid
         )
@@ -151,23 +153,16 @@ class PostgresStore:
 
     async def _write_single(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
         """One statement that is a transaction by itself; it wakes by the events that it appends."""
-        async with self._open.lent(self._open.short) as connection:
-            tx = self._tx(connection, single=True)
-            if durable or actor is not None or self._clock is not None:
+        if durable or actor is not None or self._clock is not None:
+            async with self._open.lent(self._open.short) as connection:
+                tx = self._tx(connection, single=True)
                 result = await self._transaction(connection, tx, "BEGIN", work, durable, actor)
-                self._listener.stir()
-                return result
-            try:
-                with _told(tx):
-                    result = await drive(work, tx)
-                self._listener.stir()
-                return result
-            except BaseException as error:
-                # A statement that was prepared and not run has begun a transaction that the driver knows not of.
-                await _rollback(connection, known=False)
-                if isinstance(error, PostgresAway) and error.again is Again.LOST:
-                    raise self._unknown() from error
-                raise
+        else:
+            one = SingleTx(self._singles, self.place)
+            with _told(one):
+                result = await drive(work, one)
+        self._listener.stir()
+        return result
 
     async def _transaction(
         self,
@@ -187,7 +182,7 @@ class PostgresStore:
             with _told(tx):
                 result = await drive(work, tx)
         except BaseException:
-            await _rollback(connection)
+            await rollback(connection)
             raise
         await self._commit(
             connection, f"{self._listener.notice}; COMMIT" if notice and tx.changed else "COMMIT"
@@ -211,30 +206,24 @@ class PostgresStore:
         except ENGINE as error:
             fault = translated(error, self.place)
             if fault.again is Again.LOST:
-                raise self._unknown() from error
+                raise CommitUnknown.on(self.place) from error
             raise fault from error
         finally:
-            await _rollback(connection)
+            await rollback(connection)
         if status != "COMMIT":
             raise PostgresFault(
                 f"{self.place}: a statement of the transaction had failed, so nothing was kept"
             )
 
-    def _unknown(self) -> CommitUnknown:
-        return CommitUnknown(
-            f"the connection to {self.place} was lost while a change was being committed: it may be kept or not. "
-            "Look whether it is there before you do it again"
-        )
-
     async def _read(self, pool: Any, work: Work[T], actor: Caller | None) -> T:
         async with self._open.lent(pool) as connection:
-            tx = self._tx(connection)
+            tx = self._tx(connection, actor=actor)
             try:
                 await self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", actor)
                 with _told(tx):
                     return await drive(work, tx, aside=pool is self._open.long)
             finally:
-                await _rollback(connection)
+                await rollback(connection)
 
     # -- the store as a whole
 
@@ -263,6 +252,7 @@ class PostgresStore:
                     raise StoreMissing(f"there are no tables of relay in {self.place} yet")
                 await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
                 self._open.rights = await rights_of(connection, SCHEMA)
+                self._open.after_crash = await connection.fetchval(_AFTER_CRASH)
                 await self._open.start(connection)
             except ENGINE as error:
                 raise translated(error, self.place) from error
@@ -305,6 +295,7 @@ class PostgresStore:
         for task in self._side:
             task.cancel()
         await asyncio.gather(*self._side, return_exceptions=True)
+        await self._singles.close()
         if self._listener.owes:
             with contextlib.suppress(PostgresFault, *ENGINE):
                 async with asyncio.timeout(CLOSE_S), self._open.lent(self._open.writer) as connection:
@@ -313,6 +304,10 @@ class PostgresStore:
 
 
 _ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
+#: Without the log's tables there is nothing to see to.
+_AFTER_CRASH = """
+SELECT CASE WHEN to_regprocedure('relay_after_crash()') IS NULL THEN '' ELSE 'SELECT relay_after_crash()' END
+"""
 _INVALID_INDEXES = """
 SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND NOT i.indisvalid ORDER BY 1
@@ -335,13 +330,6 @@ def _told(tx: PostgresTx) -> Iterator[None]:
         raise
     if tx.trouble is not None:
         raise tx.trouble
-
-
-async def _rollback(connection: Any, *, known: bool = True) -> None:
-    """End the transaction; where that fails, the pool ends the connection."""
-    with contextlib.suppress(*ENGINE):
-        if not known or connection.is_in_transaction():
-            await connection.execute("ROLLBACK")
 
 
 async def open_store(

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from relay.log.postgres_errors import ENGINE, PostgresAway, translated
-from relay.log.postgres_query import Bend, bends, changed_rows, statement
+from relay.log.postgres_errors import ENGINE, PostgresAway, PostgresFault, translated
+from relay.log.postgres_query import Bend, Statement, bends, changed_rows, statement
 from relay.log.postgres_rights import AGENT, SERVICE
 from relay.log.store import AwaitedOutside, Query, Row, StoreError, Work
 
@@ -59,7 +59,7 @@ class PostgresTx:
         #: How many statements it may still make; None = any number.
         self._left = 1 if single else None
         self._now: float | None = None
-        self.trouble: PostgresAway | None = None
+        self.trouble: PostgresFault | None = None
         self.changed = False
 
     async def now(self) -> float:
@@ -98,32 +98,54 @@ class PostgresTx:
         return rows
 
     async def _named(self, how: str, query: Query, params: dict[str, Any]) -> Any:
-        if self._left is not None:
-            if not self._left:
-                raise StoreError("a single write is one statement; this one made a second")
-            self._left -= 1
+        self._count()
         made = statement(query)
         values = made.values(query, params)
-        told = self._bends.get(made.text)
-        if told is None:
-            types = await self._run("prepare", made.text, ())
-            told = bends([each.name for each in types.get_parameters()])
-            self._bends[made.text] = told
-        for place, bend in told:
-            values[place] = bend(values[place])
+        try:
+            values = await bent(self._connection, made, self._bends, values)
+        except ENGINE as error:
+            raise self._wrong(error) from error
         result = await self._run(how, made.text, values)
         if made.writes:
             self.changed = self.changed or (changed_rows(result) > 0 if how == "execute" else bool(result))
         return result
 
+    def _count(self) -> None:
+        """One more statement. Raises StoreError where that is one too many."""
+        if self._left is not None:
+            if not self._left:
+                raise StoreError("a single write is one statement; this one made a second")
+            self._left -= 1
+
     async def _run(self, how: str, text: str, values: Sequence[Any]) -> Any:
         try:
             return await getattr(self._connection, how)(text, *values)
         except ENGINE as error:
-            fault = translated(error, self._place)
-            if isinstance(fault, PostgresAway):
-                self.trouble = fault
-            raise fault from error
+            raise self._wrong(error) from error
+
+    def _wrong(self, error: BaseException) -> StoreError:
+        fault = translated(error, self._place)
+        if isinstance(fault, PostgresAway):
+            self.trouble = fault
+        return fault
+
+
+async def bent(connection: Any, made: Statement, known: Bends, values: list[Any]) -> list[Any]:
+    """The values as their places' types want them; the server is asked for the types once. Raises as the driver."""
+    places = known.get(made.text)
+    if places is None:
+        types = (await connection.prepare(made.text)).get_parameters()
+        places = known[made.text] = bends([each.name for each in types])
+    for place, bend in places:
+        values[place] = bend(values[place])
+    return values
+
+
+async def rollback(connection: Any, *, known: bool = True) -> None:
+    """End the transaction; where that fails, the pool ends the connection."""
+    with contextlib.suppress(*ENGINE):
+        if not known or connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
 
 
 async def drive(work: Work[T], tx: PostgresTx, *, aside: bool = False) -> T:

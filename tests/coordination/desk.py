@@ -100,7 +100,7 @@ def over(store: Store, clock: list[float]) -> Desk:
     work = WorkQueue(store, settings, heartbeat=heartbeat, locks=locks)
     sessions.at_end(work.claims.give_back_all)
     sessions.at_end(locks.release_of_session)
-    return Desk(store, clock, sessions, locks, work, Board(locks=locks))
+    return Desk(store, clock, sessions, locks, work, Board(claims=work.claims))
 
 
 async def refused(doing: Any) -> Rejected:

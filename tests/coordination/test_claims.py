@@ -104,6 +104,41 @@ async def test_a_dead_session_loses_its_claims_and_only_its_own(desk: Desk) -> N
     assert await desk.states(*tasks) == ["pending", "pending", "claimed"]
 
 
+async def test_a_claim_of_a_dead_session_reads_as_it_can_be_claimed(desk: Desk) -> None:
+    for said, most in (("again", 3), ("last", 1)):
+        await desk.submit(said, max_attempts=most, files=[said])
+        await desk.work.get(DEAD)
+    lost = "Attempt 1 ended: the session ended of GEMINI."
+    desk.clock[0] += 89
+
+    async def shown() -> list[tuple[Any, ...]]:
+        tasks = await desk.store.read(desk.board.list)
+        return [(one.number, str(one.status), one.claimed_by, one.lease_until is None) for one in tasks]
+
+    assert await shown() == [(1, "claimed", "GEMINI", False), (2, "claimed", "GEMINI", False)]
+    # The claims' own leases lie ahead, and nobody took them back: a reader is told what the next one would get.
+    desk.clock[0] += 1
+    assert await shown() == [(1, "pending", None, True), (2, "dead", None, True)]
+    told = await desk.work.task(A, "#1")
+    assert (told["status"], told["assignee"], told["note"]) == ("pending", None, lost)
+    assert (told["attempt"], told["not_before"]) == (2, "2027-01-15T08:01:35.000Z")
+    story = await desk.store.read(lambda tx: desk.board.story(tx, 2))
+    assert (story["badge"], story["history"][-1]["change"]) == ("dead", "claimed")
+    assert [one.status for one in await desk.store.read(lambda tx: desk.board.among(tx, [told["id"]]))] == [
+        "pending"
+    ]
+    no = await refused(desk.work.complete(B, "#1", True))
+    assert (no.code, no.details["lease_over"]) == ("not_yours", True)
+    assert no.details["lease_until"] == "2027-01-15T08:01:30.000Z" and "works on it" not in no.message
+    changes = [change for change, _, _ in await desk.log()]
+    assert changes == ["created", "claimed"] * 2, "nothing was written"
+    # And a person's change begins with it.
+    await desk.move(1, "in_progress")
+    assert await shown() == [(1, "claimed", "ann", True), (2, "dead", None, True)]
+    assert (await desk.work.explain(B, "#2"))["reasons"][0]["status"] == "dead"
+    assert (await desk.told("#1"))["attempts"] == 1
+
+
 async def test_what_a_session_held_stays_lost_when_it_comes_back(desk: Desk) -> None:
     task = await desk.submit()
     await desk.work.get(DEAD)

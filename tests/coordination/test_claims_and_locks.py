@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from relay.coordination.lock_table import RELEASED
@@ -116,6 +118,31 @@ async def test_a_file_of_two_claims_stays_held_until_the_last_one_ends(room: Roo
     await work.complete(room.ann, two, True)
     assert await held(room, room.ann) == []
     assert len(await room.told(RELEASED)) == 3
+
+
+async def test_a_heartbeat_extends_every_lock_that_a_claim_relies_on(room: Room) -> None:
+    work = queue(room)
+    await work.submit(room.person, "fix", "one", files=["./a", "b"])
+    await work.submit(room.person, "fix", "two", files=["b", "c"])
+    # Held before the claim by another spelling; what it does not want lasts as long as was asked for.
+    await room.locks.acquire(room.ann, ["a"], ttl_s=60)
+    await room.locks.acquire(room.ann, ["elsewhere"], ttl_s=60)
+    await work.get(room.ann, lease_s=90)
+    await work.get(room.ann, lease_s=900)
+
+    async def left() -> dict[str, float]:
+        locks = await room.locks.check(room.cid)
+        ends = {one["file_path"]: datetime.fromisoformat(one["expires_at"]).timestamp() for one in locks}
+        return {path: round(end - room.clock.at) for path, end in ends.items()}
+
+    assert await left() == {"a": 90, "b": 900, "c": 900, "elsewhere": 60}
+    room.clock.at += 50
+    await room.locks.acquire(room.ann, ["d"], ttl_s=1)
+    assert await left() == {"a": 90, "b": 900, "c": 900, "d": 1, "elsewhere": 10}
+    room.clock.at += 50
+    await room.sessions.touch(room.ann)
+    assert await left() == {"a": 90, "b": 900, "c": 900}
+    assert (await room.locks.acquire(room.bob, ["a"]))["locked_by"] == "ann"
 
 
 async def test_claims_and_their_locks_die_with_the_session_and_live_with_it(room: Room) -> None:

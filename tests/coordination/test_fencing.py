@@ -77,7 +77,8 @@ async def test_who_takes_what_covers_it_anew_is_stale_no_more(room: Room) -> Non
 
     for cover, below, beside in [
         ("src", ["src/a.py", "src/x/b.py", "src/**/*.md", "src/x/{a,b}"], ["srcs", "lib/a.py"]),
-        ("web/**/*.ts", ["web/a.ts", "web/x/b.ts"], ["web/a.css"]),
+        ("web/**/*.ts", ["web/a.ts", "web/x/b.ts", "web/x/*.ts", "web/**/?.ts"], ["web/a.css", "web/x/*"]),
+        ("doc/**", ["doc/*.md", "doc/a/**/b*", "{doc/a,doc/b}/*.md", "doc"], ["{doc,lib}/*.md", "docs/*.md"]),
     ]:
         await lose(*below, *beside)
         await room.locks.acquire(room.bob, ["elsewhere"])
@@ -88,8 +89,17 @@ async def test_who_takes_what_covers_it_anew_is_stale_no_more(room: Room) -> Non
                 await room.locks.release(room.ann, path)
             assert over.value.code == "not_held", path
         for path in beside:
-            assert await said(room, room.ann, path) == ["stale"]
-    assert await said(room, room.ann, "src/a.py", "src/x/b.py", "web/a.ts") == ["ok"] * 3
+            with pytest.raises(Rejected) as over:
+                await room.locks.release(room.ann, path)
+            assert over.value.code == "stale_token", path
+        # What is over is on record for its holder alone: no answer shows it.
+        for path in (*below, *beside):
+            assert (await room.locks.status(room.bob, path))["locks"] == []
+            told = await room.locks.explain(room.bob, path)
+            assert told["free"] and not told["locks"] and not told["why"]
+        assert [one["file_path"] for one in await room.locks.check(room.bob)] == ["elsewhere"]
+    assert await said(room, room.ann, "src/a.py", "src/x/b.py", "web/a.ts", "doc/a/x.md") == ["ok"] * 4
+    assert await said(room, room.ann, "srcs", "web/a.css", "docs/a.md") == ["stale"] * 3
 
 
 async def test_a_dead_session_is_stale_and_so_is_who_lost_it_to_a_person(room: Room) -> None:

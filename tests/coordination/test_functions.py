@@ -15,6 +15,7 @@ from relay.coordination.locks import Locks
 from relay.coordination.projection import strays
 from relay.coordination.sessions import Heartbeat
 from relay.log import events
+from relay.log.store import Queries
 from relay.log.verify import verify
 from relay.model import Caller, Rejected
 from tests import engines
@@ -24,6 +25,7 @@ from tests.engines import BOTH
 
 pytestmark = [BOTH, pytest.mark.parametrize("engine", ["postgres"], indirect=True)]
 HERE = Path(__file__).parents[2]
+SAYS = Queries(Path(__file__).parent)
 
 
 async def story(desk: Desk) -> list[Any]:
@@ -169,6 +171,60 @@ async def test_many_at_one_path_by_functions_and_the_general_way(tmp_path: Path)
     assert [one.type for one in locks] == ["lock.acquired", "lock.released"] * sum(got)
     tokens = [one.outputs["lock"]["fencing_token"] for one in locks[::2]]
     assert tokens == sorted(set(tokens))
+
+
+async def test_calls_that_come_together_are_one_transaction_and_keep_apart(tmp_path: Path) -> None:
+    store = await engines.open_store(tmp_path, WINGS)
+    other = await engines.open_store(tmp_path, WINGS)
+    used = (await asyncio.gather(*(together(one) for one in (store, other))))[0]
+    assert used["general"] < used["acquired"] and used["blocked"] >= 8, used
+    # Several of what stands now were taken in one transaction, and no two hold the same.
+    locks, callers = Locks(store, Heartbeat()), [Caller(f"own{number}", "s") for number in range(8)]
+    for who in callers:
+        await locks.check(who)
+        await locks.acquire(who, [f"{who.agent}/first"])
+    answers = await asyncio.gather(*(locks.acquire(who, [f"{who.agent}/a.py"]) for who in callers))
+    assert all(answer["action"] == "acquired" for answer in answers)
+    rows = await store.read(lambda tx: tx.all(SAYS.transactions))
+    assert 1 < len(rows) < 8, rows
+    told = await store.read(lambda tx: events.read_after(tx, 0, limit=5000))
+    assert await verify(store) == []
+    tokens = [one.outputs["lock"]["fencing_token"] for one in told if one.type == "lock.acquired"]
+    assert tokens == sorted(set(tokens))
+    await asyncio.gather(store.close(), other.close())
+
+
+async def together(store: Any) -> dict[str, int]:
+    """Eight callers at once, on one path or under one folder, by a store that another uses too."""
+    heartbeat, used, inside = Heartbeat(), {}, []
+    locks = Locks(store, heartbeat)
+    asked = locks._shortcuts._asked  # type: ignore[union-attr]
+
+    async def counted(*one: Any, **more: Any) -> Any:
+        row = await asked(*one, **more)
+        said = "general" if row is None else row["outcome"]
+        used[said] = used.get(said, 0) + 1
+        return row
+
+    locks._shortcuts._asked = counted  # type: ignore[union-attr]
+
+    async def work(number: int) -> None:
+        me = Caller(f"t{number}", f"{id(store)}", person=number == 7)
+        for turn in range(12):
+            path = ("src/a.py", f"src/b{number}.py", "src")[(number + turn) % 3]
+            answer: Any = await locks.acquire(me, [path])
+            if not answer["success"]:
+                assert answer["locked_by"] and answer["locked_by_session"] and answer["expires_at"], answer
+                continue
+            if path == "src":
+                assert not inside
+                inside.append(me)
+                await asyncio.sleep(0)
+                inside.remove(me)
+            assert (await locks.release(me, path, fencing_token=answer["fencing_token"]))["released"]
+
+    await asyncio.gather(*(work(number) for number in range(8)))
+    return used
 
 
 #: A process with two loops that claim until nothing is left.

@@ -14,23 +14,27 @@ import pytest
 
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
-from relay.log.sqlite_store import open_store
+from relay.log import events
 from relay.model import Caller
+from tests import engines
 from tests.coordination.conftest import WINGS
+from tests.engines import BOTH
+
+pytestmark = BOTH
 
 #: One client: takes and frees what it is told to, and writes down what it saw.
 CLIENT = """
 import asyncio, json, sys
 from pathlib import Path
 from relay.coordination.locks import Locks
-from relay.coordination.sessions import FOLDER, Heartbeat
+from relay.coordination.sessions import Heartbeat
 from relay.config_coordination import CoordinationSettings
-from relay.log import events
-from relay.log.sqlite_store import open_store
 from relay.model import Caller
+from tests.coordination.conftest import WINGS
+from tests.engines import join
 
-async def main(folder, name, rounds, path, hold):
-    store = await open_store(folder / "race.db", [events.FOLDER, FOLDER])
+async def main(folder, address, name, rounds, path, hold):
+    store = await join(address, WINGS)
     locks = Locks(store, Heartbeat(CoordinationSettings(process_lease_s=2)))
     me = Caller(name, name, process=True)
     print("ready", flush=True)
@@ -54,8 +58,8 @@ async def main(folder, name, rounds, path, hold):
     print(json.dumps({"got": got, "blocked": blocked}), flush=True)
     await store.close()
 
-folder, name, rounds, path, hold = sys.argv[1:]
-asyncio.run(main(Path(folder), name, int(rounds), path, hold == "hold"))
+folder, address, name, rounds, path, hold = sys.argv[1:]
+asyncio.run(main(Path(folder), address, name, int(rounds), path, hold == "hold"))
 """
 HERE = Path(__file__).parents[2]
 
@@ -63,8 +67,9 @@ HERE = Path(__file__).parents[2]
 async def client(
     folder: Path, name: str, rounds: int, path: str, hold: str = ""
 ) -> asyncio.subprocess.Process:
+    address = engines.address_of(folder)
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", CLIENT, str(folder), name, str(rounds), path, hold),
+        *(sys.executable, "-c", CLIENT, str(folder), address, name, str(rounds), path, hold),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(HERE)},
@@ -96,19 +101,20 @@ async def test_processes_at_one_path(tmp_path: Path) -> None:
                 await one.wait()
     assert all(one["got"] + one["blocked"] == 60 for one in told)
     assert sum(one["got"] for one in told) > 0
-    store = await open_store(tmp_path / "race.db", WINGS)
-    events = await store._reader.execute_fetchall(
-        "SELECT type FROM events WHERE type LIKE 'lock.%' ORDER BY pos"
-    )
-    left = await store._reader.execute_fetchall("SELECT * FROM file_locks")
+    store = await engines.open_store(tmp_path, WINGS)
+    types = ["lock.acquired", "lock.released", "lock.refreshed", "lock.forced"]
+    logged = await store.read(lambda tx: events.read_after(tx, 0, types=types, limit=1000))
+    left = await Locks(store, Heartbeat()).check(Caller("ann", "s1"))
     await store.close()
     # In the order of the log: taken, freed, taken, freed.
-    assert [row[0] for row in events] == ["lock.acquired", "lock.released"] * sum(one["got"] for one in told)
+    assert [event.type for event in logged] == ["lock.acquired", "lock.released"] * sum(
+        one["got"] for one in told
+    )
     assert left == []
 
 
 async def test_stores_of_one_process_on_their_own_threads(tmp_path: Path) -> None:
-    stores = [await open_store(tmp_path / "race.db", WINGS) for _ in range(8)]
+    stores = [await engines.open_store(tmp_path, WINGS) for _ in range(8)]
     inside: list[str] = []
 
     async def work(number: int) -> int:
@@ -143,7 +149,7 @@ async def test_a_holder_that_is_killed_is_followed_by_who_waits(tmp_path: Path) 
     finally:
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
-    store = await open_store(tmp_path / "race.db", WINGS)
+    store = await engines.open_store(tmp_path, WINGS)
     locks, bob = Locks(store, Heartbeat()), Caller("bob", "s1")
     try:
         first = await locks.acquire(bob, ["src/**"])

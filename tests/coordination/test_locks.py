@@ -15,7 +15,7 @@ from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED
 from relay.coordination.locks import Locks
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
-from relay.model import Caller, Fault, Rejected
+from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -258,8 +258,10 @@ async def test_a_person_takes_a_lock_and_its_holder_is_told(room: Room) -> None:
         assert (told.details["forced_by"], told.details["forced_why"]) == ("eve", "hotfix")
         assert "eve" in told.message and "hotfix" in told.message
     assert (await room.locks.acquire(room.cid, ["a"]))["success"]
-    admin = replace(room.cid, scopes=frozenset({"admin"}))
-    assert (await room.locks.force_release(admin, "b/c", reason="key of an operator"))["success"]
+    admin = replace(room.cid, scopes=SCOPES | {ADMIN})
+    agent = await refused(room.locks.force_release(admin, "b/c", reason="an agent's, whatever its key says"))
+    assert (agent.fault, agent.code) == (Fault.FORBIDDEN, "forbidden") and "cid is an agent" in agent.message
+    assert (await room.locks.acquire(room.cid, ["b/c"]))["locked_by"] == "ann"
 
 
 async def test_status_and_explain(room: Room) -> None:

@@ -152,6 +152,37 @@ def test_overlap_is_what_enumeration_finds(a: str, b: str) -> None:
         assert meets(a, b) is found, (a, b)
 
 
+@pytest.mark.parametrize(
+    ("whole", "part", "expected"),
+    [
+        ("src/**", "src/*.py", True),
+        ("src/**", "src/**/test_*.py", True),
+        ("src/**", "src/a/b/**/{c,d}?/*", True),
+        ("src/**", "{src,lib}/*.py", False),
+        ("**/*.py", "src/a_*.py", True),
+        ("**/*.py", "src/*", False),
+        ("src/*", "src/**", False),  # which stands for a file `src`, too
+        ("src/*", "src/*/x*", True),
+        ("src/*/a*", "src/**/a*", False),
+        ("src/{a*,b*}", "src/{ab*,b?}", True),
+        ("src/?.py", "src/*.py", False),
+        ("src/*.*", "src/a*.p?", True),
+        ("**", "a*", True),
+    ],
+)
+def test_a_pattern_in_a_pattern(whole: str, part: str, expected: bool) -> None:
+    assert patterns.contains(whole, part) is expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(PATTERN, PATTERN)
+def test_what_is_contained_is_no_more_by_enumeration(whole: str, part: str) -> None:
+    if patterns.contains(whole, part):
+        files = [path for path in EVERY if patterns.stands_for(part, path)]
+        assert all(patterns.stands_for(whole, path) for path in files), (whole, part)
+    assert patterns.contains(part, part)
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text("ab*?{},/\\.[", min_size=1, max_size=12))
 def test_a_target_is_the_same_when_it_is_given_again(text: str) -> None:

@@ -12,7 +12,7 @@ from relay.coordination.lock import Granted, Wait
 from relay.coordination.lock_table import ACQUIRED
 from relay.coordination.paths import targets
 from relay.coordination.waits import conflict, in_front
-from relay.model import Caller
+from relay.model import Caller, Rejected
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -161,6 +161,22 @@ async def test_who_died_in_line_is_out_of_it(room: Room) -> None:
     room.clock.at += waits.STALE_S
     assert (await room.locks.acquire(room.cid, ["a"]))["success"]
     assert await room.store.write(lambda tx: waits.still(tx, place)) is False
+
+
+async def test_a_wait_ends_with_its_session(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["a"])
+    ended = waiting(room, room.bob, "a")
+    await room.in_line(1)
+    behind = waiting(room, room.cid, "a")
+    await room.in_line(2)
+    await room.sessions.end(room.bob, reason="a person ended it")
+    no = await asyncio.gather(asyncio.wait_for(ended, 10), return_exceptions=True)
+    assert isinstance(no[0], Rejected) and no[0].code == "session_ended"
+    assert "a person ended it" in str(no[0].message)
+    await room.in_line(1)
+    await room.locks.release(room.ann, "a")
+    assert (await got(behind))["success"]
+    assert {one["agent_id"] for one in await room.sessions.list(room.cid)} == {"ann", "cid"}
 
 
 async def test_two_that_would_wait_for_each_other(room: Room) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from relay import config
+from relay.coordination import waits
 from relay.faces.auth import owner
+from relay.faces.keys import Keys
 from relay.log.store import StoreBusy
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
-from tests.faces.house import House, house
+from relay.services import services_of
+from tests.engines import BOTH
+from tests.faces.house import CONFIG, House, house
 from tests.faces.recorder import Recorder
 
 ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})
@@ -248,3 +255,69 @@ async def test_an_agents_key_speaks_as_its_agent(doors: House, seen: Recorder) -
         while (last := await socket.receive()).type.name == "TEXT":
             pass
         assert last.data == 4401, "a connection ends with its key"
+
+
+@BOTH
+async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_path: Path) -> None:
+    settings = config.parse(CONFIG, tmp_path / "config.json")
+    async with house(tmp_path, services=lambda store: services_of(store, settings, fold=False)) as doors:
+        wait = {"file_path": "src/a.py", "wait_seconds": 200}
+        assert (await doors.ask("POST", "/locks/acquire", json={"file_path": "src"}))[0] == 200
+        ends, by_http = await key_of(doors, "EVE")
+        _, by_mcp = await key_of(doors, "FAY", expires="1m")
+        _, stays = await key_of(doors, "GIL")
+        call = {"name": "acquire_lock", "arguments": wait}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        accept = {"Accept": "application/json, text/event-stream", "X-Relay-Session": "named-2"}
+        line = []
+        for who, path, body, headers in (
+            ("EVE", "/locks/acquire", wait, by_http | {"X-Relay-Session": "named-1"}),
+            ("FAY", "/mcp", message, by_mcp | accept),
+            ("GIL", "/locks/acquire", wait, stays),
+        ):
+            line.append(asyncio.create_task(doors.ask("POST", path, json=body, headers=headers)))
+            await _in_line(doors, lambda names, who=who: names[-1:] == [who])
+        # One is revoked by another process, one runs out; the line moves up.
+        await Keys(doors.store).revoke(ANN, ends)
+        status, told, _ = await asyncio.wait_for(line[0], 10)
+        assert (status, told["success"], told["reason"]) == (401, False, "bad_key")
+        assert "revoked" in told["message"] and told["fix"]
+        await _in_line(doors, lambda names: names == ["FAY", "GIL"])
+        doors.clock.now += 60
+        await doors.ask("POST", "/locks/acquire", json={"file_path": "src"})
+        status, text, _ = await asyncio.wait_for(line[1], 10)
+        answer = json.loads(next(one for one in text.splitlines() if one.startswith("data: {"))[6:])["result"]
+        told = answer["structuredContent"]
+        assert status == 200 and answer["isError"] and told["reason"] == "bad_key"
+        assert "expired" in told["message"]
+        assert (await doors.ask("POST", "/locks/release", json={"file_path": "src"}))[0] == 200
+        status, told, _ = await asyncio.wait_for(line[2], 10)
+        assert (status, told["success"], told["locks"][0]["locked_by"]) == (200, True, "GIL")
+        held = (await doors.ask("GET", "/locks"))[1]
+        assert [one["locked_by"] for one in held] == ["GIL"]
+
+
+async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_scope(tmp_path: Path) -> None:
+    settings = config.parse(CONFIG, tmp_path / "config.json")
+    async with house(tmp_path, services=lambda store: services_of(store, settings, fold=False)) as doors:
+        every = [*SCOPES, ADMIN]
+        _, agent = await key_of(doors, "EVE", scopes=every)
+        _, person = await key_of(doors, "bea", agent_type="person", scopes=every)
+        for path, body in (
+            ("/locks/force-release", {"file_path": "a", "reason": "mine"}),
+            ("/keys", {"identity": "fay", "key_type": "person"}),
+        ):
+            await doors.ask("POST", "/locks/acquire", json={"file_path": "a"})
+            status, told, _ = await doors.ask("POST", path, json=body, headers=agent)
+            assert (status, told["reason"]) == (403, "forbidden"), path
+            assert "EVE is an agent" in told["message"] and told["fix"]
+            assert (await doors.ask("POST", path, json=body, headers=person))[1]["success"], path
+        assert (await doors.ask("POST", "/keys", json={"identity": "fay"}, headers=agent))[1]["success"]
+
+
+async def _in_line(doors: House, right: Callable[[list[str]], bool]) -> None:
+    """Until those stand in line who should."""
+    wakeup = doors.store.wakeup()
+    while not right([one.agent for one in await doors.store.read(waits.line)]):
+        assert await wakeup.wait(10)
+    wakeup.close()

@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests import postgres
+from tests.acceptance.stores import STORES
 from tests.faults.contention import contention
 from tests.faults.storm import storm
 from tests.faults.writes import writes
@@ -30,20 +32,30 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=4, help="kills in each (4)")
     options.add_argument("--posts", type=int, default=10, help="room: messages by each of four ways (10)")
     options.add_argument("--rounds", type=int, default=8, help="writes: rounds of each agent at least (8)")
+    options.add_argument(
+        "--store", choices=sorted(STORES), default="sqlite", help="where the room is (sqlite)"
+    )
     chosen = options.parse_args()
-    if chosen.what == "locks":
-        return _locks(chosen.clients, chosen.attempts)
+    try:
+        return _locks(chosen) if chosen.what == "locks" else _storms(chosen)
+    finally:
+        postgres.end()
+
+
+def _storms(chosen: argparse.Namespace) -> int:
     failed = []
     for seed in range(chosen.seed, chosen.seed + chosen.runs):
         began = time.monotonic()
         folder = Path(tempfile.mkdtemp(prefix=f"relay-faults-{seed}-"))
         if chosen.what == "writes":
             found, counts = asyncio.run(
-                writes(folder / "room", seed, kills=chosen.kills, rounds=chosen.rounds)
+                writes(folder / "room", seed, kills=chosen.kills, rounds=chosen.rounds, store=chosen.store)
             )
             print(json.dumps(counts))
         else:
-            found = asyncio.run(storm(folder / "room", seed, kills=chosen.kills, posts=chosen.posts))
+            found = asyncio.run(
+                storm(folder / "room", seed, kills=chosen.kills, posts=chosen.posts, store=chosen.store)
+            )
         if not found:
             shutil.rmtree(folder)
         took = time.monotonic() - began
@@ -57,10 +69,11 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _locks(clients: int, attempts: int) -> int:
+def _locks(chosen: argparse.Namespace) -> int:
     folder = Path(tempfile.mkdtemp(prefix="relay-faults-locks-"))
+    clients, attempts = chosen.clients, chosen.attempts
     within_s = 60 + clients * attempts * ATTEMPT_S
-    found, counts = asyncio.run(contention(folder / "room", clients, attempts, within_s))
+    found, counts = asyncio.run(contention(folder / "room", clients, attempts, within_s, chosen.store))
     shutil.rmtree(folder)
     print(json.dumps(counts), *found, sep="\n  ")
     return 1 if found else 0

@@ -2,7 +2,7 @@
 
 Each client is a process: some call the services on a store of their own, some HTTP with a key, some `relay mcp`.
 Who holds the lock makes a file that must not be there and writes its fencing token below the others', which must
-grow. By hand: `scripts/faults locks --clients 8 --attempts 3000`.
+grow. By hand: `scripts/faults locks --clients 8 --attempts 3000 --store postgres`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+
+from relay.log.postgres_address import VARIABLE
+from tests.acceptance.stores import STORES
 from tests.outside import PATIENCE_S, REPO, Json, Outside, room, settings
 
 #: Which door each next client uses.
@@ -25,9 +29,12 @@ KINDS = ("process", "http", "mcp", "process", "http", "mcp", "process", "http")
 PATH = "src/über, & co/app.py"
 
 
-async def contention(folder: Path, clients: int, attempts: int, within_s: float) -> tuple[list[str], Json]:
+async def contention(
+    folder: Path, clients: int, attempts: int, within_s: float, store: str = "sqlite"
+) -> tuple[list[str], Json]:
     """What does not hold (empty: all is well), and what was counted."""
-    async with room(folder, settings()) as one:
+    async with STORES[store](folder) as (more, env), room(folder, settings(**more)) as one:
+        one.env.update(env)
         await one.start()
         told = await _clients(
             one, [KINDS[number % len(KINDS)] for number in range(clients)], attempts, within_s
@@ -41,7 +48,7 @@ async def contention(folder: Path, clients: int, attempts: int, within_s: float)
         if left != []:
             found.append(f"what is held afterwards: {left}")
         found += await _log(one, got)
-    counts: Json = {"clients": clients, "attempts": clients * attempts, "got": got}
+    counts: Json = {"store": store, "clients": clients, "attempts": clients * attempts, "got": got}
     counts["blocked"] = sum(one_told["blocked"] for one_told in told)
     counts["by_door"] = {kind: _of(told, kind) for kind in sorted({one_told["kind"] for one_told in told})}
     return found, counts
@@ -121,7 +128,8 @@ def _tokens(lines: Sequence[str], got: int) -> list[str]:
 
 async def _log(one: Outside, got: int) -> list[str]:
     """Every change is an event, and the log is whole."""
-    types = await asyncio.to_thread(_types, one.runtime / "events.db")
+    address = one.env.get(VARIABLE)
+    types = await (_types_at(address) if address else asyncio.to_thread(_types, one.runtime / "events.db"))
     found = []
     if types["lock.acquired"] != got or types["lock.released"] != got or types["lock.refreshed"]:
         found.append(f"{got} times held, and events: {dict(types)}")
@@ -131,7 +139,17 @@ async def _log(one: Outside, got: int) -> list[str]:
     return found
 
 
+_COUNTED = "SELECT type, COUNT(*) FROM {} WHERE type LIKE 'lock.%' GROUP BY type"
+
+
 def _types(path: Path) -> Counter[str]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        rows = connection.execute("SELECT type, COUNT(*) FROM events WHERE type LIKE 'lock.%' GROUP BY type")
-        return Counter(dict(rows.fetchall()))
+        return Counter(dict(connection.execute(_COUNTED.format("events")).fetchall()))
+
+
+async def _types_at(address: str) -> Counter[str]:
+    connection = await asyncpg.connect(address)
+    try:
+        return Counter(dict(await connection.fetch(_COUNTED.format("relay.events"))))
+    finally:
+        await connection.close()

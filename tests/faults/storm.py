@@ -21,6 +21,7 @@ import psutil
 
 from relay.model import Kind, Message
 from relay.room import entry
+from tests.acceptance.stores import STORES
 from tests.outside import Json, Outside, agent, eventually, program, room, settings
 
 #: A command agent: notes its own and its grandchild's pid, takes its time, answers with the tokens asked.
@@ -303,14 +304,17 @@ def _answers(entries: list[Json], jobs: list[Json]) -> list[str]:
     return found
 
 
-async def storm(folder: Path, seed: int, *, kills: int = 4, posts: int = 10) -> list[str]:
+async def storm(
+    folder: Path, seed: int, *, kills: int = 4, posts: int = 10, store: str = "sqlite"
+) -> list[str]:
     """One run in a folder of its own; what did not hold."""
     agents = [
         agent("QUICK", "quick.yaml"),
         agent("SLOW", "slow.yaml"),
         program("WORKER", "worker.py", timeout_s=60),
     ]
-    async with room(folder, settings(*agents)) as one:
+    async with STORES[store](folder) as (more, env), room(folder, settings(*agents, **more)) as one:
+        one.env.update(env)
         (folder / "quick.yaml").write_text(SCRIPT)
         (folder / "slow.yaml").write_text(SLOW)
         (folder / "worker.py").write_text(WORKER)

@@ -2,7 +2,7 @@
 
 Each agent repeats what was not acknowledged, with the same idempotency key, until it is. What holds afterwards: every
 acknowledged lock, task, completion, memory and message is there once, and the log verifies. Everything random comes
-from one seed. By hand: `scripts/faults writes --runs 20`.
+from one seed. By hand: `scripts/faults writes --runs 20 --store postgres`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import aiohttp
 
 from tests.acceptance.doors import HttpDoor, McpDoor
+from tests.acceptance.stores import STORES
 from tests.outside import PATIENCE_S, Json, Outside, room, settings
 
 #: What a door that was cut off says.
@@ -130,10 +131,13 @@ class McpAgent(Agent):
             await self.door.process.wait()
 
 
-async def writes(folder: Path, seed: int, *, kills: int = 3, rounds: int = 4) -> tuple[list[str], Json]:
+async def writes(
+    folder: Path, seed: int, *, kills: int = 3, rounds: int = 4, store: str = "sqlite"
+) -> tuple[list[str], Json]:
     """One run; what does not hold (empty: all is well), and what was counted."""
     die = random.Random(seed)
-    async with room(folder, settings()) as one:
+    async with STORES[store](folder) as (more, env), room(folder, settings(**more)) as one:
+        one.env.update(env)
         await one.start()
         told = Told()
         tools = [McpAgent(one, f"tool-{number}", told) for number in range(2)]

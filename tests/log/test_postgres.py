@@ -351,6 +351,30 @@ async def test_a_single_write_is_one_statement(opened: Open) -> None:
     assert await store.read(events.last_pos) == 0
 
 
+async def test_single_writes_that_come_together_go_together_and_each_has_its_own_answer(opened: Open) -> None:
+    store = await opened()
+
+    async def divided(by: int) -> Any:
+        return await store.write(lambda tx: tx.one(HARM.divide, by=by, alone=True), single=True)
+
+    told = await asyncio.gather(*(divided(by) for by in (1, 2, 4, 5, 10)))
+    assert [tuple(row) for row in told] == [(100, True), (50, False), (25, False), (20, False), (10, False)]
+    # What fails among them has failed alone, and who gave up has kept nobody from anything.
+    waits = [asyncio.create_task(divided(by)) for by in (1, 2, 0, 5, 10)]
+    await asyncio.sleep(0)
+    waits[3].cancel()
+    told = await asyncio.gather(*waits, return_exceptions=True)
+    assert [tuple(told[0]), tuple(told[1]), tuple(told[4])] == [(100, True), (50, True), (10, True)]
+    assert isinstance(told[2], PostgresFault) and "division by zero" in str(told[2])
+    assert isinstance(told[3], asyncio.CancelledError)
+    # Those that wait when the store closes are answered.
+    waits = [asyncio.create_task(divided(by)) for by in (1, 2, 4)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await store.close()
+    assert [row["quotient"] for row in await asyncio.gather(*waits)] == [100, 50, 25]
+
+
 async def test_single_writes_run_beside_each_other_and_not_beside_a_general_one(
     opened: Open, raw: Any
 ) -> None:

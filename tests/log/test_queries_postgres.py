@@ -28,6 +28,8 @@ ALSO = {
 }
 #: What a statement is given here and not on SQLite, where a function of Python does it.
 GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}}
+#: Steps that are PostgreSQL's alone: what a crash of its server takes back, and a function of the database.
+ONLY_THERE = {"after_a_crash", "own_event"}
 #: A room that has been used for a while: an empty table is read in any way.
 _FILL = """
 INSERT INTO messages (number, id, pos, event_id, ts, at, speaker, kind, body)
@@ -76,7 +78,7 @@ def test_both_engines_have_the_same_queries_and_steps(wing: str) -> None:
         asked = [set(re.findall(r"(?<!:):([a-z_]\w*)", texts[name])) for texts in (one, other)]
         assert asked[0] | GIVEN.get(name, set()) == asked[1], name
     steps = [
-        [(step.version, step.name) for step in load_migrations(WINGS[wing], engine)]
+        [step.name for step in load_migrations(WINGS[wing], engine) if step.name not in ONLY_THERE]
         for engine in ("sqlite", "postgres")
     ]
     assert steps[0] == steps[1]

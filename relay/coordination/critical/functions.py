@@ -47,6 +47,7 @@ class Functions:
             above=loads(found["above"]),
             bases=loads(found["bases"]),
             low=found["low"],
+            whole=found["whole"],
             high=found["high"],
             mode=wanted.mode,
             ttl_s=wanted.ttl_s,
@@ -106,6 +107,7 @@ class Functions:
                 person=caller.person,
                 lease_s=self._heartbeat.lease_s(caller),
                 claim_s=self._heartbeat.claim_s,
+                alone=True,
                 **more,
             )
 

@@ -1,7 +1,7 @@
 -- What meets a target is found in four ways, each by an index: the path itself and the folders above it (for a glob:
 -- those of its base; for a logical key: itself); what lies below; the globs whose base is one of these folders; the
 -- globs whose base lies below. `above`, `bases`: JSON lists; `low` and `high`: the range of what lies below, both ''
--- where nothing does. A lock holds while its own lease and its session's lie ahead.
+-- where nothing does; `whole`: the folder that it lies below. A lock holds while its own lease and its session's lie ahead.
 
 -- name: take_lock
 INSERT INTO file_locks (key, kind, agent_id, session_id, path, base, mode, fencing_token, reason, acquired_at,
@@ -43,8 +43,9 @@ ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
   forced_by = NULL,
   forced_why = NULL
 RETURNING *, fencing_token > COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) AS fresh,
-  EXISTS (SELECT 1 FROM file_locks own WHERE own.key > :low AND own.key < :high AND own.agent_id = :agent
-    AND own.session_id = :session AND own.expires_at <= :now) AS lost_below
+  EXISTS (SELECT 1 FROM file_locks own WHERE own.agent_id = :agent AND own.session_id = :session
+    AND own.expires_at <= :now AND (own.key > :low AND own.key < :high OR own.base >= :whole AND own.base < :high)
+  ) AS lost_below
 
 -- name: forget_lost_lock
 DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session

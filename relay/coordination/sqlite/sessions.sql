@@ -25,10 +25,13 @@ UPDATE agent_sessions SET lease_until = MAX(lease_until, :until) WHERE agent_id 
 UPDATE work_queue SET lease_until = MAX(lease_until, :now + COALESCE(lease_s, :claim_s))
 WHERE claimed_by = :agent AND claimed_session = :session AND status = 'claimed' AND lease_until > :now
 
--- name: extend_locks_of_claims
-UPDATE file_locks SET expires_at = MAX(expires_at, COALESCE(
-  (SELECT w.lease_until FROM work_queue w WHERE w.id = file_locks.task_id AND w.status = 'claimed'), expires_at))
-WHERE agent_id = :agent AND session_id = :session AND task_id IS NOT NULL AND expires_at > :now
+-- name: files_of_claims
+SELECT files, lease_until FROM work_queue WHERE claimed_by = :agent AND claimed_session = :session
+  AND status = 'claimed' AND files <> '[]' AND lease_until > :now
+
+-- name: extend_locks
+UPDATE file_locks SET expires_at = :until WHERE agent_id = :agent AND session_id = :session AND expires_at > :now
+  AND expires_at < :until AND kind || ':' || key IN (SELECT value FROM json_each(:names))
 
 -- name: bury_locks
 UPDATE file_locks SET expires_at = :died WHERE agent_id = :agent AND session_id = :session AND expires_at > :died

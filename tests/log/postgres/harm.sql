@@ -26,3 +26,6 @@ SELECT relay_now() AS now, current_setting('synchronous_commit') AS durable
 -- name: kinds
 SELECT :flag::boolean AS flag, :count::bigint AS count, :word::text AS word, :real::double precision AS real,
   :raw::bytea AS raw, :nothing::text AS nothing, ':no' AS kept
+
+-- name: divide
+SELECT 100 / :by::bigint AS quotient, :alone::boolean AS alone
