@@ -20,6 +20,7 @@ import { PermissionStack } from "./permissions";
 import { QueueView } from "./queue";
 import { NameDialog } from "./signin";
 import { Transcript } from "./transcript";
+import { VisitorList } from "./visitors";
 
 export function Mark() {
   return (
@@ -118,6 +119,7 @@ function SideBar() {
         <h2>Agents</h2>
         <AgentList />
         <DispatcherRow />
+        <VisitorList />
         <h2>People here</h2>
         <ul class="people">
           {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}</li>)}
