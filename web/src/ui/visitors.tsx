@@ -6,12 +6,10 @@ import { cameBy, claimsOf, locksOf, QUIET, visitorOf, visitors, type Visitor } f
 import { airspace } from "../state/airspace";
 import { ago, counted, full, instant } from "../text/format";
 import "../style/visitors.css";
-import { Avatar, hued, IconButton } from "./bits";
+import { Avatar, hued, IconButton, Path } from "./bits";
 
 /** Paths that are listed; the locks' own view has all. */
 const SHOWN = 6;
-
-export const SEES = "sees this when it next reads the room";
 
 function quiet(one: Visitor): boolean {
   return roomNow.value - (instant(one.sessions[0]!.heartbeat_at) ?? 0) > QUIET;
@@ -62,15 +60,15 @@ function Work({ of: one }: { of: Visitor }) {
       )}
       {held.length > 0 && (
         <div>
-          <dt><button type="button" class="link" onClick={() => show("locks")} data-testid="holds">Holds</button></dt>
+          <dt>Holds</dt>
           <dd>
-            {held.slice(0, SHOWN).map((lock) => <span key={`${lock.file_path} ${lock.session}`}><code>{lock.file_path}</code>{lock.mode === "shared" && <span class="tag">shared</span>}</span>)}
+            {held.slice(0, SHOWN).map((lock) => <span key={`${lock.file_path} ${lock.session}`}><Path path={lock.file_path} />{lock.mode === "shared" && <span class="tag">shared</span>}</span>)}
             {held.length > SHOWN && <span class="muted">and {held.length - SHOWN} more</span>}
           </dd>
         </div>
       )}
       {intent.length > 0 && (
-        <div><dt>Means to touch</dt><dd>{intent.slice(0, SHOWN).map((path) => <code key={path}>{path}</code>)}{intent.length > SHOWN && <span class="muted">and {intent.length - SHOWN} more</span>}</dd></div>
+        <div><dt>Means to touch</dt><dd>{intent.slice(0, SHOWN).map((path) => <Path key={path} path={path} />)}{intent.length > SHOWN && <span class="muted">and {intent.length - SHOWN} more</span>}</dd></div>
       )}
     </dl>
   );
@@ -87,7 +85,7 @@ export function VisitorList() {
           <li key={one.name}>
             <button type="button" class={`agent-row ${one.alive ? "" : "agent-off"}`} aria-pressed={agentPanel.value === one.name} onClick={() => (agentPanel.value = agentPanel.value === one.name ? null : one.name)} data-testid={`visitor-${one.name}`}>
               <i class={`dot dot-${one.alive ? (quiet(one) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
-              <span class="agent-name" style={hued(one.name)}>{one.name}</span>
+              <span class="agent-name" style={hued(one.name)} data-tip={one.name.length > 18 ? one.name : undefined}>{one.name}</span>
               <span class="agent-line">{line(one)}</span>
             </button>
           </li>
@@ -102,7 +100,7 @@ export function VisitorCards() {
   if (!visitors.value.length) return null;
   return (
     <section class="visitors" aria-label="Connected on their own">
-      <header><h2>Connected on their own</h2><p>Their people run them, not the room. A mention waits until they read the room.</p></header>
+      <header><h2>Connected on their own</h2><p>Their people run them, not the room. A mention reaches them when they next read the room.</p></header>
       <div class="cards">
         {visitors.value.map((one) => (
           <article key={one.name} class={`card agent-card ${one.alive ? "" : "agent-off"}`} style={hued(one.name)} data-testid={`visitor-card-${one.name}`}>
@@ -133,7 +131,7 @@ export function VisitorPanel({ name }: { name: string }) {
       <div class="panel-body">
         <State of={one} />
         <Work of={one} />
-        <p class="detail">Whoever started it runs it: the room cannot start, pause or stop it. Mentioned, it {SEES}.</p>
+        <p class="detail">Whoever started it runs it: the room cannot start, pause or stop it. A mention reaches it when it next reads the room.</p>
         <h3>{one.sessions.length === 1 ? "Session" : "Sessions"}</h3>
         <ul class="visitor-sessions">
           {one.sessions.map((each) => (
