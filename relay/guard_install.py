@@ -25,7 +25,7 @@ from relay.wings import WINGS
 
 _NAMED = (
     "An agent that you run yourself commits under its own name when its shell has it: "
-    f"{command('mcp install')} writes that into its program's settings, or start the program as RELAY_AGENT_ID=NAME ..."
+    f"{command('mcp install')} writes that into the settings of its program, or start it as RELAY_AGENT_ID=NAME ..."
 )
 
 
