@@ -48,6 +48,7 @@ from relay.log import events, follow
 from relay.log.follow import tail
 from relay.log.open import open_store
 from relay.log.store import Store, Tx
+from relay.mcp_identity import spelled
 from relay.metrics import Metrics
 from relay.model import RESERVED_NAMES
 from relay.reload import Reload
@@ -285,7 +286,9 @@ class Daemon:
         doors = GuardDoor(
             self._guard,
             self._tower.root_of,
+            home=self._tower.home,
             checkouts=self._tower.checkouts,
+            spelled=lambda name: spelled(name, self._seats.roster.names),
             check=checked(store, self._judge),
             owner=owner(),
         )

@@ -54,7 +54,8 @@ def main(arguments: list[str]) -> int:
     if arguments[1:2] in (["-h"], ["--help"]):
         print(USAGE)
         return 0
-    told = {"--format": "claude", "--agent": os.environ.get("RELAY_AGENT_ID", "")}
+    named = os.environ.get("RELAY_AGENT_ID") or os.environ.get("RELAY_SHELL_AGENT", "")
+    told = {"--format": "claude", "--agent": named}
     told["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
     words = iter(arguments[1:])
     for word in words:

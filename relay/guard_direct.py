@@ -20,9 +20,9 @@ from relay.model import Caller, Rejected
 
 def ask_database(config: str, asker: Asker, paths: Sequence[str], act: str, why: str) -> dict[str, Any]:
     """The answer as the room would give it. `why`: why the room was not asked. Raises Unasked."""
-    caller = _caller(asker)
     try:
         room = Room.at(config)
+        caller = _caller(asker, room)
         if room.storage != "sqlite":
             return _by_store(config, caller, paths, act, asker.override).as_json()
         answer = answered(room, caller, paths, asker.override, fold=folds_case(Path.cwd()))
@@ -37,12 +37,13 @@ def ask_database(config: str, asker: Asker, paths: Sequence[str], act: str, why:
     return answer.as_json()
 
 
-def _caller(asker: Asker) -> Caller:
+def _caller(asker: Asker, room: Room) -> Caller:
     """Raises Unasked."""
     if asker.key and asker.agent is None:
         raise Unasked("whose RELAY_API_KEY this is, only the running room says: set RELAY_AGENT_ID too")
     try:
-        return caller_of(asker.agent or _user(), asker.session, person=asker.person)
+        name = room.spelled(asker.agent) if asker.agent else _user()
+        return caller_of(name, asker.session, person=asker.person)
     except Rejected as error:
         raise Unasked(f"{error.message} {error.fix}", final=True) from None
 

@@ -77,6 +77,9 @@ class Asker:
     def here(cls) -> Asker:
         env = os.environ
         agent, key = env.get("RELAY_AGENT_ID") or None, bool(env.get("RELAY_API_KEY"))
+        if agent is None and not key:
+            # What `relay mcp install` writes into the program's settings (relay/mcp_shell.py).
+            agent = env.get("RELAY_SHELL_AGENT") or None
         named = agent is not None or key
         program = None if named else next((title for mark, title in MARKS if env.get(mark)), None)
         # An override is a person's; without a name the room could not tell the two apart.

@@ -17,10 +17,16 @@ from typing import Any
 from relay import guard_hooks
 from relay.config import ConfigError, Settings, load
 from relay.guard_hooks import CannotInstall, Repo
+from relay.invocation import command
 from relay.log.open import open_store
 from relay.log.store import StoreError
 from relay.plain import safe
 from relay.wings import WINGS
+
+_NAMED = (
+    "An agent that you run yourself commits under its own name when its shell has it: "
+    f"{command('mcp install')} writes that into the settings of its program, or start it as RELAY_AGENT_ID=NAME ..."
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -46,6 +52,8 @@ def main(arguments: list[str]) -> int:
         print(json.dumps({"repositories": told}))
     else:
         print("\n".join(safe(_text(args.action, one)) for one in told))
+        if args.action == "install":
+            print(_NAMED)
     return 0 if args.action != "status" or all(one["ok"] for one in told) else 1
 
 

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from relay.checkouts import top_of, within
 from relay.coordination.folding import folds_case
 from relay.coordination.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
-from relay.files import inside
 from relay.log.sqlite_reader import look
 from relay.log.store import StoreError
+from relay.mcp_identity import spelled
 from relay.model import Caller, Rejected
 from relay.wings import WINGS
 
@@ -38,6 +39,7 @@ class Room:
 
     config: Path
     storage: str
+    agents: tuple[str, ...] = ()
 
     @classmethod
     def at(cls, config: str | Path) -> Room:
@@ -46,9 +48,14 @@ class Room:
         try:
             told = json.loads(path.read_text("utf-8"))
             storage = told.get("storage", "sqlite")
+            named = [one.get("name") for one in told.get("agents") or () if isinstance(one, dict)]
         except (OSError, ValueError, AttributeError) as error:
             raise CannotTell(f"the configuration {path} cannot be read: {error}") from None
-        return cls(path, str(storage))
+        return cls(path, str(storage), tuple(name for name in named if isinstance(name, str)))
+
+    def spelled(self, agent: str) -> str:
+        """The name under which the agent holds locks."""
+        return spelled(agent, self.agents)
 
     @property
     def folder(self) -> Path:
@@ -90,39 +97,14 @@ def reasons_against(
     """Why these edits must not be, in sentences. `places`: those that are in the codebase whose checkout `folder` is
     in; in which of its checkouts does not matter. Raises CannotTell."""
     top = top_of(Path(folder))
-    paths = [path for path in (_within(top, Path(place)) for place in places) if path is not None]
+    paths = [path for path in (within(top, Path(place)) for place in places) if path is not None]
+    room = Room.at(config)
     try:
-        caller = caller_of(agent, session)
+        caller = caller_of(room.spelled(agent), session)
     except Rejected as error:
         raise CannotTell(error.message) from error
-    found = answered(Room.at(config), caller, paths, fold=folds_case(top)) if paths else Answer()
+    found = answered(room, caller, paths, fold=folds_case(top)) if paths else Answer()
     return list(dict.fromkeys(f"{one.text} {one.fix}" for one in found.refusals))
-
-
-def top_of(folder: Path) -> Path:
-    """The top of the checkout that a folder is in; the folder itself when it is in none."""
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
-
-
-def _within(top: Path, place: Path) -> str | None:
-    """Where a file is in its checkout, when that is `top` or another of the same repository."""
-    path = inside(top, str(place))
-    try:
-        other = top_of(place.resolve().parent)
-        same = other == top.resolve() or _repository(other) == _repository(top)
-    except (OSError, ValueError, RuntimeError):  # a path that no system takes
-        return path
-    return inside(other, str(place)) if same else path
-
-
-def _repository(top: Path) -> Path:
-    """The git directory that all worktrees of a checkout share (gitrepository-layout(5)). Raises OSError."""
-    git = top / ".git"
-    if git.is_dir():
-        return git.resolve()
-    told = Path(git.read_text("utf-8", "replace").removeprefix("gitdir:").strip())
-    own = (top / told).resolve()
-    return own.parent.parent if own.parent.name == "worktrees" else own
 
 
 def keep(

@@ -148,9 +148,12 @@ class Tower:
         if seat is None:
             return None
         repo = self._around.settings().repo
-        top = self.hangar.main.top if self.hangar.main is not None else repo
-        own = seat.cwd or repo
+        top, own = self.home(), seat.cwd or repo
         return self.sightings.root(agent) or (top if own.is_relative_to(top) else own)
+
+    def home(self) -> Path:
+        """The top of the main checkout."""
+        return self.hangar.main.top if self.hangar.main is not None else self._around.settings().repo
 
     def checkouts(self) -> list[Path]:
         """The tops of all checkouts of the codebase that the room knows: the main one and the agents'."""

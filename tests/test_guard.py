@@ -15,12 +15,17 @@ import pytest
 import pytest_asyncio
 
 from relay import guard_cli
+from relay.coordination.guard import LockGuard, checked
+from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.faces.guard_api import GuardDoor
 from relay.log.sqlite_store import open_store
+from relay.mcp_identity import spelled
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
 from relay.wings import WINGS
+from tests import engines
+from tests.engines import BOTH
 from tests.faces.house import House, house
 from tests.standing import REASON, Standing
 
@@ -46,7 +51,7 @@ async def home(tmp_path: Path, tree: Path, guard: Standing) -> AsyncIterator[Hou
     async def check(*asked: Any) -> dict[str, Any]:
         return {"decision": "allow", "asked": asked}
 
-    door = GuardDoor(guard, {"BOT": tree}.get, check=check, owner="owner")
+    door = GuardDoor(guard, {"BOT": tree}.get, home=lambda: tree, check=check, owner="owner")
     async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
@@ -103,7 +108,9 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
     own, other = main / ".relay/worktrees/bot", main / ".relay/worktrees/other"
     for top in (main, own, other):
         (top / "src").mkdir(parents=True)
-    door = GuardDoor(guard, {"BOT": own, "TOP": main}.get, checkouts=lambda: [main, own, other])
+    door = GuardDoor(
+        guard, {"BOT": own, "TOP": main}.get, home=lambda: main, checkouts=lambda: [main, own, other]
+    )
     async with house(tmp_path / "room", routes=door.table()) as one:
         for agent in ("BOT", "TOP"):
             for top in (main, own, other):
@@ -123,12 +130,72 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
         ({"agent": "BOT", "path": "a", "lines": [True, 2]}, 400),
         ({"agent": "BOT", "path": "a", "lines": 3}, 400),
         ({"agent": "BOT", "path": "a", "more": 1}, 400),
-        ({"agent": "NOBODY", "path": "a"}, 404),
+        ({"agent": "x" * 65, "path": "a"}, 400),
+        ({"agent": "@BOT", "path": "a"}, 400),
     ],
 )
 async def test_a_wrong_question_is_refused(home: House, body: dict[str, Any], status: int) -> None:
     found, told, _ = await home.ask("POST", "/api/guard", json=body)
     assert found == status and told["error"]["message"]
+
+
+@BOTH
+async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
+    tmp_path: Path, tree: Path
+) -> None:
+    (tree / ".git").mkdir()
+    beside, elsewhere = tmp_path / "beside", tmp_path / "elsewhere"
+    for folder, told in ((beside, f"gitdir: {tree}/.git/worktrees/beside"), (elsewhere, "gitdir: /nowhere")):
+        (folder / "src").mkdir(parents=True)
+        (folder / ".git").write_text(told)
+    clock = [1_800_000_000.0]
+    store = await engines.open_store(tmp_path / "log", WINGS, clock=lambda: clock[0])
+    judge, sky = LockJudge(), Standing("src/b.py")
+    guard = LockGuard(store, judge, sky)
+    names = ["BOT"]
+    door = GuardDoor(
+        guard,
+        {"BOT": tree}.get,
+        home=lambda: tree,
+        check=checked(store, judge),
+        spelled=lambda name: spelled(name, names),
+    )
+    try:
+        locks = Locks(store, Heartbeat())
+        dev, bot = Caller("dev", "d1"), Caller("BOT", "b1")
+        assert (await locks.acquire(bot, ["src/a.py"], reason="a move"))["success"]
+        assert (await locks.acquire(dev, ["own.py"], ttl_s=60.0))["success"]
+        async with house(tmp_path / "room", routes=door.table()) as one:
+
+            async def edit(agent: str, path: str, session: str | None = None) -> tuple[str, str | None]:
+                asked = {"agent": agent, "path": path, "lines": [1, 2]}
+                asked |= {"session": session} if session else {}
+                status, told, _ = await one.ask("POST", "/api/guard", json=asked)
+                assert status == 200, told
+                return told["decision"], told["locked_by"]
+
+            async def commit(agent: str, session: str, *paths: str) -> tuple[str, list[str]]:
+                asked = {"agent": agent, "session": session, "paths": paths, "act": "commit"}
+                _, told, _ = await one.ask("POST", "/api/guard/write", json=asked)
+                return told["decision"], [f"{it['code']} {it['locked_by']}" for it in told["refusals"]]
+
+            held = ("locked", "BOT")
+            assert await edit("dev", "src/a.py", "d1") == await edit("dev", str(tree / "src/a.py")) == held
+            # A worktree that somebody made without the room is one of the codebase; another repository is not.
+            assert await edit("dev", str(beside / "src/a.py")) == held
+            assert await edit("dev", str(elsewhere / "src/a.py")) == ("allow", None)
+            assert await edit("dev", "own.py", "d1") == await edit("dev", "free.py") == ("allow", None)
+            assert await edit("dev", "src/b.py") == ("steer", None)
+            assert {place.lines for _, place in sky.asked} == {None}
+            # An agent of the room's is known in whichever case its name is written.
+            assert await edit("bot", "src/a.py", "b1") == ("allow", None)
+            assert await commit("bot", "b1", "src/a.py") == ("allow", [])
+            assert await commit("dev", "d1", "src/a.py", "own.py") == ("locked", ["locked BOT"])
+            clock[0] += 61.0
+            assert await edit("dev", "own.py", "d1") == ("stale", "dev")
+            assert await commit("dev", "d1", "own.py") == ("stale", ["stale_token dev"])
+    finally:
+        await store.close()
 
 
 async def test_the_door_wants_a_key(home: House) -> None:
@@ -145,7 +212,9 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
             raise AssertionError
 
     monkeypatch.setattr("relay.faces.guard_api.GUARD_S", 0.05)
-    async with house(tmp_path / "room", routes=GuardDoor(Stuck(), {"BOT": tree}.get).table()) as one:
+    async with house(
+        tmp_path / "room", routes=GuardDoor(Stuck(), {"BOT": tree}.get, home=lambda: tree).table()
+    ) as one:
         _, told, _ = await one.ask("POST", "/api/guard", json={"agent": "BOT", "path": "src/a.py"})
     assert told["decision"] == "allow" and "no answer" in told["reason"]
 
@@ -202,7 +271,7 @@ async def test_the_locks_of_a_room_that_is_down_still_hold(tree: Path, tmp_path:
     """They stand in its database. Nothing but the standard library is at hand: the hook runs with -I -S."""
     folder = tmp_path / "room"
     folder.mkdir()
-    (folder / "config.json").write_text('{"agents": []}')
+    (folder / "config.json").write_text('{"agents": [{"name": "CODEX"}]}')
     (tree / ".git").mkdir()
     store = await open_store(folder / ".relay" / "events.db", WINGS)
     locks = Locks(store, Heartbeat())
@@ -218,7 +287,7 @@ async def test_the_locks_of_a_room_that_is_down_still_hold(tree: Path, tmp_path:
         for path in ("src/a.txt", "/etc/passwd", "other.py"):
             code, said, noted = await hook(edit(tree, file_path=path), config=config)
             assert (code, said) == (0, None) and "advisories" in noted
-        mine = {"RELAY_AGENT_ID": "CODEX", "RELAY_SESSION_ID": "s1", "RELAY_CONFIG": str(config)}
+        mine = {"RELAY_AGENT_ID": "codex", "RELAY_SESSION_ID": "s1", "RELAY_CONFIG": str(config)}
         assert (await hook(edit(tree, file_path="src/a.py"), env=mine))[:2] == (0, None)
     finally:
         await store.close()

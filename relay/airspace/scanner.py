@@ -311,7 +311,8 @@ class Scanner:
             "agents": [
                 sky.agent_json(
                     one,
-                    person=one.agent not in agents,
+                    # An agent that somebody runs beside the room has no checkout, only what it declares and locks.
+                    person=one.agent not in agents and bool(one.files or one.agent in branches),
                     branch=branches.get(one.agent),
                     position=seen.positions.get(one.agent),
                 )

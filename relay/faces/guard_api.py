@@ -1,6 +1,7 @@
 """The doors of the guard: an agent's hook asks before each edit, git's before a commit or a push (docs/guard.md).
 
 Invariants:
+- whoever asks is answered by the same rules, whether the room runs that agent or somebody else does;
 - a path is judged as it stands in the checkout of the codebase that it is in, the agent's own or another; what is in
   none of them is nobody's and goes on;
 - a question of an edit never waits longer than `GUARD_S`: past that the edit goes on, with a note; one of git's that
@@ -18,12 +19,14 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from relay.checkouts import within
 from relay.faces.errors import ApiError, answer
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import Body, bad, read_body
 from relay.files import inside
 from relay.model import Guard, GuardDecision, Location, Rejected
+from relay.room.mentions import MAX_AGENT_NAME, clean_name
 
 log = structlog.get_logger(__name__)
 #: Seconds for a decision; below what the hook itself waits (relay/guard_cli.py).
@@ -39,7 +42,8 @@ Check = Callable[[str, str | None, bool, Sequence[str], str, str], Awaitable[dic
 
 
 class GuardDoor:
-    """`root_of` gives the folder of an agent, None for a name that is none; `checkouts` all those of the codebase.
+    """`root_of` gives the folder of an agent of the room's, None for another's: that one works in `home`, or wherever
+    it says. `checkouts` are all those of the codebase; `spelled` gives the name under which an agent holds locks.
     `check` answers git's questions (None: it has no door); `owner` is who commits when a question does not say."""
 
     def __init__(
@@ -47,13 +51,15 @@ class GuardDoor:
         guard: Guard,
         root_of: Callable[[str], Path | None],
         *,
+        home: Callable[[], Path],
         checkouts: Callable[[], Sequence[Path]] = tuple,
+        spelled: Callable[[str], str] = str,
         check: Check | None = None,
         owner: str = "someone",
         limits: Limits | None = None,
     ) -> None:
         self._guard, self._root_of, self._limits = guard, root_of, limits or Limits()
-        self._checkouts = checkouts
+        self._home, self._checkouts, self._spelled = home, checkouts, spelled
         self._check, self._owner = check, owner
 
     def table(self) -> list[web.RouteDef]:
@@ -66,7 +72,7 @@ class GuardDoor:
         limits = self._limits
         fields = ("agent", "path", "lines", "tool", "session")
         body = await read_body(request, fields, limit=limits.body_bytes, within_s=limits.body_s)
-        agent, path, session = body.text("agent"), body.text("path"), body.maybe_text("session")
+        agent, path, session = self._name(body.text("agent")), body.text("path"), body.maybe_text("session")
         body.maybe_text("tool")
         if len(path.encode()) > MOST_PATH:
             raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
@@ -74,7 +80,8 @@ class GuardDoor:
         _own(request, agent)
         root = self._root_of(agent)
         if root is None:
-            raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")
+            # Whose the lines are that were changed in a checkout, nobody knows of an agent without one of its own.
+            root, lines = self._home(), None
         place = await asyncio.to_thread(_place, root, self._checkouts(), path)
         if place is None:
             return answer(GuardDecision(reason="The path is outside of the codebase.").as_json())
@@ -101,7 +108,7 @@ class GuardDoor:
             raise bad("paths is no list of texts.", 'Send {"paths": ["src/app.py"]}.')
         credential = request[CREDENTIAL]
         identity = credential.identity
-        who = agent or identity or self._owner
+        who = identity or self._owner if agent is None else self._name(agent)
         _own(request, who)
         assert self._check is not None
         session, override = body.maybe_text("session"), body.maybe_text("override") or ""
@@ -111,12 +118,20 @@ class GuardDoor:
         except Rejected as error:
             raise bad(error.message, error.fix) from None
 
+    def _name(self, agent: str) -> str:
+        try:
+            return self._spelled(clean_name(agent, most=MAX_AGENT_NAME))
+        except ValueError as error:
+            raise bad(f"agent is {agent[:60]!r}. {error}", "Send the agent's name.") from None
+
 
 def _place(root: Path, checkouts: Iterable[Path], path: str) -> str | None:
     """`path` (absolute, or relative to `root`) in the innermost checkout that it is in: a worktree may lie within
-    another checkout. None when it is in none. Blocking."""
+    another checkout. A worktree of the same repository that the room does not know is one, too. None when it is in
+    none. Blocking."""
     found = (inside(folder, str(root / path)) for folder in (root, *checkouts))
-    return min((one for one in found if one is not None), key=len, default=None)
+    known = min((one for one in found if one is not None), key=len, default=None)
+    return within(root, root / path) if known is None else known
 
 
 def _own(request: web.Request, agent: str) -> None:

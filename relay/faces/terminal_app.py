@@ -75,6 +75,10 @@ class RoomCompleter(Completer):
         word = before[max(before.rfind(" "), before.rfind("\n")) + 1 :]
         if word.startswith("@"):
             names = [(name, str(each.get("detail") or "")) for name, each in self._view.agents.items()]
+            names += [
+                (one.name, "on its own: reads it when it next looks")
+                for one in self._view.locks.visitors(self._view.agents)
+            ]
             yield from _matching(word, [(f"@{name}", note) for name, note in [*names, ("all", "everybody")]])
         elif word.startswith("/") and word == before:
             known = [(str(each.get("name")), str(each.get("help") or "")) for each in self._view.commands]

@@ -109,7 +109,7 @@ class RoomView:
                 self.agents = {str(each.get("name")): each for each in _dicts(data.get("agents"))}
                 self.commands = _dicts(data.get("commands"))
                 self.tasks, self.people = _dicts(data.get("tasks")), _names(data.get("people"))
-                self.locks.anew(_dicts(data.get("locks")))
+                self.locks.anew(_dicts(data.get("locks")), _dicts(data.get("sessions")))
             case "jobs":
                 self.jobs = {job.get("id"): job for job in _dicts(data) if job.get("state") not in _OVER}
                 self.streams = {job: each for job, each in self.streams.items() if job in self.jobs}
@@ -274,7 +274,7 @@ class RoomView:
                 yield [("class:quiet", f"↑ {what}: {safe_line(post.body, 60)}")]
 
     def toolbar(self, now: float) -> Fragments:
-        """Connection, agents, tasks, people."""
+        """Connection, agents (the room's, then those on their own), tasks, people."""
         left = max(0, round(self.wire_until - now))
         shown = {
             "live": [("class:good", " ● live ")],
@@ -286,6 +286,9 @@ class RoomView:
             style, state = agent_state(agent, now)
             parts += [("", " "), (text.colour(str(agent.get("name"))), safe_line(str(agent.get("name")), 32))]
             parts += [(style, f" {state}")]
+        for one in self.locks.visitors(self.agents):
+            parts += [("", " "), (text.colour(one.name), safe_line(one.name, 32))]
+            parts += [("class:quiet", f" on its own{f', {one.holds}' if one.holds else ''}")]
         open_tasks = sum(task.get("status") != "done" for task in self.tasks)
         if self.tasks:
             parts.append(("", f"  {open_tasks} open task{'' if open_tasks == 1 else 's'}"))

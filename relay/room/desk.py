@@ -149,6 +149,7 @@ class Desk:
             people=around.people,
             tasks=[task.as_json() for task in await self._board.list(tx)],
             locks=await self._holds.locks(tx) if self._holds is not None else (),
+            sessions=await self._holds.sessions(tx) if self._holds is not None else (),
             dispatcher=around.dispatcher,
             address=around.address,
             config=around.config,

@@ -162,18 +162,24 @@ def _routing(message_id: str) -> dict[str, Any]:
     return {"cycles": [{"message_id": message_id, "state": str(CycleState.ROUTING)}]}
 
 
-async def admit(tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False) -> Message:
+async def admit(
+    tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False, visitors: Sequence[str] = ()
+) -> Message:
     """Put a person's message into the room and open what it asks for: a command, mentions, or a cycle.
 
-    `by_an_agent`: an agent may have written it, for all that is known.
+    `by_an_agent`: an agent may have written it, for all that is known. `visitors`: who is here but not run by the
+    room; a message for one of them alone opens nothing, and the room says how it gets there.
     """
     command = commands.parse(new.body, rules.agents) is not None
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
+    apart = () if command else mentions(new.body, (), also=visitors)
+    opens = not (command or named or apart)
     unverified = "unverified" in new.meta
     counted = (
         unverified
         and not command
         and named != (STEWARD,)
+        and (named or opens)
         and (by_an_agent or rules.agent_mentions or bool(await tx.all(Q.active_jobs)))
     )
     if counted and not await hops.take_line(tx, rules.hop_limit):
@@ -181,10 +187,20 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = Fa
     # An agent's processes all end with its turn. So a line that proves nobody is an agent's at most while one
     # works, or when its bytes were there before the turn's end (`by_an_agent`); where agents may ask each other,
     # it counts like their mentions.
-    opens = not (command or named)
-    message, event = await put_message(tx, replace(new, to=named) if named else new, routing=opens)
-    if not opens:
+    addressed = (*named, *apart)
+    message, event = await put_message(tx, replace(new, to=addressed) if addressed else new, routing=opens)
+    if command or named:
         await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
+    if apart:
+        await say(
+            tx,
+            _apart(message, apart, named, rules.agents),
+            now=new.at,
+            about=message.id,
+            parents=[event.id],
+            meta={"notice": "visitor"},
+        )
+    if not opens:
         return message
     await open_cycle(tx, message, rules, now=new.at)
     if slip := misspelt(new.body, rules.agents):
@@ -198,6 +214,20 @@ async def admit(tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = Fa
             meta={"notice": "misspelt"},
         )
     return message
+
+
+def _apart(message: Message, apart: Sequence[str], named: Sequence[str], agents: Sequence[str]) -> str:
+    who = ", ".join(f"@{name}" for name in apart)
+    one = len(apart) == 1
+    said = (
+        f"{who} {'works on its own' if one else 'work on their own'}: the room does not start "
+        f"{'it' if one else 'them'}. {'It reads' if one else 'They read'} #{message.number} with "
+        f"{'its' if one else 'their'} next look at the room (`read_room`)."
+    )
+    if named:
+        return said
+    other = f" `/route #{message.number} @{agents[0]}` asks one of the room's." if agents else ""
+    return f"{said} Nobody else was asked.{other}"
 
 
 async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:

@@ -33,6 +33,7 @@ from relay.room.mentions import clean_name, is_reserved
 from relay.room.roster import Roster
 from relay.room.transcript import Transcript
 from relay.room.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
+from relay.room.visitors import visitors
 
 log = structlog.get_logger(__name__)
 #: Seconds for which the room is not well after a message had to be refused, unless one is taken before.
@@ -158,7 +159,10 @@ class Room:
                 if row is None:
                     raise RoomError("not_found", f"There is no message {in_reply_to} to reply to.", _IDS)
             admitted = await ledger.admit(
-                tx, _caused_by(new, row["event_id"] if row else None), self._rules()
+                tx,
+                _caused_by(new, row["event_id"] if row else None),
+                self._rules(),
+                visitors=await self._visitors(tx) if "@" in body else (),
             )
             if verified:
                 await hops.reset(tx)
@@ -166,6 +170,10 @@ class Room:
 
         message = await self._write(work, durable=True)
         return Posted(message.id, message.cursor, message.number)
+
+    async def _visitors(self, tx: Tx) -> list[str]:
+        sessions = await self._holds.sessions(tx) if self._holds is not None else ()
+        return [one.name for one in visitors(sessions, self._roster().names)]
 
     def person(self, name: str) -> str:
         """The name a person may post under. Raises RoomError: unusable or reserved."""

@@ -96,6 +96,16 @@ class LockView:
 
 
 @dataclass(frozen=True, slots=True)
+class VisitorView:
+    """An agent that somebody runs beside the room. `heard_s` since its last call; `holds` in words."""
+
+    name: str
+    kind: str = "agent"
+    heard_s: float = 0.0
+    holds: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
     """A row of the queue. `state` is pending, active, done, failed, skipped or dead; `reason` why it is so;
     `age_s` the time since it came into that state; `retry_in_s` until a pending or failed one is tried."""
@@ -132,6 +142,7 @@ class StewardView:
     tasks: tuple[TaskView, ...] = ()
     jobs: tuple[JobView, ...] = ()
     locks: tuple[LockView, ...] = ()
+    visitors: tuple[VisitorView, ...] = ()
     dispatcher: DispatcherView = DispatcherView()
     address: str = ""
     config: str = "config.json"

@@ -26,8 +26,10 @@ from relay.room.room_view import (
     RunningView,
     StewardView,
     TaskView,
+    VisitorView,
 )
 from relay.room.values import Job, iso
+from relay.room.visitors import visitors
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ async def steward_view(
     people: Sequence[str],
     tasks: Sequence[Mapping[str, Any]],
     locks: Sequence[Mapping[str, Any]] = (),
+    sessions: Sequence[Mapping[str, Any]] = (),
     dispatcher: Mapping[str, Any],
     address: str,
     config: str,
@@ -143,6 +146,10 @@ async def steward_view(
         people=tuple(people),
         tasks=_task_views(tasks),
         locks=tuple(_lock_view(lock, now) for lock in locks),
+        visitors=tuple(
+            VisitorView(one.name, one.kind, _since(one.heard_at, now), one.holds)
+            for one in visitors(sessions, roster.names)
+        ),
         jobs=tuple(
             JobView(
                 job.id,
@@ -190,7 +197,7 @@ def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
         session=lock["session"],
         shared=lock["mode"] == "shared",
         reason=lock.get("reason") or "",
-        held_s=max(0.0, now - datetime.fromisoformat(lock["acquired_at"]).timestamp()),
+        held_s=_since(lock["acquired_at"], now),
         left_s=_from_now(lock["expires_at"], now),
         waiting=tuple(dict.fromkeys(str(one["agent"]) for one in lock.get("waiting") or ())),
     )
@@ -224,6 +231,10 @@ def _agent_view(
         running=None if turn is None else RunningView(turn.plan.asked.number, now - turn.plan.started_at),
         queued=agent["queued"],
     )
+
+
+def _since(at: str, now: float) -> float:
+    return max(0.0, now - datetime.fromisoformat(at).timestamp())
 
 
 def _from_now(at: str | None, now: float) -> float:

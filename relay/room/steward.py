@@ -25,6 +25,7 @@ from relay.room.room_view import (
     RunningView,
     StewardView,
     TaskView,
+    VisitorView,
 )
 
 __all__ = [
@@ -101,6 +102,9 @@ def render_who(view: StewardView) -> str:
         lines += ["**Agents:**"]
         lines += [f"- **{_plain(agent.name)}** {_condition(agent)}" for agent in view.agents]
     lines += [f"- **{STEWARD}** always here, for questions about the room"]
+    if view.visitors:
+        lines += ["", "**Connected on their own** (the room does not start them):"]
+        lines += _some([_visitor(one) for one in view.visitors], "more")
     return "\n".join([*lines, "", _dispatcher(view)])
 
 
@@ -324,6 +328,12 @@ def _lacking(agent: AgentView) -> str:
     # A fix is a command or, of some kinds, a sentence.
     shown = f"run `{fix}`" if "`" not in fix and not fix.endswith(".") else fix.rstrip(".")
     return f"{what}{detail}: {shown}{then}"
+
+
+def _visitor(one: VisitorView) -> str:
+    kind = f" ({_plain(one.kind)})" if one.kind != "agent" else ""
+    holds = f", holds {one.holds}" if one.holds else ""
+    return f"- **{_plain(one.name)}**{kind} heard {_span(one.heard_s)} ago{holds}"
 
 
 def _condition(agent: AgentView) -> str:

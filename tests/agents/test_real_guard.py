@@ -43,7 +43,9 @@ def project(tmp_path: Path) -> Path:
 async def home(tmp_path: Path, project: Path, guard: Standing) -> AsyncIterator[House]:
     """A room that runs, as the hook finds it."""
     roots = {"BOT": project}
-    async with house(tmp_path / "room", routes=GuardDoor(guard, roots.get).table()) as one:
+    async with house(
+        tmp_path / "room", routes=GuardDoor(guard, roots.get, home=lambda: project).table()
+    ) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
 

@@ -193,6 +193,18 @@ async def test_a_declared_intent_is_looked_at_and_reaches_traffic_at_most(house:
     assert one.level is Level.TRAFFIC and len(await house.room.jobs()) == 2
 
 
+async def test_who_only_declares_is_an_agent_of_somebody_elses(house: House) -> None:
+    house.trees.sets = [work("CLAUDE", FILE), work("ann", "docs/a.md")]
+    await house.room.store.write(
+        lambda tx: intent.declare(
+            tx, "dev", ["src/b.py"], source=Source.AGENT, by="dev", now=house.room.clock(), session="s1"
+        )
+    )
+    await house.tick()
+    kinds = {one["agentId"]: one["kind"] for one in (await house.live.state())["agents"]}
+    assert kinds == {"CLAUDE": "agent", "ann": "person", "dev": "agent"}
+
+
 async def test_an_intent_of_an_answer_sets_nobody_to_work(house: House) -> None:
     house.trees.sets = [work("CLAUDE", FILE), work("CODEX", FILE), work("GEMINI", "src/free.py")]
     await house.tick()

@@ -23,6 +23,7 @@ from tests.outside import Outside
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 CLAUDE, CODEX = Caller("CLAUDE", "elsewhere-1", process=True), Caller("CODEX", "elsewhere-2")
+DEV = Caller("dev-codex", "elsewhere-3", "codex", process=True)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -32,7 +33,7 @@ async def elsewhere(house: Outside) -> AsyncIterator[Services]:
     store = await open_room_store(settings)
     services = services_of(store, settings)
     yield services
-    for one in (CLAUDE, CODEX):
+    for one in (CLAUDE, CODEX, DEV):
         await services.sessions.end(one)
     await store.close()
 
@@ -49,6 +50,28 @@ async def test_locks_of_another_process_show_and_are_taken(
     await expect(row(ann, "src/app.py")).to_contain_text("CLAUDE")
     await expect(row(ann, "src/app.py")).to_contain_text("a new door")
     await expect(row(ann, "src/app.py").get_by_test_id("left")).to_contain_text(re.compile(r"29:|30:"))
+    # One that a person runs, of no name that the room knows: it is here with what it does, and asked by nobody.
+    await elsewhere.locks.acquire(DEV, ["lib/**"])
+    listed = ann.page.get_by_test_id("visitor-dev-codex")
+    await expect(listed).to_contain_text("1 lock")
+    await listed.click()
+    panel = ann.page.get_by_test_id("agent-panel")
+    for words in ("codex, connected over MCP", "heard", "lib/**", "cannot start"):
+        await expect(panel).to_contain_text(words)
+    await expect(panel.get_by_role("button", name=re.compile("Pause|Cancel|Switch"))).to_have_count(0)
+    await ann.go("room")
+    await ann.composer.fill("@dev-codex are you there?")
+    await expect(ann.page.get_by_test_id("composer-note")).to_contain_text("dev-codex works on its own")
+    asked = await ann.say("@dev-codex are you there?")
+    await ann.sees("@dev-codex works on its own: the room does not start it", "RELAY")
+    await expect(asked.get_by_test_id("receipt")).to_have_count(0)
+    await ann.say("/who")
+    await ann.sees("dev-codex (codex) heard", "RELAY")
+    await elsewhere.sessions.end(DEV)
+    await expect(listed).to_contain_text("left just now")
+    await expect(panel).to_contain_text("was connected")
+    await ann.page.get_by_role("button", name="Close").click()
+    await ann.go("locks")
     session = ann.page.locator('[data-session="elsewhere-1"]')
     await expect(session).to_contain_text("1 lock")
     await elsewhere.locks.acquire(CODEX, ["docs/**"], mode="shared")

@@ -78,6 +78,9 @@ FOCUS_SEEN = """() => {
 
 async def lively(house: Outside) -> None:
     """Something of every kind to look at."""
+    who = {"agent_id": "somebody-elses-agent-of-a-long-name", "agent_type": "codex"}
+    status, told = await house.ask("POST", "/sessions/heartbeat", json=who)
+    assert status == 200, told
     await house.post("/task Look at the page", "ben")
     await house.until_said("Look at the page", speaker="RELAY")
     code = await house.post("@CLAUDE some code", "ben")

@@ -3,8 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from prompt_toolkit.utils import get_cwidth
 
+from relay.faces.terminal_app import RoomCompleter
 from relay.faces.terminal_client import Post, Wire
 from relay.faces.terminal_text import Fragments
 from relay.faces.terminal_view import RoomView, agent_state
@@ -207,6 +210,18 @@ def test_locks_and_tasks_are_counted_and_only_a_failure_is_said(view: RoomView) 
     def toolbar() -> str:
         return str(plain([view.toolbar(NOW)])[0])
 
+    # Who came on their own stands beside the room's agents; a person's session does not.
+    own: dict[str, Any] = {"agent_id": "dev", "session_id": "d1", "agent_type": "codex", "alive": True}
+    for who in (own, own | {"agent_id": "ann", "agent_type": "person"}):
+        view.on_frame(frame("session", change="started", session=who), NOW)
+    view.on_frame(
+        frame("lock", change="acquired", lock=lock("d.py") | {"locked_by": "dev", "session": "d1"}), NOW
+    )
+    assert toolbar() == " ● live  dev on its own, 1 lock  1 lock"
+    offers = RoomCompleter(view).get_completions(Document("ask @d"), CompleteEvent())
+    assert [one.text for one in offers] == ["@dev "]
+    view.on_frame(frame("session", change="ended", session=own), NOW)
+    assert toolbar() == " ● live "
     tasks = [{"id": "a", "number": 1, "title": "Build", "status": "pending"}]
     view.on_frame(frame("state", tasks=tasks, locks=[lock("a.py"), lock("b.py", TS)]), NOW)
     assert toolbar() == " ● live   1 open task  1 lock"

@@ -13,6 +13,7 @@ import "./style/proximity.css";
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import { api, ApiError, whenUnauthorised } from "./api";
+import { keepAddress, quietly, takeAddress } from "./state/address";
 import { connect, disconnect } from "./state/live";
 import { loadRoom } from "./state/room";
 import "./state/unread";
@@ -49,13 +50,18 @@ async function enter(): Promise<void> {
   stage.value = { is: "open" };
   connect();
   void pump();
-  await goToHash();
+  const going = goToHash();
+  kept ??= (keepAddress(), true);
+  await going;
 }
 
-/** A permalink: `#12`, `#task-3`. */
+/** The address is kept once, also when somebody signs in again. */
+let kept: true | undefined;
+
+/** A view (`#/locks`), or an entry or a card: `#12`, `#task-3`. */
 async function goToHash(): Promise<void> {
-  if (!/^#((task|job)-)?\d+$/.test(location.hash)) return;
-  const there = await follow(location.hash.slice(1)).catch(() => false);
+  if (takeAddress(location.hash) || !/^#((task|job)-)?\d+$/.test(location.hash)) return;
+  const there = await quietly(() => follow(location.hash.slice(1))).catch(() => false);
   if (!there) toast(`There is no message ${location.hash} here.`, { tone: "problem" });
 }
 

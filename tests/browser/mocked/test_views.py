@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -152,6 +153,63 @@ async def test_a_permalink_opens_at_its_entry(room: MockRoom, open_page: OpenPag
         room.say("ben", f"hay {number}")
     page = await open_page(path="#17")
     await expect(page.locator('[data-number="17"]')).to_be_in_viewport()
+
+
+async def test_every_view_has_an_address(room: MockRoom, open_page: OpenPage) -> None:
+    for number in range(1, 61):
+        room.say("ben", f"hay {number}")
+    room.task("write the test")
+    page = await open_page()
+
+    async def stands(view: str, address: str) -> None:
+        await expect(page.get_by_test_id(f"tab-{view}")).to_have_attribute("aria-current", "page")
+        await page.wait_for_function("address => location.hash === address", arg=address)
+
+    dialog, panel = page.get_by_test_id("task-dialog"), page.get_by_test_id("agent-panel")
+    steps = ("board", "agents", "queue", "airspace", "locks", "worktrees")
+    for view in steps:
+        await page.get_by_test_id(f"tab-{view}").click()
+        await stands(view, f"#/{view}")
+    await expect(page).to_have_title(re.compile("Worktrees · .+ · relay"))
+    for view in reversed(steps[:-1]):
+        await page.go_back()
+        await stands(view, f"#/{view}")
+    await page.go_back()
+    await stands("room", "")
+    await page.go_forward()
+    await stands("board", "#/board")
+    # What lies over a view is in its address, closes by going back and comes again by going on.
+    await page.get_by_test_id("task-open").click()
+    await expect(dialog).to_be_visible()
+    await stands("board", "#/board?task=1")
+    await page.go_back()
+    await expect(dialog).to_have_count(0)
+    await page.go_forward()
+    await expect(dialog).to_contain_text("write the test")
+    await page.reload()
+    await expect(dialog).to_contain_text("write the test")
+    await page.keyboard.press("Escape")
+    await stands("board", "#/board")
+    await page.get_by_test_id("agent-CLAUDE").click()
+    await expect(panel).to_be_visible()
+    await stands("board", "#/board?agent=CLAUDE")
+    await page.get_by_test_id("tab-locks").click()
+    await page.reload()
+    await stands("locks", "#/locks?agent=CLAUDE")
+    await expect(panel).to_contain_text("CLAUDE")
+    # An entry's own address is one to come back to.
+    await page.evaluate("location.hash = '#3'")
+    await expect(page.locator('[data-number="3"]')).to_be_in_viewport()
+    await page.get_by_test_id("tab-queue").click()
+    await page.go_back()
+    await expect(page.locator('[data-number="3"]')).to_be_in_viewport()
+    assert await page.evaluate("location.hash") == "#3"
+    # A link that somebody shares, also one that names what is not here.
+    other = await open_page(name="ben", path="#/board?task=1")
+    await expect(other.get_by_test_id("task-dialog")).to_contain_text("write the test")
+    other = await open_page(name="ben", path="#/agents?agent=NOBODY&task=x")
+    await expect(other.get_by_test_id("tab-agents")).to_have_attribute("aria-current", "page")
+    await expect(other.get_by_test_id("agent-panel")).to_have_count(0)
 
 
 async def test_a_long_room_is_paged_and_the_dom_stays_small(room: MockRoom, open_page: OpenPage) -> None:

@@ -134,7 +134,7 @@ function Hints() {
   if (state) {
     if (!state.enabled) lines.push("The airspace is switched off: nothing is measured. Set `airspace.enabled` to true in `config.json`, and start the room again.");
     if (state.graph.building) lines.push(`The graph of the code is being built (${counted(state.graph.files, "file")} so far). Risks from imports and symbols are missing until then.`);
-    if (state.enabled && state.counts.agents === 0) lines.push("Nobody is in the air. An agent appears once it has a worktree, or says by `/intent @AGENT path` what it will touch.");
+    if (state.enabled && state.counts.agents === 0) lines.push("Nobody is in the air. An agent appears once it has a worktree or holds a lock, or says by `/intent @AGENT path` what it will touch.");
     if (state.enabled && state.counts.agents === 1) lines.push("One agent is alone here. Nearness is between two.");
     if (state.graph.failed.length) lines.push(`${state.graph.failed.length} ${state.graph.failed.length === 1 ? "file does" : "files do"} not parse now and keep${state.graph.failed.length === 1 ? "s its" : " their"} last good edges: ${state.graph.failed.slice(0, 3).join(", ")}${state.graph.failed.length > 3 ? ", …" : ""}`);
   }

@@ -15,7 +15,7 @@ const heldLocks = signal<readonly Lock[]>([]);
 /** Those that live, and those that ended lately. */
 export const sessions = signal<readonly Session[]>([]);
 /** Milliseconds that an ended session stays in the list. */
-const FAREWELL = 15 * 60_000;
+export const FAREWELL = 15 * 60_000;
 /** Milliseconds by which the room's clock is ahead of this machine's. */
 const skew = signal(0);
 

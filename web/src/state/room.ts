@@ -7,7 +7,6 @@
 
 import { batch, computed, signal, type Signal } from "@preact/signals";
 import { api, ApiError } from "../api";
-import { setMentions } from "../text/markdown";
 import type { Agent, Command, Cycle, DispatcherState, Entry, Frame, Job, RoomState, StreamPiece, Task } from "../types";
 import * as board from "./board";
 import { heldAsOf, putLock, putSession } from "./locks";
@@ -43,8 +42,6 @@ export const lastCursor = (): string | null => cursor;
 
 export const workers = computed(() => agents.value.filter((a) => a.name !== "RELAY"));
 export const ready = computed(() => workers.value.filter((a) => a.installed && a.enabled));
-const agentNames = computed(() => new Set(agents.value.map((a) => a.name.toUpperCase())));
-setMentions((name) => agentNames.value.has(name.toUpperCase()));
 
 const jobsOf = new Map<string, Signal<Job[]>>();
 const cycleOf = new Map<string, Signal<Cycle | null>>();

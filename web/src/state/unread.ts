@@ -4,6 +4,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { permissions } from "./permissions";
 import { memory, personName } from "./prefs";
 import { loaded, onEntries, room, timeline } from "./room";
+import { view } from "./view";
 
 /** Room number of the last entry that was on a visible screen; null before the first visit's load. */
 export const lastRead = signal<number | null>(Number(memory.get("read")) || null);
@@ -28,7 +29,7 @@ export const unread = computed(() => {
 });
 
 effect(() => {
-  const title = room.value ? `${room.value.name} · relay` : "relay";
+  const title = [view.value === "room" ? "" : view.value[0]!.toUpperCase() + view.value.slice(1), room.value?.name, "relay"].filter(Boolean).join(" · ");
   const asked = permissions.value.length ? `${permissions.value[0]!.agent} asks · ` : "";
   document.title = asked + (unread.value > 0 ? `(${unread.value > 99 ? "99+" : unread.value}) ${title}` : title);
 });

@@ -5,12 +5,14 @@ import { api } from "../api";
 import { locks } from "../state/locks";
 import { agents, dispatcher, now, workers } from "../state/room";
 import { permissions } from "../state/permissions";
+import { visitors } from "../state/visitors";
 import { agentPanel, show, showEntry } from "../state/view";
 import { amount, clock, counted, instant, span } from "../text/format";
 import type { Agent, DispatcherState, Meter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
 import { PermissionCard } from "./permissions";
 import { Whereabouts } from "./proximity";
+import { VisitorCards, VisitorPanel } from "./visitors";
 
 export type Health = "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
@@ -234,7 +236,7 @@ function Actions({ agent }: { agent: Agent }) {
 
 export function AgentPanel() {
   const agent = agents.value.find((a) => a.name === agentPanel.value);
-  if (!agent) return null;
+  if (!agent) return agentPanel.value ? <VisitorPanel name={agentPanel.value} /> : null;
   return (
     <aside class="panel" aria-label={`Agent ${agent.name}`} data-testid="agent-panel" key={agent.name} onKeyDown={(event) => { if (event.key === "Escape") agentPanel.value = null; }}>
       <header class="panel-head" style={hued(agent.name)}>
@@ -261,11 +263,12 @@ export function AgentPanel() {
 
 export function AgentsView() {
   const d = dispatcher.value;
+  const here = visitors.value.filter((one) => one.alive).length;
   return (
     <section class="view agents-view" aria-label="Agents">
       <header class="view-head">
         <h1>Agents</h1>
-        <p>{workers.value.filter((a) => a.installed).length} of {workers.value.length} installed</p>
+        <p>{workers.value.filter((a) => a.installed).length} of {workers.value.length} installed{here > 0 && `, ${here} connected on ${here === 1 ? "its" : "their"} own`}</p>
       </header>
       {d && (
         <div class={`dispatcher dispatcher-${d.state}`} data-testid="dispatcher">
@@ -294,7 +297,8 @@ export function AgentsView() {
           </article>
         ))}
       </div>
-      {!workers.value.length && (
+      <VisitorCards />
+      {!workers.value.length && !visitors.value.length && (
         <div class="empty">
           <h2>No agent is configured</h2>
           <p>Add one under <code>agents</code> in <code>config.json</code>; the steward says how:</p>

@@ -1,7 +1,7 @@
 /** Small parts that every view uses: icons, names, meters, toasts, the one tooltip. */
 
 import { signal } from "@preact/signals";
-import type { ComponentChildren, CSSProperties } from "preact";
+import { Fragment, type ComponentChildren, type CSSProperties } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { copyText } from "../state/prefs";
@@ -61,7 +61,7 @@ export function hued(name: string): CSSProperties {
 export function Avatar({ name, kind }: { name: string; kind: string }) {
   return (
     <span class={`avatar avatar-${kind}`} style={hued(name)} aria-hidden="true">
-      {kind === "agent" ? name.slice(0, 2) : name.slice(0, 1).toUpperCase()}
+      {kind === "agent" ? name.slice(0, 2).toUpperCase() : name.slice(0, 1).toUpperCase()}
     </span>
   );
 }
@@ -101,6 +101,11 @@ export function Copyable({ text, testid }: { text: string; testid?: string }) {
       </button>
     </span>
   );
+}
+
+/** A path that breaks between its names before it breaks within one. */
+export function Path({ path }: { path: string }) {
+  return <code class="path">{path.split(/(?<=\/)/).map((name, i) => <Fragment key={i}>{i > 0 && <wbr />}{name}</Fragment>)}</code>;
 }
 
 /** A sentence for people, with `code` in it as the room writes it. */

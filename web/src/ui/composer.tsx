@@ -6,11 +6,13 @@ import { askName, memory, personName } from "../state/prefs";
 import { agents, commands, goToEnd, tasks } from "../state/room";
 import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
+import { visitors, visitorsIn } from "../state/visitors";
 import { composerCall, phone, replyTo } from "../state/view";
 import { complete, usage, type Choice, type Completion } from "../text/completion";
 import { plainLine } from "../text/markdown";
 import type { Agent } from "../types";
 import { hued, Icon, IconButton } from "./bits";
+import { Who } from "./proximity";
 
 function helpFor(agent: Agent): string {
   if (!agent.installed) return "not installed";
@@ -28,12 +30,16 @@ export function Composer() {
   const [focused, setFocused] = useState(false);
 
   const words = {
-    agents: agents.value.map((a) => ({ name: a.name, help: helpFor(a) })),
+    agents: [
+      ...agents.value.map((a) => ({ name: a.name, help: helpFor(a) })),
+      ...visitors.value.filter((one) => one.alive).map((one) => ({ name: one.name, help: "on its own: reads it when it next looks" })),
+    ],
     commands: commands.value,
     tasks: tasks.value,
   };
   const offered: Completion | null = focused && dismissed !== text ? complete(text, caret, words) : null;
   const command = usage(text, commands.value);
+  const named = visitorsIn(text);
   const index = offered ? Math.min(picked, offered.choices.length - 1) : 0;
 
   // Before the next paint: a page that is reloaded at once has it too.
@@ -134,6 +140,11 @@ export function Composer() {
       )}
       {!offered && command && (
         <div class="usage" data-testid="usage"><code>{command.usage}</code><span>{command.help}</span></div>
+      )}
+      {!offered && named.length > 0 && (
+        <p class="composer-note" role="status" data-testid="composer-note">
+          <span>{named.map((one, i) => <span key={one.name}>{i > 0 && ", "}<Who name={one.name} /></span>)} {named.length === 1 ? "works on its own, and the room cannot start it: it reads this when it next looks at the room" : "work on their own, and the room cannot start them: they read this when they next look at the room"}{named.every((one) => !one.alive) && ", should it come back"}.</span>
+        </p>
       )}
       {replyTo.value && (
         <div class="replying" style={hued(replyTo.value.speaker)} data-testid="replying">

@@ -6,7 +6,7 @@ import { locks, lookAtHeld, roomNow, sessions } from "../state/locks";
 import "../style/locks.css";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Lock, Session } from "../types";
-import { Copyable, Icon, Layer, toast, Words } from "./bits";
+import { Copyable, Icon, Layer, Path, toast, Words } from "./bits";
 import { Who } from "./proximity";
 
 /** Milliseconds between two looks at what nobody tells: who waits, and who was heard from. */
@@ -31,7 +31,7 @@ function Waiting({ lock }: { lock: Lock }) {
   return (
     <span class="waiting" data-testid="waiting">
       {line.slice(0, 3).map((one, i) => <span key={`${one.agent} ${one.session}`}>{i > 0 && ", "}<Who name={one.agent} /></span>)}
-      {line.length > 3 && ` and ${line.length - 3} more`} {line.length === 1 ? "waits" : "wait"}, since {ago(line[0]!.since, roomNow.value)}
+      {line.length > 3 && ` and ${line.length - 3} more`} {line.length === 1 ? "waits" : "wait"} <span class="nowrap" data-tip={full(line[0]!.since)}>({span(Math.max(1000, roomNow.value - (instant(line[0]!.since) ?? roomNow.value)))})</span>
     </span>
   );
 }
@@ -40,9 +40,11 @@ function Row({ lock, onRelease }: { lock: Lock; onRelease: () => void }) {
   return (
     <tr data-testid="lock" data-path={lock.file_path}>
       <th scope="row">
-        <code>{lock.file_path}</code>
-        {KINDS[lock.kind] && <span class="tag">{KINDS[lock.kind]}</span>}
-        {lock.mode === "shared" && <span class="tag" data-tip="Others may share it; nobody gets it alone.">shared</span>}
+        <span class="what">
+          <Path path={lock.file_path} />
+          {KINDS[lock.kind] && <span class="tag">{KINDS[lock.kind]}</span>}
+          {lock.mode === "shared" && <span class="tag" data-tip="Others may share it; nobody gets it alone.">shared</span>}
+        </span>
         <Waiting lock={lock} />
       </th>
       <td class="holder"><Who name={lock.locked_by} /></td>

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { nextTheme, askName } from "../state/prefs";
 import { agents, tasks } from "../state/room";
+import { visitors } from "../state/visitors";
 import { agentPanel, callComposer, overlay, show, showEntry, taskFocus } from "../state/view";
 import { clock, dayName } from "../text/format";
 import { plainLine } from "../text/markdown";
@@ -83,6 +84,7 @@ export function Palette() {
   for (const a of ACTIONS) if (!wanted || matches(a.title)) items.push({ key: `a${a.title}`, ...a, run: () => { close(); a.run(); } });
   if (wanted) {
     for (const a of agents.value) if (matches(a.name)) items.push({ key: `g${a.name}`, icon: "agents", title: a.name, note: "agent", run: () => { close(); agentPanel.value = a.name; } });
+    for (const v of visitors.value) if (matches(v.name)) items.push({ key: `v${v.name}`, icon: "agents", title: v.name, note: "connected on its own", run: () => { close(); agentPanel.value = v.name; } });
     for (const t of tasks.value.filter((t) => matches(t.title) || `#${t.number}` === wanted).slice(0, 5))
       items.push({ key: `t${t.number}`, icon: "board", title: t.title, note: `task #${t.number}`, run: () => { close(); taskFocus.value = t.number; show("board"); } });
   }

@@ -20,6 +20,8 @@ import { PermissionStack } from "./permissions";
 import { QueueView } from "./queue";
 import { NameDialog } from "./signin";
 import { Transcript } from "./transcript";
+import { VisitorList } from "./visitors";
+import { visitorOf } from "../state/visitors";
 
 export function Mark() {
   return (
@@ -73,12 +75,23 @@ function Tabs() {
       {TABS.map((tab) => {
         const n = count(tab.view);
         return (
-          <button key={tab.view} type="button" aria-current={view.value === tab.view ? "page" : undefined} onClick={() => show(tab.view)} data-testid={`tab-${tab.view}`}>
+          <a
+            key={tab.view}
+            href={`#/${tab.view}`}
+            aria-current={view.value === tab.view ? "page" : undefined}
+            onClick={(event) => {
+              // With a key held it opens beside this one, as links do.
+              if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+              event.preventDefault();
+              show(tab.view);
+            }}
+            data-testid={`tab-${tab.view}`}
+          >
             <Icon name={tab.icon} size={18} />
             <span>{tab.name}</span>
             {n > 0 && <em class={alarms(tab.view) ? "alarm" : ""}>{n}</em>}
             <kbd>{tab.keys}</kbd>
-          </button>
+          </a>
         );
       })}
     </nav>
@@ -118,6 +131,7 @@ function SideBar() {
         <h2>Agents</h2>
         <AgentList />
         <DispatcherRow />
+        <VisitorList />
         <h2>People here</h2>
         <ul class="people">
           {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}</li>)}
@@ -242,10 +256,13 @@ function useKeys(): void {
   }, []);
 }
 
+/** An address may name one who is not here. */
+const panelOpen = (): boolean => agents.value.some((a) => a.name === agentPanel.value) || Boolean(agentPanel.value && visitorOf(agentPanel.value));
+
 export function Shell() {
   useKeys();
   return (
-    <div class={`shell ${agentPanel.value ? "with-panel" : ""}`}>
+    <div class={`shell ${panelOpen() ? "with-panel" : ""}`}>
       {phone.value ? <TopBar /> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}

@@ -14,6 +14,9 @@ import { Who } from "./proximity";
 
 const STATUS: Readonly<Record<Task["status"], string>> = { pending: "Pending", in_progress: "In progress", done: "Done" };
 
+/** It ended, and nothing came of it. */
+const lost = (task: Task): boolean => task.badge === "failed" || task.badge === "dead";
+
 function Value({ name, value, testid }: { name: string; value: unknown; testid: string }) {
   if (value === null || value === undefined) return null;
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
@@ -29,7 +32,7 @@ function Needs({ id, number }: { id: string; number: number }) {
 
 function Facts({ task }: { task: Task }) {
   const facts: [string, preact.ComponentChildren][] = [
-    ["Stands", <><i class={`status status-${task.status}`} aria-hidden="true" /> {STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}</>],
+    ["Stands", <><i class={`status status-${lost(task) ? "lost" : task.status}`} aria-hidden="true" /> {lost(task) ? "Ended" : STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}</>],
     ["Made by", <><Who name={task.created_by} /> <span class="muted" data-tip={full(task.created_at)}>{ago(task.created_at, roomNow.value)}</span></>],
   ];
   if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <Who name={task.assignee} />]);

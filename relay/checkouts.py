@@ -1,0 +1,36 @@
+"""Which checkout of which repository a file is in, by the files that git keeps there; git itself is not asked.
+
+Blocking, for a few looks at the file system. Nothing but the standard library, for the hooks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from relay.files import inside
+
+
+def top_of(folder: Path) -> Path:
+    """The top of the checkout that a folder is in; the folder itself when it is in none."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+
+
+def within(top: Path, place: Path) -> str | None:
+    """Where a file is in its checkout, when that is `top` or another of the same repository."""
+    path = inside(top, str(place))
+    try:
+        other = top_of(place.resolve().parent)
+        same = other == top.resolve() or repository(other) == repository(top)
+    except (OSError, ValueError, RuntimeError):  # a path that no system takes
+        return path
+    return inside(other, str(place)) if same else path
+
+
+def repository(top: Path) -> Path:
+    """The git directory that all worktrees of a checkout share (gitrepository-layout(5)). Raises OSError."""
+    git = top / ".git"
+    if git.is_dir():
+        return git.resolve()
+    told = Path(git.read_text("utf-8", "replace").removeprefix("gitdir:").strip())
+    own = (top / told).resolve()
+    return own.parent.parent if own.parent.name == "worktrees" else own

@@ -1,0 +1,72 @@
+/**
+ * What is looked at, as the address: `#/VIEW`, and behind a `?` what lies open over it or is picked in it.
+ *
+ * Invariant: whoever opens an address sees what its giver saw, as far as it is there; going back and forward never
+ * makes an address of its own. Entries and cards have theirs beside these: `#12`, `#task-3`, `#job-4`.
+ */
+
+import { batch, effect } from "@preact/signals";
+import { agentPanel, picked, show, taskOpen, view, VIEWS, worktreeOf, type Picked, type View } from "./view";
+
+/** What the address says of a place in the airspace, by the field of `Picked`. */
+const PICKS = { agent: "near", link: "link", advisory: "advisory" } as const;
+
+function pickOf(words: URLSearchParams): Picked {
+  const [near, link, advisory] = [words.get("near"), words.get("link"), words.get("advisory")];
+  return advisory ? { advisory } : link ? { link } : near ? { agent: near } : null;
+}
+
+export function addressNow(): string {
+  const words = new URLSearchParams();
+  if (view.value === "worktrees" && worktreeOf.value) words.set("of", worktreeOf.value);
+  if (view.value === "airspace" && picked.value)
+    for (const [field, what] of Object.entries(picked.value)) words.set(PICKS[field as keyof typeof PICKS], what);
+  if (taskOpen.value !== null) words.set("task", String(taskOpen.value));
+  if (agentPanel.value) words.set("agent", agentPanel.value);
+  const said = words.toString();
+  return `#/${view.value}${said && `?${said}`}`;
+}
+
+/** The view that an address names; null for one that is no view's. No address at all is the room. */
+function viewOf(hash: string): { view: View; words: URLSearchParams } | null {
+  const [, name = "room", said = ""] = /^(?:#\/?)?(?:([a-z]+)(?:\?(.*))?)?$/.exec(hash) ?? [, ""];
+  return (VIEWS as readonly string[]).includes(name) ? { view: name as View, words: new URLSearchParams(said) } : null;
+}
+
+/** The address of what is shown now. */
+let shown = "";
+
+/** Show what the address says. False when it is none of a view's. */
+export function takeAddress(hash: string): boolean {
+  const found = viewOf(hash);
+  if (!found) return false;
+  const task = found.words.get("task");
+  quietly(() => {
+    show(found.view);
+    taskOpen.value = task && /^\d{1,9}$/.test(task) ? Number(task) : null;
+    agentPanel.value = found.words.get("agent");
+    if (found.view === "worktrees") worktreeOf.value = found.words.get("of");
+    if (found.view === "airspace") picked.value = pickOf(found.words);
+  });
+  return true;
+}
+
+/** What this shows is what the address, whatever it is, says already. */
+export function quietly<T>(change: () => T): T {
+  return batch(() => {
+    const done = change();
+    shown = addressNow();
+    return done;
+  });
+}
+
+/** From now on what is shown goes into the address, each step one to go back from. */
+export function keepAddress(): void {
+  shown = addressNow();
+  effect(() => {
+    const next = addressNow();
+    if (next === shown) return;
+    shown = next;
+    history.pushState(null, "", next);
+  });
+}

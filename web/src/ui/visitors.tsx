@@ -1,0 +1,148 @@
+/** Agents that people run themselves: what they hold and work on. relay does not run them, so nothing here starts or stops one. */
+
+import { agentPanel, show, taskOpen } from "../state/view";
+import { roomNow } from "../state/locks";
+import { cameBy, claimsOf, locksOf, QUIET, visitorOf, visitors, type Visitor } from "../state/visitors";
+import { airspace } from "../state/airspace";
+import { ago, counted, full, instant } from "../text/format";
+import "../style/visitors.css";
+import { Avatar, hued, IconButton, Path } from "./bits";
+
+/** Paths that are listed; the locks' own view has all. */
+const SHOWN = 6;
+
+function quiet(one: Visitor): boolean {
+  return roomNow.value - (instant(one.sessions[0]!.heartbeat_at) ?? 0) > QUIET;
+}
+
+/** "2 locks, 1 task", or nothing. */
+function holding(name: string): string {
+  const held = locksOf(name).length, claimed = claimsOf(name).length;
+  return [held ? counted(held, "lock") : "", claimed ? counted(claimed, "task") : ""].filter(Boolean).join(", ");
+}
+
+function line(one: Visitor): string {
+  const last = one.sessions[0]!;
+  if (!one.alive) return `left ${ago(last.ended_at, roomNow.value)}`;
+  return holding(one.name) || (quiet(one) ? `heard ${ago(last.heartbeat_at, roomNow.value)}` : last.agent_type === "agent" ? "connected" : last.agent_type);
+}
+
+/** How it came, and as what: "claude-code, connected over MCP". */
+function origin(one: Visitor): string {
+  const last = one.sessions[0]!;
+  const how = `${one.alive ? "connected" : "was connected"} ${cameBy(last)}`;
+  return last.agent_type === "agent" ? how : `${last.agent_type}, ${how}`;
+}
+
+function State({ of: one }: { of: Visitor }) {
+  const last = one.sessions[0]!;
+  return (
+    <p class={`health ${one.alive ? "" : "health-off"}`} data-testid="health">
+      <i class={`dot dot-${one.alive ? (quiet(one) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
+      {one.alive
+        ? <span data-tip={full(last.heartbeat_at)}>heard {ago(last.heartbeat_at, roomNow.value)}</span>
+        : <span data-tip={full(last.ended_at)}>left {ago(last.ended_at, roomNow.value)}{last.end_reason ? <span class="muted">, {last.end_reason}</span> : null}</span>}
+      {one.sessions.length > 1 && <span class="muted"> · {counted(one.sessions.length, "session")}</span>}
+    </p>
+  );
+}
+
+function Work({ of: one }: { of: Visitor }) {
+  const held = locksOf(one.name), claimed = claimsOf(one.name);
+  const sky = airspace.value?.agents.find((a) => a.agentId === one.name);
+  const intent = (sky?.intent ?? []).filter((path) => !held.some((lock) => lock.file_path === path));
+  if (!one.alive) return null;
+  if (!held.length && !claimed.length && !intent.length) return <p class="detail">It holds no lock and no task.</p>;
+  return (
+    <dl class="visitor-work">
+      {claimed.length > 0 && (
+        <div><dt>Works on</dt><dd>{claimed.map((task) => <button key={task.id} type="button" class="link" onClick={() => (taskOpen.value = task.number)}><span class="task-number">#{task.number}</span> {task.title}</button>)}</dd></div>
+      )}
+      {held.length > 0 && (
+        <div>
+          <dt>Holds</dt>
+          <dd>
+            {held.slice(0, SHOWN).map((lock) => <span key={`${lock.file_path} ${lock.session}`}><Path path={lock.file_path} />{lock.mode === "shared" && <span class="tag">shared</span>}</span>)}
+            {held.length > SHOWN && <span class="muted">and {held.length - SHOWN} more</span>}
+          </dd>
+        </div>
+      )}
+      {intent.length > 0 && (
+        <div><dt>Means to touch</dt><dd>{intent.slice(0, SHOWN).map((path) => <Path key={path} path={path} />)}{intent.length > SHOWN && <span class="muted">and {intent.length - SHOWN} more</span>}</dd></div>
+      )}
+    </dl>
+  );
+}
+
+/** In the side bar, below the room's own agents. */
+export function VisitorList() {
+  if (!visitors.value.length) return null;
+  return (
+    <>
+      <h2>Connected on their own</h2>
+      <ul class="agent-list">
+        {visitors.value.map((one) => (
+          <li key={one.name}>
+            <button type="button" class={`agent-row ${one.alive ? "" : "agent-off"}`} aria-pressed={agentPanel.value === one.name} onClick={() => (agentPanel.value = agentPanel.value === one.name ? null : one.name)} data-testid={`visitor-${one.name}`}>
+              <i class={`dot dot-${one.alive ? (quiet(one) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
+              <span class="agent-name" style={hued(one.name)} data-tip={one.name.length > 18 ? one.name : undefined}>{one.name}</span>
+              <span class="agent-line">{line(one)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** In the agents' view, below the room's own. */
+export function VisitorCards() {
+  if (!visitors.value.length) return null;
+  return (
+    <section class="visitors" aria-label="Connected on their own">
+      <header><h2>Connected on their own</h2><p>Their people run them, not the room. A mention reaches them when they next read the room.</p></header>
+      <div class="cards">
+        {visitors.value.map((one) => (
+          <article key={one.name} class={`card agent-card ${one.alive ? "" : "agent-off"}`} style={hued(one.name)} data-testid={`visitor-card-${one.name}`}>
+            <header>
+              <Avatar name={one.name} kind="agent" />
+              <div><h2>{one.name}</h2><p>{origin(one)}</p></div>
+              <button type="button" class="button small" onClick={() => (agentPanel.value = one.name)} aria-label={`Open ${one.name}`}>Open</button>
+            </header>
+            <State of={one} />
+            <Work of={one} />
+          </article>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+export function VisitorPanel({ name }: { name: string }) {
+  const one = visitorOf(name);
+  if (!one) return null;
+  return (
+    <aside class="panel" aria-label={`Agent ${one.name}`} data-testid="agent-panel" key={one.name} onKeyDown={(event) => { if (event.key === "Escape") agentPanel.value = null; }}>
+      <header class="panel-head" style={hued(one.name)}>
+        <Avatar name={one.name} kind="agent" />
+        <div><h2>{one.name}</h2><p>{origin(one)}</p></div>
+        <IconButton icon="close" label="Close" keys="Esc" onClick={() => (agentPanel.value = null)} />
+      </header>
+      <div class="panel-body">
+        <State of={one} />
+        <Work of={one} />
+        <p class="detail">Whoever started it runs it: the room cannot start, pause or stop it. A mention reaches it when it next reads the room.</p>
+        <h3>{one.sessions.length === 1 ? "Session" : "Sessions"}</h3>
+        <ul class="visitor-sessions">
+          {one.sessions.map((each) => (
+            <li key={each.session_id}>
+              <code data-tip={each.session_id}>{each.session_id}</code>
+              <span class="muted">{cameBy(each)}, since {ago(each.started_at, roomNow.value)}</span>
+            </li>
+          ))}
+        </ul>
+        {one.alive && <button type="button" class="link now-on" onClick={() => show("locks")}>All locks and sessions</button>}
+      </div>
+    </aside>
+  );
+}
