@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from contextlib import suppress
 from relay.coordination import lock_table as table
 from relay.coordination.fencing import concerns, decide
 from relay.coordination.lock import Lock, Verdict
-from relay.coordination.paths import Target, above, file
+from relay.coordination.paths import Target, above, file, unfit
 from relay.log.store import Tx
 from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Rejected
 
@@ -137,22 +136,15 @@ def _longest(locks: Sequence[Lock]) -> Lock | None:
     return max(locks, key=lambda lock: (lock.expires_at, -lock.token), default=None)
 
 
-def file_name(path: str, fold: bool) -> str | None:
-    """The file's name as locks take it; else that of the nearest folder above it that can be locked; None when none
-    can."""
-    name = "".join("\ufffd" if unicodedata.category(char) == "Cc" else char for char in path)
+def file_target(path: str, fold: bool) -> Target | None:
+    """What locks are asked about for this file: its name as locks take it; else that of the nearest folder above it
+    that can be locked; None when none can."""
+    name = "".join("\ufffd" if unfit(char) else char for char in path)
     while name:
         with suppress(Rejected):
-            file(name, fold)
-            return name
+            return file(name, fold)
         name = name.rpartition("/")[0]
     return None
-
-
-def file_target(path: str, fold: bool) -> Target | None:
-    """What locks are asked about for this file."""
-    name = file_name(path, fold)
-    return None if name is None else file(name, fold)
 
 
 def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
