@@ -47,11 +47,16 @@ class Source(StrEnum):
 Declared = Mapping[str, Mapping[str, frozenset[Source]]]
 
 
+#: U+200C and U+200D, which names in some scripts need; they turn nothing around.
+_JOINERS = dict.fromkeys((0x200C, 0x200D))
+
+
 def clean(path: str) -> str | None:
     """The path as it is kept, or None when it is none inside the repository."""
     text = path.strip()
     outside = text.startswith(("/", "~")) or "://" in text or "\\" in text
-    if not text or len(text) > MOST_LENGTH or outside or not text.isprintable():
+    plain = text.translate(_JOINERS).isprintable()
+    if not text or len(text) > MOST_LENGTH or outside or not plain:
         return None
     normal = posixpath.normpath(text)
     return None if normal == "." or normal.startswith("../") or normal == ".." else normal

@@ -217,12 +217,12 @@ class Claims:
         anybody noticed or not. Its token is not the next one's."""
         if not any(task.claim for task in tasks):
             return list(tasks)
-        over = {
-            task.id: transitions.lapsed(
+        over = {}
+        for task, at, why in await _lost(tx):
+            after = transitions.lapsed(
                 task, at=at, now=at, fence=task.fence, why=why, back_off=self._back_off
             )
-            for task, at, why in await _lost(tx)
-        }
+            over[task.id] = await changes.settle(tx, after)
         return [over.get(task.id, task) for task in tasks]
 
     async def _lapse(self, tx: Tx, task: Task, *, at: float, why: str, change: Change, by_: By) -> Task:

@@ -1,8 +1,9 @@
 """Which locks stand against writing these files (`relay.coordination.guard.Judge`), and which hold at all.
 
 Invariants:
-- the answer is `fencing.may_write`'s, in one look at what holds and what the caller has on record, however many
-  files are asked about: a commit may change thousands;
+- every door's decision is `fencing.decide`'s, and asked here: hooks, git, changesets, landings;
+- it takes one look at what holds and what the caller has on record, however many files are asked about: a commit may
+  change thousands;
 - a file is its name and nothing else: no character of it is a wildcard, and a name that nobody could lock is judged
   by the folder that it is in.
 
@@ -11,16 +12,14 @@ Invariants:
 
 from __future__ import annotations
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from relay.coordination import lock_table as table
-from relay.coordination.fencing import concerns, decide, may_write
+from relay.coordination.fencing import concerns, decide
 from relay.coordination.lock import Lock, Verdict
-from relay.coordination.paths import Target, above, file
+from relay.coordination.paths import Target, above, file, unfit
 from relay.log.store import Tx
 from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Rejected
 
@@ -30,29 +29,29 @@ FEW = 8
 
 
 class LockIndex:
-    """Locks, to be asked which of them meet a file. Those on logical keys meet none."""
+    """Locks, to be asked which of them concern a file (`fencing.concerns`). Those on logical keys concern none."""
 
     def __init__(self, locks: Iterable[Lock]) -> None:
         self._on: dict[str, list[Lock]] = defaultdict(list)
         self._below: dict[str, list[Lock]] = defaultdict(list)
-        self._globs: list[Lock] = []
+        self._globs: dict[str, list[Lock]] = defaultdict(list)
         for lock in locks:
-            key = lock.target.key
-            if lock.target.kind == "glob":
-                self._globs.append(lock)
-            elif lock.target.kind == "path":
-                self._on[key].append(lock)
-                for folder in above(key)[:-1]:
+            target = lock.target
+            if target.kind == "glob":
+                self._globs[target.base or ""].append(lock)
+            elif target.kind == "path":
+                self._on[target.key].append(lock)
+                for folder in above(target.key)[:-1]:
                     self._below[folder].append(lock)
 
-    def first(self, target: Target) -> Lock | None:
-        """One that meets this file, None when none does."""
-        for name in above(target.key):
-            if name in self._on:
-                return self._on[name][0]
-        if target.key in self._below:
-            return self._below[target.key][0]
-        return next((lock for lock in self._globs if concerns(lock, target)), None)
+    def about(self, target: Target) -> list[Lock]:
+        """All that concern this file."""
+        names = above(target.key)
+        found = [lock for name in names for lock in self._on.get(name, ())]
+        found += self._below.get(target.key, ())
+        # A pattern stands for nothing outside of its base.
+        near = (lock for base in ("", *names) for lock in self._globs.get(base, ()))
+        return found + [lock for lock in near if concerns(lock, target)]
 
 
 class LockJudge:
@@ -70,49 +69,43 @@ class LockJudge:
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
     ) -> list[Verdict]:
-        """May these files be written by the caller now, one verdict each (`fencing.decide`)? With a token: by that
-        lease."""
-        if len(paths) <= FEW:
-            return await self._few(tx, caller, paths, fencing_token)
-        who = (caller.agent, caller.session)
-        every, mine = await table.living(tx), await table.of_session(tx, caller)
-        living = [lock for lock in every if lock.holder == who]
-        forged = fencing_token is not None and fencing_token not in {lock.token for lock in living}
-        told = next((lock for lock in mine if lock.token == fencing_token), None)
-        others = LockIndex(lock for lock in every if lock.holder != who)
-        found = []
-        for path in paths:
-            meant = file_target(path, self._fold)
-            if forged:
-                found.append(Verdict(path, "stale", told, fencing_token))
-            elif meant is None:
-                found.append(Verdict(path, "ok"))
-            else:
-                other = others.first(meant)
-                found.append(decide(path, meant, [other] if other else [], mine, living))
-        return found
+        """May these files be written by the caller now, one verdict each, in their order (`fencing.decide`)?
 
-    async def _few(
-        self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None
-    ) -> list[Verdict]:
-        """By indexes, so that an edit waits as long with a thousand locks as with one."""
+        `fencing_token`: of the lease that the write is done under; when this session does not hold it any more, all
+        are stale. Reads only; it is no heartbeat.
+        """
+        mine = await table.of_session(tx, caller)
+        living = await _living(tx, caller, mine)
+        if fencing_token is not None and fencing_token not in {lock.token for lock in living}:
+            told = next((lock for lock in mine if lock.token == fencing_token), None)
+            return [Verdict(path, "stale", told, fencing_token) for path in paths]
+        files = [file_target(path, self._fold) for path in paths]
+        others = await self._others(tx, caller, files)
+        had, have = LockIndex(mine), LockIndex(living)
+        return [
+            Verdict(path, "ok") if meant is None else decide(path, other, had.about(meant), have.about(meant))
+            for path, meant, other in zip(paths, files, others, strict=True)
+        ]
+
+    async def _others(self, tx: Tx, caller: Caller, files: Sequence[Target | None]) -> Sequence[Lock | None]:
+        """Of each file the lock of another that concerns it, the one that lasts longest. Few are asked for by
+        indexes, so that an edit waits as long with a thousand locks as with one; for many all locks are read."""
+        me = (caller.agent, caller.session)
+        if len(files) > FEW:
+            index = LockIndex(lock for lock in await table.living(tx) if lock.holder != me)
+            return [None if one is None else _longest(index.about(one)) for one in files]
         found = []
-        for path in paths:
-            name = file_name(path, self._fold)
-            if name is None and fencing_token is None:
-                found.append(Verdict(path, "ok"))
-            else:
-                (one,) = await may_write(tx, caller, [name or ""], fencing_token, fold=self._fold)
-                found.append(replace(one, path=path))
+        for one in files:
+            met = [] if one is None else await table.meeting(tx, one, besides=me)
+            found.append(_longest([lock for lock in met if one is not None and concerns(lock, one)]))
         return found
 
     async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
-        mine = [lock for lock in await table.of_session(tx, caller) if lock.mode == "exclusive"]
-        now, target = await tx.now(), file_target(path, self._fold)
-        who = {"agent": caller.agent, "session": caller.session}
-        if not mine or target is None or await tx.one(table.Q.session_alive, **who, now=now) is None:
-            return False
-        return any(lock.expires_at > now and concerns(lock, target) for lock in mine)
+        target = file_target(path, self._fold)
+        mine = await _living(tx, caller, await table.of_session(tx, caller))
+        return target is not None and any(
+            lock.mode == "exclusive" and concerns(lock, target) for lock in mine
+        )
 
     async def held(self, tx: Tx) -> list[HeldPath]:
         """What holds now and is about files, for the airspace."""
@@ -130,22 +123,28 @@ class LockJudge:
         ]
 
 
-def file_name(path: str, fold: bool) -> str | None:
-    """The file's name as locks take it; else that of the nearest folder above it that can be locked; None when none
-    can."""
-    name = "".join("\ufffd" if unicodedata.category(char) == "Cc" else char for char in path)
-    while name:
-        with suppress(Rejected):
-            file(name, fold)
-            return name
-        name = name.rpartition("/")[0]
-    return None
+async def _living(tx: Tx, caller: Caller, mine: Sequence[Lock]) -> list[Lock]:
+    """Those of the caller's rows that hold."""
+    now = await tx.now()
+    who = {"agent": caller.agent, "session": caller.session}
+    if not mine or await tx.one(table.Q.session_alive, **who, now=now) is None:
+        return []
+    return [lock for lock in mine if lock.expires_at > now]
+
+
+def _longest(locks: Sequence[Lock]) -> Lock | None:
+    return max(locks, key=lambda lock: (lock.expires_at, -lock.token), default=None)
 
 
 def file_target(path: str, fold: bool) -> Target | None:
-    """What locks are asked about for this file."""
-    name = file_name(path, fold)
-    return None if name is None else file(name, fold)
+    """What locks are asked about for this file: its name as locks take it; else that of the nearest folder above it
+    that can be locked; None when none can."""
+    name = "".join("\ufffd" if unfit(char) else char for char in path)
+    while name:
+        with suppress(Rejected):
+            return file(name, fold)
+        name = name.rpartition("/")[0]
+    return None
 
 
 def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:

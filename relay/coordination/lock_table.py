@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from relay.coordination.containment import contains
 from relay.coordination.lock import Lock, Wish, stale
 from relay.coordination.paths import Target, above
-from relay.coordination.patterns import contains, shape, stands_for
+from relay.coordination.patterns import shape, stands_for
 from relay.coordination.sessions import iso, lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps

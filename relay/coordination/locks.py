@@ -17,7 +17,6 @@ from relay.coordination import lock_table as table
 from relay.coordination import waits
 from relay.coordination.answered import forget, once
 from relay.coordination.critical.shortcuts import shortcuts_of
-from relay.coordination.fencing import may_write
 from relay.coordination.lock import (
     DEFAULT_TTL_S,
     MAX_TTL_S,
@@ -28,7 +27,6 @@ from relay.coordination.lock import (
     Lock,
     Outcome,
     Repeated,
-    Verdict,
     Wait,
     Wish,
     checked_reason,
@@ -332,12 +330,6 @@ class Locks:
             }
 
         return await self._decided(caller, work)
-
-    async def may_write(
-        self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
-    ) -> list[Verdict]:
-        """See `fencing.may_write`: a verdict on each file, in a read of the caller's."""
-        return await may_write(tx, caller, paths, fencing_token, fold=self._fold)
 
     async def prune(self) -> None:
         """Forget what ran out a day ago and more, and waits that nobody sees any more. For the daemon's sweep."""

@@ -3,7 +3,8 @@
 Invariants:
 - two spellings of one path have the same `kind` and `key`: NFC, `./a`, `a//b`, `x/../a`, and its letters' case
   where the file system folds it;
-- nothing leads out of the root of the repository, nothing is empty, nothing holds a control character;
+- nothing leads out of the root of the repository, nothing is empty, nothing holds a control character, nor one that
+  turns the reading order around, by which a path would be shown as another (joiners, which scripts need, are none);
 - `path`, given again, is the same target.
 
 A *logical key* is `word:rest`: a letter, then letters, digits, `_`, `+`, `.` or `-` (two characters at least, so that
@@ -33,6 +34,10 @@ MAX_BYTES = 1024
 MAX_NAME_BYTES = 255
 #: Targets of one request.
 MAX_TARGETS = 256
+
+#: The characters with Bidi_Control (Unicode, PropList.txt; UAX 9): a name with one is shown as another, so it is
+#: next to always an attack ("Trojan Source", CVE-2021-42574).
+TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]+:.+", re.DOTALL)
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -104,6 +109,11 @@ def above(path: str) -> list[str]:
     return ["/".join(names[:count]) for count in range(1, len(names) + 1)]
 
 
+def unfit(char: str) -> bool:
+    """A character that no lock's path has: a control character, or one that turns the reading order around."""
+    return char in TURNING or unicodedata.category(char) == "Cc"
+
+
 def escaped(path: str) -> str:
     """The text that means this very path."""
     return re.sub(r"([*?{}\\])", r"\\\1", path)
@@ -128,8 +138,12 @@ def _check_text(text: str) -> None:
         raise _malformed(ascii(text), "it is not valid Unicode", "Give the path as UTF-8 text.") from None
     if size > MAX_BYTES:
         raise _malformed(text, f"it has {size} bytes, at most {MAX_BYTES}", "Lock a folder above it.")
-    if any(unicodedata.category(char) == "Cc" for char in text):
-        raise _malformed(text, "it has a control character", "Give the path without it.")
+    bad = next((char for char in text if unfit(char)), None)
+    if bad in TURNING:
+        why = f"it has U+{ord(bad):04X} ({unicodedata.name(bad)}), by which it is shown as another path"
+        raise _malformed(text, why, "Give the path without it, and rename a file that has it.")
+    if bad is not None:
+        raise _malformed(text, f"it has a control character, U+{ord(bad):04X}", "Give the path without it.")
 
 
 def _path(text: str, pattern: str, fold: bool) -> Target:

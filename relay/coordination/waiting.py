@@ -121,18 +121,17 @@ class Waiting:
     async def _try(self, tx: Tx, wait_s: float) -> Answer:
         self._now = now = await tx.now()
         place = self._place
-        refused = await self._turned_away(tx)
-        if refused is not None:
-            if place is not None:
-                await waits.leave(tx, place)
-            self._place = None
-            return refused
+        refused = await self._let_in(tx, self._caller)
         if place is None:
             self._until = now + wait_s
-        elif not await waits.still(tx, place):
+        elif refused is not None or not await waits.still(tx, place):
             # Given up for dead, and others have passed: to come back is to begin again, behind them.
+            refused = refused or await self._ended(tx)
             await waits.leave(tx, place)
             place = None
+        if refused is not None:
+            self._place = None
+            return refused
         outcome = await self._acquire(tx, place, waits_on=True)
         over = not isinstance(outcome, Blocked) or outcome.reason == "deadlock" or now >= self._until
         if not over and place is None:
@@ -144,11 +143,8 @@ class Waiting:
             return replace(outcome, reason="timeout")
         return outcome
 
-    async def _turned_away(self, tx: Tx) -> Rejected | None:
-        """Why nothing is granted to this caller any more."""
-        refused = await self._let_in(tx, self._caller)
-        if refused is not None or self._place is None:
-            return refused
+    async def _ended(self, tx: Tx) -> Rejected | None:
+        """Why nothing is granted any more in this session, which lost its place: it was ended."""
         why = await was_ended(tx, self._caller)
         if why is None:
             return None
@@ -172,7 +168,7 @@ class Waiting:
 
     async def _free(self, tx: Tx) -> bool:
         return (
-            await self._turned_away(tx) is not None
+            await self._let_in(tx, self._caller) is not None
             or await waits.obstacle(tx, self._caller, self._wanted, self._place) is None
         )
 

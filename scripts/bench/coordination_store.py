@@ -177,11 +177,11 @@ async def recall(at: Desk, count: int, *, there: int, common: bool) -> list[floa
 async def may_write(at: Desk, files: int, count: int) -> list[float]:
     """The question of a hook (one file) or of a commit (many)."""
     paths: Sequence[str] = [f"src/module0/file{number}.py" for number in range(files)]
-    locks: Any = at.services.locks
+    judge = at.services.more["judge"]
     who, took = caller(0), []
     for _ in range(count):
         began = time.perf_counter()
-        verdicts = await at.store.read(lambda tx: locks.may_write(tx, who, paths))
+        verdicts = await at.store.read(lambda tx: judge.verdicts(tx, who, paths))
         took.append(time.perf_counter() - began)
         if len(verdicts) != files:
             raise RuntimeError(f"{len(verdicts)} verdicts on {files} files")

@@ -66,6 +66,8 @@ def test_an_answers_intent(text: str, paths: tuple[str, ...] | None) -> None:
         ("__init__.py", "__init__.py"),
         ("app/(group)/[id].tsx", "app/(group)/[id].tsx"),
         ("a\nb", None),
+        ("a\u202eb", None),
+        ("\u0645\u06cc\u200c\u0631.txt", "\u0645\u06cc\u200c\u0631.txt"),
         ("src/", "src"),
         (".gitignore", ".gitignore"),
         ("../a", None),

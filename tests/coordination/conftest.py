@@ -8,6 +8,7 @@ import pytest
 
 from relay.config_coordination import CoordinationSettings
 from relay.coordination import board, waits
+from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
@@ -48,6 +49,7 @@ class Room:
     def __post_init__(self) -> None:
         self.heartbeat = Heartbeat(self.settings)
         self.locks = Locks(self.store, self.heartbeat)
+        self.judge = LockJudge()
         self.sessions = Sessions(self.store, self.heartbeat)
         self.sessions.at_end(self.locks.release_of_session)
         self.ann, self.ann2 = Caller("ann", "s1"), Caller("ann", "s2")

@@ -11,7 +11,7 @@ pytestmark = BOTH
 
 
 async def verdicts(room: Room, who: object, *paths: str, token: int | None = None) -> list[Verdict]:
-    return await room.store.read(lambda tx: room.locks.may_write(tx, who, list(paths), token))  # type: ignore[arg-type]
+    return await room.store.read(lambda tx: room.judge.verdicts(tx, who, list(paths), token))  # type: ignore[arg-type]
 
 
 async def said(room: Room, who: object, *paths: str, token: int | None = None) -> list[str]:

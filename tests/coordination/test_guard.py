@@ -106,9 +106,10 @@ async def test_which_locks_meet_a_file(bench: Bench) -> None:
         assert found == met, locked
         assert await bench.against(CODEX, *files) == [], locked
         await bench.locks.release(CODEX, locked)
-    odd = ["new\nline.py", "src/bell\a", "x" * 2000, "/absolute", "../out", ""]
-    await bench.lock(CODEX, "src")
-    assert await bench.against(CLAUDE, *odd) == [("src/bell\a", LOCKED, "CODEX")]
+    odd = ["new\nline.py", "src/bell\a", "x" * 2000, "/absolute", "../out", "", "src/\u202eyp.exe"]
+    await bench.lock(CODEX, "src/*")
+    found = await bench.against(CLAUDE, *odd)
+    assert found == [(path, LOCKED, "CODEX") for path in ("src/bell\a", "src/\u202eyp.exe")]
 
 
 async def test_who_is_refused_and_who_is_not(bench: Bench) -> None:

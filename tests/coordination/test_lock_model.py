@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 from collections.abc import Awaitable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,20 @@ PATHS = ["src", "src/a", "src/a/x.py", "src/a/*", "src/*.py", "src/**/x.py", "{s
 #: Seconds; the process's lease is 90 and that of the others 1800, so each may end before a lock, or behind it.
 TTLS = [1.0, 100.0, 4000.0]
 STEPS = [1.0, 91.0, 1801.0]
+
+
+NAMES = ["src", "lib", "a", "b", "x.py", "y.py"]
+FILES = ["/".join(names) for size in (1, 2, 3, 4) for names in itertools.product(NAMES, repeat=size)]
+
+
+@cache
+def files_of(lock: str) -> frozenset[str]:
+    """What a lock is about, among FILES."""
+    one = target(lock)
+    if one.kind == "glob":
+        return frozenset(file for file in FILES if stands_for(one.key, file))
+    below = frozenset(file for file in FILES if f"{file}/".startswith(f"{one.key}/"))
+    return frozenset({lock}) if one.kind == "key" else below
 
 
 @dataclass
@@ -124,6 +140,11 @@ class LockModel(RuleBasedStateMachine):
                 assert token > before and token not in self.tokens, "tokens grow"
                 self.tokens.append(token)
                 self.held[who, path] = Held(mode, self.clock.at + ttl, token)
+            # What is over and lies in what was taken is forgotten.
+            over = [one for holder, one in self.held if holder == who and files_of(one) <= files_of(path)]
+            for one in over:
+                if not self.holds(who, one):
+                    del self.held[who, one]
             if not who.process:
                 self.lease[who] = max(self.lease[who], self.held[who, path].until)
 
@@ -182,7 +203,7 @@ class LockModel(RuleBasedStateMachine):
     @rule(who=st.sampled_from(WHO), path=st.sampled_from(["src/a/x.py", "src/b", "lib/y", "other"]))
     def write(self, who: Caller, path: str) -> None:
         """What is known to have been lost is never let through."""
-        asking = self.room.store.read(lambda tx: self.room.locks.may_write(tx, who, [path]))
+        asking = self.room.store.read(lambda tx: self.room.judge.verdicts(tx, who, [path]))
         verdict = self.ask(asking)[0].verdict
 
         def about(lock: str) -> bool:

@@ -59,6 +59,23 @@ def test_what_is_no_path_is_malformed_and_says_what_to_do(text: str) -> None:
     refused.value.as_json()["message"].encode()
 
 
+def test_what_turns_the_reading_order_around_is_refused_by_its_number() -> None:
+    for at in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)):
+        for text in (f"src/a{chr(at)}yp.exe", f"src/*{chr(at)}", f"api:{chr(at)}x"):
+            with pytest.raises(Rejected) as refused:
+                target(text)
+            assert f"U+{at:04X} (" in refused.value.message and chr(at) not in refused.value.message
+            assert "rename" in refused.value.fix
+    # Persian, Devanagari and emoji are spelled with joiners; Hebrew and Arabic need no mark.
+    for name in (
+        "\u0645\u06cc\u200c\u0631\u0648\u0645.txt",
+        "\u0915\u094d\u200d\u0937",
+        "\U0001f468\u200d\U0001f4bb.md",
+    ):
+        assert target(f"src/{name}").path == f"src/{name}"
+    assert target("\u05d0\u05d1/\u0645\u0631.py").kind == "path"
+
+
 def test_a_file_is_what_git_calls_it() -> None:
     assert [(file(name).kind, file(name).key) for name in ("a*b", "{a,b}", "api:x", "a\\b", "a[1]")] == [
         ("path", "a*b"),

@@ -133,9 +133,6 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(who=st.sampled_from(sorted(WHO)))
     def get(self, who: str) -> None:
         caller = self.calls(who)
-        for card in sorted(self.cards.values(), key=lambda one: one.until or 0):
-            if card.status == "claimed" and card.until is not None and card.until <= self.now:
-                self.lapse(card, card.until)
         ready = [one for one in self.cards.values() if one.status == "pending" and one.not_before <= self.now]
         first = min(ready, key=lambda one: (one.rank, one.number), default=None)
         answer = self.runner.run(self.desk.work.get(caller, lease_s=LEASE_S))
@@ -218,6 +215,10 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([5.0, 10.0, 30.0, 60.0]))
     def time_passes(self, seconds: float) -> None:
         self.desk.clock[0] += seconds
+        # Whoever looks is told so, though nobody has taken it back.
+        for card in sorted(self.cards.values(), key=lambda one: one.until or 0):
+            if card.status == "claimed" and card.until is not None and card.until <= self.now:
+                self.lapse(card, card.until)
 
     @invariant()
     def stands_the_same(self) -> None:

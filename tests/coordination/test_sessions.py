@@ -137,8 +137,8 @@ async def test_a_claim_lives_by_the_calls_of_its_session(room: Room) -> None:
     def claim(connection: sqlite3.Connection, by: Caller, lease_s: float) -> None:
         connection.execute(
             "INSERT INTO work_queue (id, number, task_type, task_description, rank, status, claimed_by,"
-            " claimed_session, lease_until, lease_s, created_by, created_at, updated_at) VALUES"
-            " (?, (SELECT COUNT(*) FROM work_queue), 'x', 'x', 0, 'claimed', ?, ?, ?, ?, 'eve', 0, 0)",
+            " claimed_session, lease_until, lease_s, created_by, created_at, updated_at, files) VALUES"
+            " (?, (SELECT COUNT(*) FROM work_queue), 'x', 'x', 0, 'claimed', ?, ?, ?, ?, 'eve', 0, 0, '[\"a\"]')",
             (f"t{by.session}", by.agent, by.session, room.clock.at + lease_s, lease_s),
         )
 
