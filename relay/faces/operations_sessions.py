@@ -12,7 +12,7 @@ from pydantic import Field
 
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, need
 from relay.faces.services import Services
-from relay.model import ADMIN, Caller
+from relay.model import ADMIN, Caller, Fault, Rejected
 
 Json = dict[str, Any]
 
@@ -46,6 +46,10 @@ async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
     if asked.of is None or asked.of == caller.agent:
         return await services.sessions.end(caller, reason=asked.reason)
     need(caller, ADMIN)
+    if not caller.person:
+        message = f"Only a person ends another's session, and {caller.agent} is an agent."
+        fix = "Ask a person in the room, or wait: a session that says nothing ends by itself."
+        raise Rejected(Fault.FORBIDDEN, "person_only", message, fix)
     return await services.sessions.end(replace(caller, agent=asked.of), reason=asked.reason)
 
 
