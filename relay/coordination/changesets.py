@@ -2,6 +2,7 @@
 
 Invariants:
 - what was changed is git's word and not the agent's; where git cannot tell it is null, never made up;
+- what is declared is read as a lock is, and set against git's word by the rule of locks (`declared.compared`);
 - a changeset that meets another's lock, or an own lease that ran out, is refused and leaves nothing;
 - a row and its event commit together.
 
@@ -10,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-import unicodedata
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,9 @@ from typing import Any
 
 import uuid_utils
 
+from relay.coordination.declared import compared, file_of
 from relay.coordination.guard import Judge, against, ordered, record
+from relay.coordination.paths import MAX_TARGETS, Target
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
 from relay.log.store import Queries, Row, Store, Tx
@@ -35,18 +38,25 @@ MOST_LISTED = 500
 Json = dict[str, Any]
 #: The heartbeat of a call, in its transaction.
 Touch = Callable[[Tx, Caller], Awaitable[object]]
-#: One spelling of a path that an agent names; raises Rejected.
-Canonical = Callable[[str], str]
+#: What a lock on that text would be about; raises Rejected.
+Meant = Callable[[str], Target]
 
 
 class Changesets:
-    """`relay.faces.services.ChangesetsApi`."""
+    """`relay.faces.services.ChangesetsApi`. `fold`: the repository's file system folds case."""
 
     def __init__(
-        self, store: Store, judge: Judge, changes: ChangedFiles, touch: Touch, canonical: Canonical
+        self,
+        store: Store,
+        judge: Judge,
+        changes: ChangedFiles,
+        touch: Touch,
+        meant: Meant,
+        *,
+        fold: bool = False,
     ) -> None:
         self._store, self._judge, self._changes = store, judge, changes
-        self._touch, self._canonical = touch, canonical
+        self._touch, self._meant, self._fold = touch, meant, fold
 
     async def record(
         self,
@@ -62,12 +72,13 @@ class Changesets:
         nobody knows what was changed. Raises Rejected."""
         if not summary.strip() or len(summary) > MOST_SUMMARY:
             raise _malformed("summary", f"is text of 1 to {MOST_SUMMARY} characters", "Say what you changed.")
-        if len(files) > MOST_FILES:
-            raise _malformed("files", f"are {MOST_FILES} at most", "Declare a folder.")
-        declared = sorted({self._canonical(path) for path in files})
+        targets = self._targets(files)
+        declared = [one.path for one in targets]
         changed = await self._changes.changed_files(caller.agent, base, head)
-        undeclared = None if changed is None else outside(changed, declared)
-        missing = None if changed is None else untouched(declared, changed)
+        undeclared = missing = None
+        if changed is not None:
+            found = await asyncio.to_thread(compared, targets, changed, fold=self._fold)
+            undeclared, missing = found.undeclared, found.missing
         row: Json = {
             "id": str(uuid_utils.uuid7()),
             "summary": summary,
@@ -78,10 +89,10 @@ class Changesets:
             "head": head,
             "token": fencing_token,
         }
-        written = declared if changed is None else list(dict.fromkeys([*changed, *declared]))
-        found = await self._store.write(lambda tx: self._put(tx, caller, row, written), actor=caller)
-        if found:
-            raise refused(found)
+        written = _written(targets, changed, missing or ())
+        against_it = await self._store.write(lambda tx: self._put(tx, caller, row, written), actor=caller)
+        if against_it:
+            raise refused(against_it)
         return {
             "success": True,
             "changeset_id": row["id"],
@@ -91,7 +102,17 @@ class Changesets:
             "missing": missing,
         }
 
-    async def _put(self, tx: Tx, caller: Caller, row: Json, written: Sequence[str]) -> list[LockRefusal]:
+    def _targets(self, files: Sequence[str]) -> list[Target]:
+        if len(files) > MOST_FILES:
+            raise _malformed("files", f"are {MOST_FILES:,} at most", "Declare a folder or a pattern.")
+        found = {(one.kind, one.key): one for one in map(self._meant, files)}
+        if sum(one.kind == "glob" for one in found.values()) > MAX_TARGETS:
+            raise _malformed("files", f"hold {MAX_TARGETS} patterns at most", "Declare wider ones.")
+        return sorted(found.values(), key=lambda one: one.path)
+
+    async def _put(
+        self, tx: Tx, caller: Caller, row: Json, written: Sequence[str | Target]
+    ) -> list[LockRefusal]:
         await self._touch(tx, caller)
         found = ordered(against(await self._judge.refusals(tx, caller, written, row["token"]), caller))
         if found:
@@ -132,22 +153,20 @@ class Changesets:
         return [_shown(row) for row in await self._store.read(look, actor=caller)]
 
 
-def outside(changed: Sequence[str], declared: Sequence[str]) -> list[str]:
-    """What was changed and not declared; who declares a folder declares all below it."""
-    named = frozenset(declared)
-    return [path for path in changed if not any(above in named for above in _above(path))]
-
-
-def untouched(declared: Sequence[str], changed: Sequence[str]) -> list[str]:
-    """What was declared and not changed."""
-    seen = {above for path in changed for above in _above(path)}
-    return [path for path in declared if path not in seen]
-
-
-def _above(path: str) -> list[str]:
-    """The path and the folders that it is in, in the spelling of what is declared: git's may be in NFD."""
-    names = unicodedata.normalize("NFC", path).split("/")
-    return ["/".join(names[:count]) for count in range(1, len(names) + 1)]
+def _written(
+    declared: Sequence[Target], changed: Sequence[str] | None, missing: Sequence[str]
+) -> list[str | Target]:
+    """What locks are asked about: each file by its name. A folder or pattern whose files git names stands for
+    these; where nobody knows, for all that it may mean."""
+    unknown = changed is None
+    asked: dict[str | Target, None] = dict.fromkeys(changed or ())
+    for one in declared:
+        name = file_of(one)
+        if name is None and (unknown or one.kind == "key"):
+            asked[one] = None
+        elif name is not None and (unknown or one.path in missing):
+            asked[name] = None
+    return list(asked)
 
 
 def refused(found: Sequence[LockRefusal]) -> Rejected:
