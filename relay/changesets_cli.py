@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from relay.coordination.changesets import MOST_LISTED
 from relay.model import Fault, Rejected
 from relay.person_cli import Desk, ago, parser, run, table
 
 Json = dict[str, Any]
-#: How many are looked through for one of an id.
-MOST = 1000
 
 
 def main(words: list[str]) -> int:
@@ -35,8 +34,8 @@ def main(words: list[str]) -> int:
         made.error(needs[args.action])
     if bool(args.files) != (args.action == "record"):
         made.error("record needs TEXT FILE..." if args.action == "record" else "only record takes files")
-    if not 1 <= args.limit <= MOST:
-        made.error(f"--limit is from 1 to {MOST}")
+    if not 1 <= args.limit <= MOST_LISTED:
+        made.error(f"--limit is from 1 to {MOST_LISTED}")
 
     async def work(desk: Desk) -> Any:
         changesets = desk.services.changesets
@@ -47,7 +46,7 @@ def main(words: list[str]) -> int:
             return await changesets.record(desk.caller, args.id, args.files, **told)
         found = [
             one
-            for one in await changesets.list(desk.caller, limit=MOST)
+            for one in await changesets.list(desk.caller, limit=MOST_LISTED)
             if one["changeset_id"].startswith(args.id)
         ]
         if len(found) != 1:

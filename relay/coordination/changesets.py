@@ -30,10 +30,11 @@ from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Rejecte
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
 RECORDED = "changeset.recorded"
-#: Characters of a summary (as of a remembered one), declared files of one changeset, and rows of one list.
-MOST_SUMMARY = 4000
-MOST_FILES = 10_000
-MOST_LISTED = 500
+#: Characters of a summary: a long commit message. Declared files of one changeset: more are a folder or a pattern.
+#: Rows of one list. The doors' schema says the same numbers (relay/faces/operations_changes.py).
+MOST_SUMMARY = 10_000
+MOST_FILES = 1000
+MOST_LISTED = 1000
 
 Json = dict[str, Any]
 #: The heartbeat of a call, in its transaction.
@@ -71,7 +72,9 @@ class Changesets:
         """`{success: true, changeset_id, declared, changed, undeclared, missing}`; the last three are null when
         nobody knows what was changed. Raises Rejected."""
         if not summary.strip() or len(summary) > MOST_SUMMARY:
-            raise _malformed("summary", f"is text of 1 to {MOST_SUMMARY} characters", "Say what you changed.")
+            raise _malformed(
+                "summary", f"is text of 1 to {MOST_SUMMARY:,} characters", "Say what you changed."
+            )
         targets = self._targets(files)
         declared = [one.path for one in targets]
         changed = await self._changes.changed_files(caller.agent, base, head)

@@ -26,7 +26,8 @@ _MOST_NESTED = 64
 _MOST_WHOLE = 2**63 - 1
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
+    """The text, when a database keeps it."""
     if "\0" in text:
         raise ValueError("it holds a NUL character, which no database keeps")
     return text
@@ -54,9 +55,9 @@ def _plain(value: Any) -> Any:
 
 
 #: A text that says something, with no NUL in it.
-Text = Annotated[str, Field(min_length=1), AfterValidator(_storable)]
+Text = Annotated[str, Field(min_length=1), AfterValidator(storable)]
 #: A path, pattern or id: what it means is the wing's to say. 4096 is the most of a path on Linux (PATH_MAX).
-Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_storable)]
+Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(storable)]
 #: Any JSON value.
 Data = Annotated[Any, AfterValidator(_plain)]
 Token = Annotated[int, Field(ge=0, le=_MOST_WHOLE)]

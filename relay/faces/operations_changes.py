@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from relay.faces.operation import Answer, Name, Names, Operation, Request, Shown, Text, Token
+from relay.coordination.changesets import MOST_FILES, MOST_LISTED, MOST_SUMMARY
+from relay.faces.operation import Answer, Name, Operation, Request, Shown, Token, storable
 from relay.faces.services import Services
 from relay.model import Caller
 
 Json = dict[str, Any]
 Revision = Annotated[Name, Field(max_length=200)]
+#: The schema says the bounds; the changesets refuse what is out of them, in their words.
+Summary = Annotated[
+    str,
+    AfterValidator(storable),
+    Field(json_schema_extra={"minLength": 1, "maxLength": MOST_SUMMARY, "pattern": r"\S"}),
+]
+Files = Annotated[list[Name], Field(json_schema_extra={"maxItems": MOST_FILES})]
 
 
 class RecordChangeset(Request):
-    summary: Annotated[Text, Field(max_length=10_000)]
-    files: Names = Field(description="what you say that you changed")
+    summary: Summary
+    files: Files = Field(description="what you say that you changed: files, folders, patterns")
     base: Revision | None = Field(None, description="git revision before it")
     head: Revision | None = Field(None, description="git revision after it")
     fencing_token: Token | None = None
@@ -32,7 +40,7 @@ class ChangesetAnswer(Answer):
 
 class ListChangesets(Request):
     session: Annotated[Name, Field(max_length=128)] | None = Field(None, description="only this session's")
-    limit: int = Field(100, ge=1, le=1000)
+    limit: int = Field(100, ge=1, le=MOST_LISTED)
 
 
 class Changeset(Shown):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from relay.coordination.changesets import MOST_SUMMARY
 from tests.acceptance.doors import Door, HttpDoor, McpDoor
 from tests.acceptance.stores import STORES
 from tests.outside import Outside, eventually, room, settings
@@ -329,6 +330,11 @@ async def test_changesets_are_associated_with_sessions(house: House) -> None:
         json={"summary": "a change", "files": [new_path()], "session_id": "own-session"},
     )
     assert (status, made["success"]) == (200, True), made
+    for wrong in ("", " ", "x" * (MOST_SUMMARY + 1)):
+        status, refused = await cloud.ask("POST", "/changesets", json={"summary": wrong, "files": ["a"]})
+        assert (status, refused["reason"]) == (400, "bad_summary"), "by one rule, whichever is broken"
+    longest = {"summary": "x" * MOST_SUMMARY, "files": ["src/**"]}
+    assert (await cloud.ask("POST", "/changesets", json=longest))[0] == 200, "what the schema allows is kept"
     status, listed = await cloud.ask("GET", "/changesets?session=own-session")
     assert [one["changeset_id"] for one in listed] == [made["changeset_id"]]
     status, sessions = await cloud.ask("GET", "/sessions")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relay.coordination import guard
-from relay.coordination.changesets import Changesets
+from relay.coordination.changesets import MOST_SUMMARY, Changesets
 from relay.coordination.declared import compared
 from relay.coordination.guard import ANY_SESSION, LockGuard, caller_of, check
 from relay.coordination.judge import FEW, LockJudge
@@ -280,7 +280,8 @@ async def test_a_changeset_over_a_lock_or_by_a_lost_lease_is_refused(bench: Benc
     answer = stale.value.as_json()
     assert (answer["success"], answer["reason"], answer["fencing_token"]) == (False, "stale_token", token)
     assert len(await made.list(ANN)) == 1
-    for summary, files in ((" ", ["a.py"]), ("s", ["../out"]), ("s", ["/abs"]), ("x" * 4001, [])):
+    long = "x" * (MOST_SUMMARY + 1)
+    for summary, files in ((" ", ["a.py"]), ("s", ["../out"]), ("s", ["/abs"]), (long, [])):
         with pytest.raises(Rejected) as bad:
             await made.record(CLAUDE, summary, files)
         assert bad.value.fault is Fault.MALFORMED
