@@ -23,6 +23,7 @@ def main(words: list[str]) -> int:
     made.add_argument("--base", help="record: the revision before the change")
     made.add_argument("--head", help="record: the revision with it")
     made.add_argument("--session", help="list: only of this session")
+    made.add_argument("--agent", help="list: only of this agent")
     made.add_argument("--limit", type=int, default=20, help="list: at most so many (20)")
     args = made.parse_args(words)
     if (args.id is None) != (args.action == "list"):
@@ -40,7 +41,8 @@ def main(words: list[str]) -> int:
     async def work(desk: Desk) -> Any:
         changesets = desk.services.changesets
         if args.action == "list":
-            return list(await changesets.list(desk.caller, session=args.session, limit=args.limit))
+            only = {"session": args.session, "agent": args.agent}
+            return list(await changesets.list(desk.caller, **only, limit=args.limit))
         if args.action == "record":
             told = {"base": args.base, "head": args.head}
             return await changesets.record(desk.caller, args.id, args.files, **told)

@@ -130,5 +130,7 @@ class _Changesets:
             caller, summary, files, base=base, head=head, fencing_token=fencing_token
         )
 
-    async def list(self, caller: Caller, *, session: str | None = None, limit: int = 100) -> Sequence[Json]:
-        return await self._there().list(caller, session=session, limit=limit)
+    async def list(
+        self, caller: Caller, *, session: str | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Json]:
+        return await self._there().list(caller, session=session, agent=agent, limit=limit)

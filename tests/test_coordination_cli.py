@@ -229,6 +229,7 @@ def test_changesets_are_listed_and_shown(room: Room) -> None:
     assert (code, err) == (0, "")
     assert "not declared: other.py" in out and "not changed: gone.py" in out
     assert len(room.json("changesets")) == 2
+    assert [one["agent_id"] for one in room.json("changesets", "--agent", "ann")] == ["ann"]
     assert room.relay("changesets", "record", "by hand")[0] == 2
 
 

@@ -144,14 +144,20 @@ class Changesets:
         )
         return []
 
-    async def list(self, caller: Caller, *, session: str | None = None, limit: int = 100) -> Sequence[Json]:
-        """Of one session of the caller's, or all of the room's, latest first."""
+    async def list(
+        self, caller: Caller, *, session: str | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Json]:
+        """The room's, latest first; only of that session, of that agent, or of both."""
 
         async def look(tx: Tx) -> Sequence[Row]:
             most = max(1, min(limit, MOST_LISTED))
-            if session is None:
+            if session is None and agent is None:
                 return await tx.all(Q.latest_changesets, limit=most)
-            return await tx.all(Q.changesets_of_session, agent=caller.agent, session=session, limit=most)
+            if session is None:
+                return await tx.all(Q.changesets_of_agent, agent=agent, limit=most)
+            if agent is None:
+                return await tx.all(Q.changesets_of_session, session=session, limit=most)
+            return await tx.all(Q.changesets_of_holder, agent=agent, session=session, limit=most)
 
         return [_shown(row) for row in await self._store.read(look, actor=caller)]
 

@@ -13,6 +13,8 @@ from relay.model import Caller
 
 Json = dict[str, Any]
 Revision = Annotated[Name, Field(max_length=200)]
+#: A name of an agent has 64 characters at most, a session's id 128.
+Filter = Annotated[Name, Field(max_length=128)]
 #: The schema says the bounds; the changesets refuse what is out of them, in their words.
 Summary = Annotated[
     str,
@@ -39,7 +41,8 @@ class ChangesetAnswer(Answer):
 
 
 class ListChangesets(Request):
-    session: Annotated[Name, Field(max_length=128)] | None = Field(None, description="only this session's")
+    session: Filter | None = Field(None, description="only this session's, whoever asks")
+    agent: Filter | None = Field(None, description="only this agent's (or person's)")
     limit: int = Field(100, ge=1, le=MOST_LISTED)
 
 
@@ -59,7 +62,9 @@ async def _record(services: Services, caller: Caller, asked: RecordChangeset) ->
 
 
 async def _list(services: Services, caller: Caller, asked: ListChangesets) -> list[Json]:
-    return list(await services.changesets.list(caller, session=asked.session, limit=asked.limit))
+    return list(
+        await services.changesets.list(caller, session=asked.session, agent=asked.agent, limit=asked.limit)
+    )
 
 
 OPERATIONS = (
@@ -83,7 +88,7 @@ OPERATIONS = (
         _list,
         "GET",
         "/changesets",
-        "Changesets, latest first.",
+        "The room's changesets, latest first.",
         result_list=True,
         read_only=True,
         tag="changesets",

@@ -139,8 +139,10 @@ class ChangesetsApi(Protocol):
     ) -> Json: ...
 
     async def list(
-        self, caller: Caller, *, session: str | None = None, limit: int = 100
-    ) -> Sequence[Json]: ...
+        self, caller: Caller, *, session: str | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Json]:
+        """The room's, whoever asks, latest first; only of that session, of that agent, or of both."""
+        ...
 
 
 class IntentsApi(Protocol):

@@ -257,8 +257,15 @@ async def test_a_changeset_sets_what_is_said_against_what_was_done(bench: Bench)
         *("CODEX", None, "main"),
         answer["changeset_id"],
     )
-    assert [one["summary"] for one in await made.list(CLAUDE, session="s1")] == ["a change"]
-    assert await made.list(CLAUDE, session="s2") == []
+    for only, summaries in (
+        ({"session": "s1"}, ["who knows", "a change"]),
+        ({"agent": "CLAUDE"}, ["a change"]),
+        ({"agent": "CODEX", "session": "s1"}, ["who knows"]),
+        ({"agent": "CODEX", "session": "s2"}, []),
+        ({"session": "s2"}, []),
+    ):
+        for reader in (CLAUDE, CODEX, ANN):
+            assert [one["summary"] for one in await made.list(reader, **only)] == summaries, (reader, only)
     told = await bench.told("changeset.recorded", "session.started")
     assert told[1]["changeset"]["undeclared"] == ["src/b.py", "x.py"], (
         "a changeset is a call: its session is there"
