@@ -316,15 +316,16 @@ class WorkQueue:
         return await self._store.read(look)
 
     async def task(self, caller: Caller, task_id: str) -> Json:
-        """TASK with what `get` gives of it, and what came out. Raises Rejected: UNKNOWN `unknown_task`."""
+        """TASK with what `get` gives of it, and what came out; `status` is the queue's, `column` the board's. Raises
+        Rejected: UNKNOWN `unknown_task`."""
         id_ = reference(task_id)
 
         async def look(tx: Tx) -> Json:
             (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
-            told = task.as_json() | _shown(task) | {"result": task.result}
+            told = task.as_json() | _shown(task) | {"result": task.result, "column": str(task.column)}
             if task.not_before <= await tx.now():
                 told["not_before"] = None
-            return told | {"state": str(task.status), "archived": task.archived_at is not None}
+            return told | {"archived": task.archived_at is not None}
 
         await self._beat(caller)
         return await self._store.read(look)
@@ -364,6 +365,7 @@ def _shown(task: Task) -> Json:
         "task_id": task.id,
         "task_type": task.task_type,
         "task_description": task.task_description,
+        "status": str(task.status),
         "input_data": task.input_data,
         "number": task.number,
         # A dead one's last attempt is counted already.

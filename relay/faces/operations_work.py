@@ -20,6 +20,7 @@ from relay.coordination.requests import (
     MOST_TYPE,
     MOST_TYPES,
 )
+from relay.coordination.work import Column, Status
 from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text, Token
 from relay.faces.services import Services
 from relay.model import Caller
@@ -109,6 +110,16 @@ class TaskShown(Shown):
     task_id: str
     task_type: str
     task_description: str
+    status: Status = Field(description="the queue's word, as submit, complete and explain say it")
+
+
+class TaskStanding(TaskShown):
+    column: Column = Field(description="where the board shows it")
+    attempt: int = Field(description="the one that runs or comes next; of an ended task its last")
+    assignee: str | None = Field(None, description="who has it, or had it last")
+    result: Any = Field(None, description="what complete_work stored")
+    error_message: str | None = None
+    not_before: str | None = Field(None, description="only while it backs off")
 
 
 class Explained(Shown):
@@ -297,7 +308,7 @@ OPERATIONS = (
     Operation(
         "show_task",
         OneTask,
-        TaskShown,
+        TaskStanding,
         "read",
         _task,
         "GET",

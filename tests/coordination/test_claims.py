@@ -160,7 +160,11 @@ async def test_given_back_is_an_attempt(desk: Desk) -> None:
     desk.clock[0] += 5
     await desk.work.get(A)
     assert (await desk.work.release(A, task))["status"] == "dead"
-    assert [(await desk.told(task))[name] for name in ("badge", "state")] == ["dead", "dead"]
+    assert [(await desk.told(task))[name] for name in ("badge", "status", "column")] == [
+        "dead",
+        "dead",
+        "done",
+    ]
     # A person who moves it gives it free at once, without a wait.
     await desk.move(1, "pending")
     assert (await desk.work.get(B))["attempt"] == 3
