@@ -395,12 +395,16 @@ def _holds(task: Task, caller: Caller, now: float) -> bool:
 
 
 async def _why_none(tx: Tx, types: Sequence[str] | None, search: Search) -> Json:
-    """What there is instead of a task that this caller could have now; `other_types` counts up to 1,000."""
-    row = await tx.one(Q.work_counts, now=await tx.now(), types=json.dumps(list(types or ())))
+    """What there is instead of a task that this caller could have now: of the types that it asked for, and, up to
+    1,000, how many of others are ready."""
+    now = await tx.now()
+    if types is None:
+        row = await tx.one(Q.work_counts, now=now)
+    else:
+        row = await tx.one(Q.work_counts_of_types, now=now, types=json.dumps(list(types)))
     counts = dict(row or {})
     next_at = counts["next_at"]
     return counts | {
         "next_at": None if next_at is None else work.iso(next_at),
-        "other_types": 0 if types is None else counts["other_types"],
         "files_held": [held.as_json() for held in search.held],
     }
