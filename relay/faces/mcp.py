@@ -127,8 +127,9 @@ async def _call(
                 f"The tools are: {', '.join(listed)}.",
             )
         services, caller = await asking(context)
+        values = _without_session(caller, operation, params.arguments or {})
         async with _progress(context):
-            return result(await _perform(services, caller, operation, params.arguments or {}))
+            return result(await _perform(services, caller, operation, values))
     except Rejected as rejected:
         return result(rejected.as_json(), error=rejected.fault is not Fault.REFUSED)
     except Exception as error:
@@ -142,6 +143,29 @@ async def _call(
             "See its log.",
         )
         return result(failed.as_json(), error=True)
+
+
+def _without_session(caller: Caller, operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without a `session_id`, which the HTTP doors take and a connection has already. Raises Rejected
+    when it is another: what is taken in the one is not held in the other."""
+    said = values.get("session_id")
+    if said is None or "session_id" in operation.request.model_fields:
+        return values
+    if said != caller.session:
+        named = str(said)[:128]
+        raise Rejected(
+            Fault.MALFORMED,
+            "sessions_differ",
+            f"This connection is session {caller.session!r}, and session_id says {named!r}.",
+            "Leave session_id out; the session is set by RELAY_SESSION_ID, over HTTP by X-Relay-Session.",
+            {
+                "sessions": [
+                    {"by": "connection", "session": caller.session},
+                    {"by": "session_id", "session": named},
+                ]
+            },
+        )
+    return {name: value for name, value in values.items() if name != "session_id"}
 
 
 async def _perform(services: Services, caller: Caller, operation: Operation, values: dict[str, Any]) -> Any:

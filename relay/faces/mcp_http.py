@@ -26,7 +26,7 @@ from relay.faces.auth import owner, speaker
 from relay.faces.errors import ApiError
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
-from relay.faces.operations_http import SESSION_HEADER, caller_of
+from relay.faces.operations_http import caller_of, session_of, sessions_differ
 from relay.faces.reading import read_bytes
 from relay.faces.services import Services
 from relay.log.store import StoreError
@@ -75,7 +75,7 @@ class McpDoor:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         credential = request[CREDENTIAL]
         agent = speaker(credential, {}, self._reserved(), self._owner)
-        caller = caller_of(credential, agent, session=request.headers.get(SESSION_HEADER))
+        caller = caller_of(credential, agent, session=_session(request))
         body = await read_bytes(request, MAX_BODY, self._limits.body_s)
         method, id = _asked(body)
         if method == "notifications/cancelled":
@@ -143,6 +143,16 @@ def _manager(services: Services, outages: tuple[type[Exception], ...]) -> Any:
 
     server = make_server(OPERATIONS, asking, lambda error: isinstance(error, outages))
     return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MAX_BODY)
+
+
+def _session(request: web.Request) -> str | None:
+    """The session that the address or the header names. `Mcp-Session-Id` names none of relay's: it is the transport's
+    own (MCP 2025-06-18, "Session Management"), and this one hands none out."""
+    said = request.query.getall("session_id", [])
+    for other in said[1:]:
+        if other != said[0]:
+            raise sessions_differ(("session_id", said[0]), ("session_id", other))
+    return session_of(request, said[0] if said else None)
 
 
 def _asked(body: bytes) -> tuple[str, str]:

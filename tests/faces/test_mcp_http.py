@@ -96,6 +96,12 @@ async def test_the_official_client(place: Place, mode: str) -> None:
         told = await client.call_tool("acquire_lock", {"file_path": "held"})
         assert told.structured_content["locked_by"] == "BEN" and not told.is_error
         assert (await client.call_tool("acquire_lock", {})).is_error
+        # What the HTTP doors take as a field is the connection's here, and no other.
+        for session, ok in (("s-1", True), ("s-2", False)):
+            told = await client.call_tool("acquire_lock", {"file_path": "a", "session_id": session})
+            assert told.is_error is not ok
+        assert told.structured_content["reason"] == "sessions_differ"
+        assert [one["session"] for one in told.structured_content["sessions"]] == ["s-1", "s-2"]
         read = await client.read_resource("locks://current")
         assert json.loads(read.contents[0].text)[0]["locked_by"] == "CLAUDE"
 
