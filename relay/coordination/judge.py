@@ -68,7 +68,8 @@ class LockJudge:
         self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
     ) -> list[LockRefusal]:
         verdicts = await self.verdicts(tx, caller, paths, fencing_token)
-        return [_refusal(one, caller) for one in verdicts if one.verdict != "ok"]
+        now = await tx.now()
+        return [_refusal(one, caller, now) for one in verdicts if one.verdict != "ok"]
 
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
@@ -160,12 +161,12 @@ def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
     return covers
 
 
-def _refusal(one: Verdict, caller: Caller) -> LockRefusal:
+def _refusal(one: Verdict, caller: Caller, now: float) -> LockRefusal:
     code = LOCKED if one.verdict == "locked" else STALE
     lock = one.lock
     if lock is None:
         return LockRefusal(
-            code, one.path, one.path, caller.agent, caller.session, None, one.token, said=one.message()
+            code, one.path, one.path, caller.agent, caller.session, None, one.token, said=one.message(now)
         )
     return LockRefusal(
         code,
@@ -176,5 +177,6 @@ def _refusal(one: Verdict, caller: Caller) -> LockRefusal:
         lock.expires_at,
         lock.token,
         lock.reason or "",
-        said=one.message() if code == STALE else "",
+        said=one.message(now) if code == STALE else "",
+        now=now,
     )

@@ -277,19 +277,19 @@ class Locks:
             line = await waits.line(tx)
             place = next((one.id for one in line if one.holder == holder and meant in one.wanted), None)
             blocked = await waits.obstacle(tx, caller, Wish((meant,)), place)
-            mine = await table.own(tx, caller, meant)
+            mine, now = await table.own(tx, caller, meant), await tx.now()
             answer: Json = {
                 "success": True,
                 "file_path": meant.path,
                 "free": blocked is None,
                 "locks": [lock.as_json() for lock in locks],
                 "waiting": _line(waits.wanting(line, meant)),
-                "why": [lock.told(meant) for lock in locks if lock.holder != holder],
+                "why": [lock.told(meant, now) for lock in locks if lock.holder != holder],
             }
             if any(lock.holder == holder for lock in locks):
                 answer["why"].append("This session holds what meets it.")
             elif mine is not None:
-                answer |= {"lost": stale(mine).message}
+                answer |= {"lost": stale(mine, now).message}
             if blocked is not None and (place is not None or not locks):
                 answer["position"] = blocked.position
             if blocked is not None and not answer["why"]:

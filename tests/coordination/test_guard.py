@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +212,9 @@ def test_a_refusal_says_who_until_when_and_what_to_do() -> None:
         one.text
         == 'src/a.py is locked by CODEX (by its lock on src) until 2027-01-15T08:00:00+00:00: "a move".'
     )
+    asked = replace(one, now=1_800_000_000.0 - 250)
+    assert "until 2027-01-15T08:00:00+00:00 (free in 4 min 10 s)" in asked.text and asked == one
+    assert "(1 h ago)" in replace(one, code=STALE, now=1_800_000_000.0 + 3601).text
     told = GuardDecision.of_lock(one).as_json()
     assert (told["decision"], told["file_path"], told["session"], told["advisory"]) == (
         "locked",
