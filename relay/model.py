@@ -503,6 +503,8 @@ class Fault(StrEnum):
     FORBIDDEN = "forbidden"
     #: Not just now: the store is locked or away, or a limit is reached.
     BUSY = "busy"
+    #: Not until a person mends something: the store cannot be read, is another relay's, or its disk is full.
+    UNAVAILABLE = "unavailable"
 
 
 class Rejected(Refusal):

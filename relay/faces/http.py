@@ -95,7 +95,7 @@ def create_app(
         most = _message_bytes(settings.workspace.max_entry_bytes, limits)
         app.add_routes(OperationDoors(services, reserved, replace(limits, body_bytes=most)).table())
         app.add_routes(reference_doors())
-        McpDoor(services, reserved, limits, outages=(auth.store.transient,)).add_to(app)
+        McpDoor(services, reserved, limits).add_to(app)
     app.on_response_prepare.append(secure)
     app.on_shutdown.append(_stop_sockets)
     app.cleanup_ctx.append(_run_hub)

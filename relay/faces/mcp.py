@@ -29,7 +29,7 @@ from relay.faces import mcp_resources
 from relay.faces.mcp_schema import input_schema
 from relay.faces.operation import Operation, perform
 from relay.faces.services import Services
-from relay.log.store import StoreError
+from relay.faces.store_failed import store_failed
 from relay.model import Caller, Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -51,16 +51,8 @@ something else, wait with wait_seconds, or ask the holder with post_message. ren
 success: false is an answer: its `fix` says what would succeed."""
 
 
-def store_failed(error: Exception) -> bool:
-    """Is it the store that failed, for now?"""
-    return isinstance(error, StoreError)
-
-
-def make_server(
-    operations: Mapping[str, Operation], asking: Asking, outage: Callable[[Exception], bool] = store_failed
-) -> Server[Any]:
-    """A server whose tools are the operations with `tool` set, in their order. `outage`: is this exception a database
-    that is busy or away?"""
+def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[Any]:
+    """A server whose tools are the operations with `tool` set, in their order."""
     listed = {name: one for name, one in operations.items() if one.tool}
     shown = types.ListToolsResult(tools=[tool(one) for one in listed.values()])
 
@@ -68,7 +60,7 @@ def make_server(
         return shown
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return await _call(listed, asking, outage, context, params)
+        return await _call(listed, asking, context, params)
 
     async def list_resources(_context: Context, _params: Any) -> types.ListResourcesResult:
         return mcp_resources.LISTED
@@ -79,7 +71,7 @@ def make_server(
     async def read_resource(
         context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await mcp_resources.read(str(params.uri), lambda: asking(context), outage)
+        return await mcp_resources.read(str(params.uri), lambda: asking(context))
 
     return Server(
         "relay",
@@ -112,7 +104,6 @@ def tool(operation: Operation) -> types.Tool:
 async def _call(
     listed: Mapping[str, Operation],
     asking: Asking,
-    outage: Callable[[Exception], bool],
     context: Context,
     params: types.CallToolRequestParams,
 ) -> types.CallToolResult:
@@ -133,8 +124,9 @@ async def _call(
     except Rejected as rejected:
         return result(rejected.as_json(), error=rejected.fault is not Fault.REFUSED)
     except Exception as error:
-        if outage(error):
-            return result(busy(error).as_json(), error=True)
+        told = store_failed(error)
+        if told is not None:
+            return result(told.as_json(), error=True)
         log.exception("a tool failed", tool=name)
         failed = Rejected(
             Fault.BUSY,
@@ -196,18 +188,6 @@ async def _progress(context: Context) -> AsyncIterator[None]:
         yield
     finally:
         telling.cancel()
-
-
-def busy(error: Exception) -> Rejected:
-    """A database that is locked or away, as an answer."""
-    log.warning("the database cannot be used", error=repr(error))
-    said = f": {error}" if isinstance(error, StoreError) else ""
-    return Rejected(
-        Fault.BUSY,
-        "busy",
-        f"The database cannot be used just now{said}.",
-        "Try again in a moment; when it stays so, a person runs `bash healthcheck.sh`.",
-    )
 
 
 def result(value: Any, *, error: bool = False) -> types.CallToolResult:

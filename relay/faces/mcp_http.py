@@ -29,7 +29,6 @@ from relay.faces.limits import Limits
 from relay.faces.operations_http import caller_of, session_of, sessions_differ
 from relay.faces.reading import read_bytes
 from relay.faces.services import Services
-from relay.log.store import StoreError
 from relay.model import Caller
 
 log = structlog.get_logger(__name__)
@@ -47,19 +46,15 @@ Asked = tuple[str, str, str]
 
 
 class McpDoor:
-    """The endpoint. `reserved` gives the names that only a key of their own speaks for; `outages` are what the
-    database raises when it is busy or away, beside StoreError."""
+    """The endpoint. `reserved` gives the names that only a key of their own speaks for."""
 
     def __init__(
         self,
         services: Services,
         reserved: Callable[[], Collection[str]],
         limits: Limits | None = None,
-        *,
-        outages: tuple[type[Exception], ...] = (),
     ) -> None:
         self._services, self._reserved, self._limits = services, reserved, limits or Limits()
-        self._outages: tuple[type[Exception], ...] = (StoreError, OSError, *outages)
         self._owner = owner()
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Any]
@@ -109,7 +104,7 @@ class McpDoor:
     async def _run(self, ready: asyncio.Future[Any]) -> None:
         """Enter the manager, and leave it in the same task, as its group of tasks wants."""
         try:
-            manager = await asyncio.to_thread(_manager, self._services, self._outages)
+            manager = await asyncio.to_thread(_manager, self._services)
             async with manager.run():
                 ready.set_result(manager)
                 await self._stop.wait()
@@ -131,7 +126,7 @@ class McpDoor:
                 await self._task
 
 
-def _manager(services: Services, outages: tuple[type[Exception], ...]) -> Any:
+def _manager(services: Services) -> Any:
     """The SDK's part; its import takes most of a second."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -141,7 +136,7 @@ def _manager(services: Services, outages: tuple[type[Exception], ...]) -> Any:
     async def asking(context: Any) -> tuple[Services, Caller]:
         return services, context.request.scope[CALLER]
 
-    server = make_server(OPERATIONS, asking, lambda error: isinstance(error, outages))
+    server = make_server(OPERATIONS, asking)
     return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MAX_BODY)
 
 

@@ -46,6 +46,8 @@ class Toy:
                 raise RuntimeError("the inside")
             case "busy":
                 raise StoreBusy("locked")
+            case "newer":
+                raise StoreError("it was written by a newer relay; update this one")
             case "slow":
                 self.note("waits")
                 try:
@@ -88,7 +90,7 @@ def main() -> None:
         nonlocal tries
         tries += 1
         if os.environ.get("TOY_AWAY") and tries == 1:
-            raise StoreError("away")
+            raise StoreBusy("away")
         if os.environ.get("TOY_PRINTS"):
             print("opened")
         return Place(Services(toy, toy, toy, toy, toy, toy, toy, {}), holder, close)

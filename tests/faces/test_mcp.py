@@ -218,6 +218,7 @@ async def _answers(one: Process) -> None:
     cases: list[tuple[str, dict[str, Any], bool, str]] = [
         ("acquire_lock", {"file_path": "held"}, False, "locked"),
         ("acquire_lock", {"file_path": "busy"}, True, "busy"),
+        ("acquire_lock", {"file_path": "newer"}, True, "unavailable"),
         ("acquire_lock", {"file_path": "crash"}, True, "internal"),
         ("acquire_lock", {"file_path": ""}, True, "bad_request"),
         ("acquire_lock", {}, True, "bad_request"),
