@@ -190,6 +190,10 @@ class Blocked:
             answer["cycle"] = list(self.cycle)
         return answer | {"error": {"code": self.reason, "message": answer["message"], "fix": answer["fix"]}}
 
+    def in_line(self) -> str:
+        """Where in line it stands and behind whom, in two sentences."""
+        return f"{_ordinal(self.position or 1)} in line behind {self.by.agent}. {self._message()}"
+
     def _message(self) -> str:
         path = self.target.path
         if self.cycle:
@@ -245,6 +249,11 @@ class Verdict:
             until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
             return f"{self.path} is locked by {lock.agent} (session {lock.session}) until {until}."
         return lost(self.lock, now)
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def lost(lock: Lock, now: float) -> str:

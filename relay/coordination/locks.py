@@ -97,8 +97,10 @@ class Locks:
         reason: str | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> Json:
-        """All of these paths or none; see docs/coordination.md. Raises Rejected (malformed)."""
+        """All of these paths or none; see docs/coordination.md. `on_wait` is told where in line the caller stands,
+        each time it changes. Raises Rejected (malformed)."""
         wanted = wish(self.targets(paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
         if self._shortcuts and idempotency_key is None and not wait:
@@ -116,7 +118,7 @@ class Locks:
                 await forget(tx, caller, "acquire_lock", idempotency_key)
 
         outcome = await (
-            Waiting(self._store, run, given_back, caller, wanted, self._let_in).take_turn(wait)
+            Waiting(self._store, run, given_back, caller, wanted, self._let_in, on_wait).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )

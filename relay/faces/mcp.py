@@ -30,6 +30,7 @@ from relay.faces.mcp_schema import input_schema
 from relay.faces.operation import Operation, perform
 from relay.faces.services import Services
 from relay.faces.store_failed import store_failed
+from relay.faces.waiting import HEARD
 from relay.model import Caller, Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -172,21 +173,37 @@ async def _perform(services: Services, caller: Caller, operation: Operation, val
 
 @contextlib.asynccontextmanager
 async def _progress(context: Context) -> AsyncIterator[None]:
-    """While it lasts, tell a client that wants to know that the call goes on: a wait for a lock may take minutes."""
+    """While it lasts, tell a client that wants to know that the call goes on, and how a wait for a lock stands, which
+    may take minutes."""
     if context.meta is None or context.meta.get("progress_token") is None:
         yield
         return
 
+    said = "still waiting"
+    news = asyncio.Event()
+
+    def heard(sentence: str) -> None:
+        nonlocal said
+        said = sentence
+        news.set()
+
     async def tell() -> None:
-        began = time.monotonic()
+        began, told = time.monotonic(), 0.0
         while True:
-            await asyncio.sleep(PROGRESS_S)
-            await context.session.report_progress(round(time.monotonic() - began, 1), message="still waiting")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROGRESS_S):
+                    await news.wait()
+            news.clear()
+            # It "MUST increase with each notification" (MCP 2025-06-18, "Progress"), also within a tenth of a second.
+            told = max(round(time.monotonic() - began, 1), round(told + 0.01, 2))
+            await context.session.report_progress(told, message=said)
 
     telling = asyncio.create_task(tell(), name="progress")
+    before = HEARD.set(heard)
     try:
         yield
     finally:
+        HEARD.reset(before)
         telling.cancel()
 
 

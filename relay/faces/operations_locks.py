@@ -13,6 +13,7 @@ from relay.coordination.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
 from relay.coordination.paths import MAX_BYTES, MAX_TARGETS
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, Token, need, one_of
 from relay.faces.services import Services
+from relay.faces.waiting import HEARD
 from relay.model import ADMIN, Caller
 
 Json = dict[str, Any]
@@ -154,6 +155,7 @@ async def _acquire(services: Services, caller: Caller, asked: AcquireLock) -> Js
         reason=asked.reason,
         wait_s=asked.wait_seconds,
         idempotency_key=asked.idempotency_key,
+        on_wait=HEARD.get(),
     )
 
 
