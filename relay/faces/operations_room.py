@@ -37,6 +37,8 @@ class Posted(Answer):
     id: str | None = None
     number: int | None = None
     cursor: str | None = None
+    asked: list[str] | None = Field(None, description="the agents that get a turn for it")
+    why: str | None = Field(None, description="why nobody, not all whom it names, or not now")
 
 
 class ReadRoom(Request):
