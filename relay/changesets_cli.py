@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relay.coordination.changesets import MOST_LISTED
+from relay.invocation import command
 from relay.model import Fault, Rejected
 from relay.person_cli import Desk, ago, parser, run, table
 
@@ -53,7 +54,9 @@ def main(words: list[str]) -> int:
         ]
         if len(found) != 1:
             message = f"{len(found)} changesets begin with {args.id[:60]}."
-            raise Rejected(Fault.UNKNOWN, "unknown_changeset", message, "`relay changesets` lists them.")
+            raise Rejected(
+                Fault.UNKNOWN, "unknown_changeset", message, f"{command('changesets')} lists them."
+            )
         return found[0]
 
     shown: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "record": _recorded}

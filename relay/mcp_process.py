@@ -25,11 +25,12 @@ import structlog
 
 from relay.config import ConfigError, Settings, load
 from relay.faces import mcp_stdio
+from relay.invocation import about
 from relay.log.open import no_address
 from relay.log.store import StoreError
 from relay.log.trouble import trouble_of
 from relay.mcp_cli import COULD_NOT, WRONG_USE
-from relay.mcp_identity import BAD_KEY, BadKey, Identity, NoWay, WrongUse, find_config, identify, spelled
+from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify, spelled
 from relay.model import SCOPES, Caller, Fault, Rejected
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def run(
     try:
         identity = identify(os.environ, agent)
         settings = load(find_config(config, os.environ, Path.cwd()))
+        about(settings.path)
     except WrongUse as error:
         return _fail(str(error), WRONG_USE)
     except ConfigError as error:
@@ -294,7 +296,7 @@ class Desk:
             return Holder(spelled(told.agent, names), told.agent_type, SCOPES)
         holder = await place.holder(told.key)
         if holder is None:
-            raise BadKey(BAD_KEY)
+            raise BadKey(bad_key())
         if told.agent is not None and spelled(told.agent, names) != holder.agent:
             raise WrongUse(
                 f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "

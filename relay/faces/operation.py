@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from relay.faces.mcp_schema import input_schema
 from relay.faces.services import Services
+from relay.invocation import command
 from relay.model import ADMIN, Caller, Fault, Rejected
 
 Json = dict[str, Any]
@@ -156,7 +157,8 @@ def need(caller: Caller, scope: str) -> None:
     if scope == ADMIN:
         fix = "A person does this, with the room's token, in the page or with `relay`."
     else:
-        fix = f"Ask for a key with it: relay keys create {caller.agent} --scopes {scope},..."
+        typed = command(f"keys create {caller.agent} --scopes {scope},...")
+        fix = f"Ask for a key with it: {typed}."
     message = f"{caller.agent}'s key does not allow this: it lacks the scope {scope!r}."
     raise Rejected(Fault.FORBIDDEN, "scope", message, fix, {"scope": scope})
 
