@@ -15,6 +15,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.config import load
+from relay.invocation import about
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
 ANSWER_S = 30.0
@@ -53,6 +54,7 @@ def _intent(args: argparse.Namespace) -> int:
         print("relay: whose intent? Give --agent NAME, or set RELAY_AGENT_ID", file=sys.stderr)
         return 2
     settings = load(args.config)
+    about(settings.path)
     try:
         state = json.loads(settings.state_path.read_text("utf-8"))
         key = settings.token_path.read_text("utf-8").strip()

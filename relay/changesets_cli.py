@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from relay.coordination.changesets import MOST_LISTED
+from relay.invocation import command
 from relay.model import Fault, Rejected
 from relay.person_cli import Desk, ago, parser, run, table
 
 Json = dict[str, Any]
-#: How many are looked through for one of an id.
-MOST = 1000
 
 
 def main(words: list[str]) -> int:
@@ -24,6 +24,7 @@ def main(words: list[str]) -> int:
     made.add_argument("--base", help="record: the revision before the change")
     made.add_argument("--head", help="record: the revision with it")
     made.add_argument("--session", help="list: only of this session")
+    made.add_argument("--agent", help="list: only of this agent")
     made.add_argument("--limit", type=int, default=20, help="list: at most so many (20)")
     args = made.parse_args(words)
     if (args.id is None) != (args.action == "list"):
@@ -35,24 +36,27 @@ def main(words: list[str]) -> int:
         made.error(needs[args.action])
     if bool(args.files) != (args.action == "record"):
         made.error("record needs TEXT FILE..." if args.action == "record" else "only record takes files")
-    if not 1 <= args.limit <= MOST:
-        made.error(f"--limit is from 1 to {MOST}")
+    if not 1 <= args.limit <= MOST_LISTED:
+        made.error(f"--limit is from 1 to {MOST_LISTED}")
 
     async def work(desk: Desk) -> Any:
         changesets = desk.services.changesets
         if args.action == "list":
-            return list(await changesets.list(desk.caller, session=args.session, limit=args.limit))
+            only = {"session": args.session, "agent": args.agent}
+            return list(await changesets.list(desk.caller, **only, limit=args.limit))
         if args.action == "record":
             told = {"base": args.base, "head": args.head}
             return await changesets.record(desk.caller, args.id, args.files, **told)
         found = [
             one
-            for one in await changesets.list(desk.caller, limit=MOST)
+            for one in await changesets.list(desk.caller, limit=MOST_LISTED)
             if one["changeset_id"].startswith(args.id)
         ]
         if len(found) != 1:
             message = f"{len(found)} changesets begin with {args.id[:60]}."
-            raise Rejected(Fault.UNKNOWN, "unknown_changeset", message, "`relay changesets` lists them.")
+            raise Rejected(
+                Fault.UNKNOWN, "unknown_changeset", message, f"{command('changesets')} lists them."
+            )
         return found[0]
 
     shown: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "record": _recorded}

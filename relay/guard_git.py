@@ -18,10 +18,12 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from relay.airspace.git_environment import ENVIRONMENT, OVERRIDES
 from relay.guard_cli import CannotAsk, post, room
+from relay.invocation import about, command
 
 HOOKS = {"pre-commit": "commit", "pre-merge-commit": "merge", "pre-push": "push"}
 #: Seconds that a commit waits for the room: as long as its doors may be busy, and a person waits.
@@ -98,6 +100,7 @@ def main(arguments: list[str]) -> int:
         print(f"usage: {hook} --config PATH [what git says]", file=sys.stderr)
         return 1
     config, words = told[1], told[2:]
+    about(Path(config).absolute())
     asker, act = Asker.here(), HOOKS[hook]
     paths: list[str] = []
     try:
@@ -272,7 +275,7 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
     lines = [
         f"relay: this {act} is refused, since nobody can say whether a file in it is locked:",
         f"  {error}",
-        "Start the room (relay run) and try again, or mend what is said above.",
+        f"Start the room ({command('run')}) and try again, or mend what is said above.",
     ]
     print("\n".join([*lines, *way_out(act, asker)]), file=sys.stderr)
     return 1
@@ -301,9 +304,9 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)
     lines += [f"  and {more} more"] if more else []
     if stale:
-        lines.append("Acquire them again and look at the files anew, or release them (relay locks).")
+        lines.append(f"Acquire them again and look at the files anew, or release them ({command('locks')}).")
     else:
-        lines.append("Wait, leave these files out, or ask who holds them; `relay locks` shows all.")
+        lines.append(f"Wait, leave these files out, or ask who holds them; {command('locks')} shows all.")
         lines += _own_name(act, answer, asker)
     return "\n".join([*lines, *way_out(act, asker)])
 

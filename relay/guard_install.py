@@ -17,7 +17,7 @@ from typing import Any
 from relay import guard_hooks
 from relay.config import ConfigError, Settings, load
 from relay.guard_hooks import CannotInstall, Repo
-from relay.invocation import command
+from relay.invocation import about, command
 from relay.log.open import open_store
 from relay.log.store import StoreError
 from relay.plain import safe
@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     try:
         settings = load(args.config)
+        about(settings.path)
         told = [_act(args.action, repo, settings) for repo in _repos(settings, args.repo)]
         if args.action == "install":
             # So that the first commit finds something to ask, whether the room was ever started or not.

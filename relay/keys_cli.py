@@ -19,6 +19,7 @@ from typing import Any
 from relay.config import ConfigError, Settings, load
 from relay.faces.keys import Keys, take_back
 from relay.faces.services import SessionsApi
+from relay.invocation import about, command
 from relay.log.store import StoreError
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
 from relay.plain import safe
@@ -32,7 +33,9 @@ def main(words: list[str]) -> int:
     args = _parser().parse_args(words)
     act: Act = args.act
     try:
-        told = asyncio.run(_do(load(args.config), act, args))
+        settings = load(args.config)
+        about(settings.path)
+        told = asyncio.run(_do(settings, act, args))
     except (ConfigError, StoreError) as error:
         return _fail(str(error), 1)
     except Rejected as error:
@@ -118,13 +121,13 @@ def _created(told: Json) -> str:
         f"{told['key']}\n"
         f"Key {told['id']} of {told['identity']} ({', '.join(told['scopes'])}), "
         f"good until {told['expires_at'] or 'it is revoked'}. Keep it now: it is not shown again.\n"
-        "Use it as RELAY_API_KEY for `relay mcp`, or as X-API-Key on HTTP."
+        f"Use it as RELAY_API_KEY for {command('mcp')}, or as X-API-Key on HTTP."
     )
 
 
 def _listed(told: list[Json]) -> str:
     if not told:
-        return "There are no keys. `relay keys create NAME` makes one."
+        return f"There are no keys. {command('keys create NAME')} makes one."
     rows = [("ID", "NAME", "STATE", "SCOPES", "EXPIRES", "USED", "NOTE")]
     rows += [
         (

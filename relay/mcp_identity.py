@@ -30,10 +30,12 @@ class NoWay(Exception):
     """Neither the room's database nor its daemon can be reached from here; the message says what to do."""
 
 
-BAD_KEY = (
-    "RELAY_API_KEY is not a good key of this room: unknown, expired or revoked. "
-    "Make one with `relay keys create NAME`, or unset it and set RELAY_AGENT_ID."
-)
+def bad_key() -> str:
+    """What is said of a key that is none."""
+    return (
+        "RELAY_API_KEY is not a good key of this room: unknown, expired or revoked. "
+        f"Make one with {command('keys create NAME')}, or unset it and set RELAY_AGENT_ID."
+    )
 
 
 @dataclass(frozen=True, slots=True)

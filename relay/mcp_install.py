@@ -24,6 +24,7 @@ from typing import Any
 
 from relay.config import ConfigError, Settings, load
 from relay.files import write_atomically
+from relay.invocation import about, command
 from relay.mcp_files import SERVER, CannotEdit, entry_of, put
 from relay.mcp_identity import WrongUse, find_config, spelled
 from relay.mcp_keep import IDENTITY, Met, Wanted, meet
@@ -75,6 +76,7 @@ def main(words: list[str]) -> int:
     options = _parser().parse_args(words)
     try:
         settings = load(find_config(options.config, os.environ, Path.cwd()))
+        about(settings.path)
         key = _key(options)
         targets = [_target(program, settings, options, key, os.environ) for program in _programs(options)]
     except (WrongUse, ConfigError) as error:
@@ -313,5 +315,5 @@ def _of_shell(one: Json) -> str:
     why = shell["refused"] or "whose the key is, is not said here"
     return (
         f"Not written: the name for its shell ({why}). Start it as `RELAY_AGENT_ID={name} {one['program']}`: "
-        "git's hooks know it by that (relay guard install)."
+        f"git's hooks know it by that ({command('guard install')})."
     )

@@ -25,10 +25,12 @@ import structlog
 
 from relay.config import ConfigError, Settings, load
 from relay.faces import mcp_stdio
+from relay.invocation import about
 from relay.log.open import no_address
 from relay.log.store import StoreError
+from relay.log.trouble import trouble_of
 from relay.mcp_cli import COULD_NOT, WRONG_USE
-from relay.mcp_identity import BAD_KEY, BadKey, Identity, NoWay, WrongUse, find_config, identify, spelled
+from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify, spelled
 from relay.model import SCOPES, Caller, Fault, Rejected
 
 if TYPE_CHECKING:
@@ -63,13 +65,11 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The room, open. `holder` looks a key up, None = not a good one; `close` ends it all; `outages` are what the
-    database raises when it is busy or away."""
+    """The room, open. `holder` looks a key up, None = not a good one; `close` ends it all."""
 
     services: Services
     holder: Callable[[str], Awaitable[Holder | None]]
     close: Callable[[], Awaitable[None]]
-    outages: tuple[type[Exception], ...] = ()
 
 
 #: Carries the messages of one connection (relay/faces/mcp_stdio.py, `serve`).
@@ -97,7 +97,7 @@ async def open_place(settings: Settings) -> Place:
             person = key.agent_type == "person"
             return Holder(key.identity, key.agent_type, key.scopes, person=person, key=key.id)
 
-        return Place(services_of(store, settings), holder, store.close, (store.transient,))
+        return Place(services_of(store, settings), holder, store.close)
     except BaseException:
         await store.close()
         raise
@@ -116,6 +116,7 @@ def run(
     try:
         identity = identify(os.environ, agent)
         settings = load(find_config(config, os.environ, Path.cwd()))
+        about(settings.path)
     except WrongUse as error:
         return _fail(str(error), WRONG_USE)
     except ConfigError as error:
@@ -192,7 +193,7 @@ async def _server(desk: Desk, operations: Mapping[str, Operation] | None) -> Car
     gc.enable()
     if desk.has_key:
         await desk.check_key()
-    server = make_server(operations or registry, desk.asking, desk.is_outage)
+    server = make_server(operations or registry, desk.asking)
     options = server.create_initialization_options()
     return lambda read, write: server.run(read, write, options)
 
@@ -229,7 +230,7 @@ class Desk:
         except (BadKey, WrongUse):
             raise
         except Exception as error:
-            if not isinstance(error, TimeoutError) and not self.is_outage(error):
+            if not isinstance(error, TimeoutError) and trouble_of(error) is None:
                 raise
             log.warning("the key is not checked yet: the database is busy or away", error=str(error))
 
@@ -254,13 +255,6 @@ class Desk:
         if caller.process and self._beating is None:
             self._beating = asyncio.create_task(self._beat(place.services), name="heartbeat")
         return place.services, caller
-
-    def is_outage(self, error: Exception) -> bool:
-        """Is it the database that is busy or away?"""
-        if isinstance(error, StoreError | OSError):
-            return True
-        opened = self._place.done() and not self._place.cancelled() and self._place.exception() is None
-        return opened and isinstance(error, self._place.result().outages)
 
     async def close(self) -> None:
         """Give back what the session holds, if it is the process's own, and close the database."""
@@ -302,7 +296,7 @@ class Desk:
             return Holder(spelled(told.agent, names), told.agent_type, SCOPES)
         holder = await place.holder(told.key)
         if holder is None:
-            raise BadKey(BAD_KEY)
+            raise BadKey(bad_key())
         if told.agent is not None and spelled(told.agent, names) != holder.agent:
             raise WrongUse(
                 f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "

@@ -46,7 +46,7 @@ from relay.config import Settings
 from relay.faces.mcp_stdio import encode
 from relay.faces.terminal_place import running_at
 from relay.invocation import command
-from relay.mcp_identity import BAD_KEY, BadKey, Identity, NoWay, WrongUse, spelled
+from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, spelled
 from relay.model import Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -89,7 +89,9 @@ class Remote:
         """Show the key, and begin the session. Raises NoWay, BadKey, WrongUse. A daemon that takes long is asked
         again at each call."""
         if self._identity.key is None:
-            raise self._no_way("set RELAY_API_KEY (`relay keys create NAME`), and the running room is asked")
+            raise self._no_way(
+                f"set RELAY_API_KEY ({command('keys create NAME')}), and the running room is asked"
+            )
         try:
             async with asyncio.timeout(CHECK_S):
                 answer = await self._session("heartbeat", **self._claims())
@@ -132,7 +134,7 @@ class Remote:
 
     def _judge(self, answer: httpx2.Response) -> None:
         if answer.status_code == 401:
-            raise BadKey(BAD_KEY)
+            raise BadKey(bad_key())
         if answer.status_code < 400:
             return
         said = _json(answer.content)
@@ -284,7 +286,7 @@ def _json(body: bytes) -> Any:
 def _answer(message: JSONRPCRequest, status: int, body: bytes) -> Any:
     """The answer to a request out of one of HTTP: JSON-RPC as it is, a refusal of the daemon's gate as a result."""
     if status == 401:
-        rejected = Rejected(Fault.FORBIDDEN, "bad_key", BAD_KEY, "Set a good RELAY_API_KEY.")
+        rejected = Rejected(Fault.FORBIDDEN, "bad_key", bad_key(), "Set a good RELAY_API_KEY.")
         return _refused(message, rejected.as_json())
     said = _json(body)
     if isinstance(said, dict) and "jsonrpc" in said:

@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from relay.spans import since, within
+
 STEWARD = "RELAY"
 DISPATCHER = "DISPATCHER"
 #: Names nobody may post under; the names of the configured agents come on top.
@@ -262,6 +264,7 @@ class LockRefusal:
 
     `locked_by` and `session`: who holds it (STALE: who held it, which is the asker). `expires_at`: Unix seconds, when
     the lease ends or ended; None = not known. `why`: what the holder wants it for. `said`: the locks' own sentence.
+    `now`: of the store's clock, when it was asked.
     """
 
     code: str
@@ -273,6 +276,7 @@ class LockRefusal:
     fencing_token: int | None
     why: str = ""
     said: str = ""
+    now: float | None = field(default=None, compare=False)
 
     @property
     def until(self) -> str | None:
@@ -287,10 +291,14 @@ class LockRefusal:
         if self.said:
             return self.said
         by = "" if self.lock == self.path else f" (by its lock on {self.lock})"
+        ago = left = ""
+        if self.expires_at is not None and self.now is not None:
+            ago = f" ({since(self.expires_at, self.now)})"
+            left = f" (free in {within(self.expires_at, self.now)})"
         if self.code == STALE:
-            return f"Your lock on {self.lock} ran out at {self.until}, so {self.path} is not yours to change."
+            return f"Your lock on {self.lock} ran out at {self.until}{ago}, so {self.path} is not yours to change."
         why = f': "{self.why}"' if self.why else ""
-        return f"{self.path} is locked by {self.locked_by}{by} until {self.until}{why}."
+        return f"{self.path} is locked by {self.locked_by}{by} until {self.until}{left}{why}."
 
     @property
     def fix(self) -> str:
@@ -495,6 +503,8 @@ class Fault(StrEnum):
     FORBIDDEN = "forbidden"
     #: Not just now: the store is locked or away, or a limit is reached.
     BUSY = "busy"
+    #: Not until a person mends something: the store cannot be read, is another relay's, or its disk is full.
+    UNAVAILABLE = "unavailable"
 
 
 class Rejected(Refusal):

@@ -20,6 +20,7 @@ from typing import Any
 
 from relay.config import Settings, load
 from relay.faces.services import Services
+from relay.invocation import about
 from relay.log.store import Store, StoreError
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
 from relay.plain import safe, safe_line
@@ -63,6 +64,7 @@ def parser(name: str, text: str, actions: Sequence[str]) -> argparse.ArgumentPar
 def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> int:
     """Do it and print the answer; gives the exit code. Raises ConfigError."""
     settings = load(args.config)
+    about(settings.path)
     try:
         told = asyncio.run(_ask(settings, args.name, work))
     except WrongUse as error:

@@ -61,7 +61,7 @@ def services_of(
         work=work,
         sessions=sessions,
         memory=EpisodicMemory(store, sessions=heartbeat, once=once),
-        changesets=_Changesets(store, now, judge, heartbeat, locks, changes),
+        changesets=_Changesets(store, now, judge, heartbeat, locks, changes, fold=fold),
         intents=IntentDesk(store, now),
         room=RoomDesk(store, now, sessions),
         more={
@@ -93,7 +93,10 @@ class _Changesets:
         heartbeat: Heartbeat,
         locks: Locks,
         changes: Callable[[], ChangedFiles] | None,
+        *,
+        fold: bool,
     ) -> None:
+        self._fold = fold
         self._store, self._settings, self._judge = store, settings, judge
         self._heartbeat, self._locks, self._changes = heartbeat, locks, changes
         self._made: Changesets | None = None
@@ -108,7 +111,8 @@ class _Changesets:
                 self._judge,
                 self._changes() if self._changes else RepoChanges(self._settings().repo),
                 self._heartbeat.touch,
-                lambda path: self._locks.target(path).path,
+                self._locks.target,
+                fold=self._fold,
             )
         return self._made
 
@@ -126,5 +130,7 @@ class _Changesets:
             caller, summary, files, base=base, head=head, fencing_token=fencing_token
         )
 
-    async def list(self, caller: Caller, *, session: str | None = None, limit: int = 100) -> Sequence[Json]:
-        return await self._there().list(caller, session=session, limit=limit)
+    async def list(
+        self, caller: Caller, *, session: str | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Json]:
+        return await self._there().list(caller, session=session, agent=agent, limit=limit)

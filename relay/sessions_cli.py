@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from relay.invocation import command
 from relay.model import SESSION_ID, Fault, Rejected
 from relay.person_cli import Desk, ago, parser, run, table
 
@@ -45,7 +46,7 @@ def _not_one(id: str, found: list[Json]) -> Rejected:
         fix = "Say whose with --agent."
         return Rejected(Fault.MALFORMED, "ambiguous", f"{names} each have a session {id}.", fix)
     return Rejected(
-        Fault.UNKNOWN, "unknown_session", f"No session {id} lives.", "`relay sessions` lists them."
+        Fault.UNKNOWN, "unknown_session", f"No session {id} lives.", f"{command('sessions')} lists them."
     )
 
 

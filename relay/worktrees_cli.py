@@ -19,6 +19,7 @@ from typing import Any
 
 from relay import instance
 from relay.config import Settings, load
+from relay.invocation import about, command
 from relay.model import Refusal
 from relay.plain import safe
 from relay.worktrees_door import WorktreesDoor
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"relay: worktrees {args.action} {wanted}", file=sys.stderr)
         return 2
     settings = load(args.config)
+    about(settings.path)
     try:
         told = asyncio.run(_do(settings, args))
     except (CannotDo, Refusal) as error:
@@ -63,7 +65,7 @@ async def _do(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
         if args.action == "list":
             return door.state()
         if not door.has(args.agent):
-            raise CannotDo(f"there is no worktree of {args.agent}; `relay worktrees` lists them")
+            raise CannotDo(f"there is no worktree of {args.agent}; {command('worktrees')} lists them")
         if args.action == "show":
             told = await door.diff(args.agent)
             assert told is not None

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from relay import invocation
+
 # No example has a deadline: on a loaded machine it would fail for being slow, and no test asserts speed.
 settings.register_profile("relay", deadline=None)
 settings.load_profile("relay")
@@ -28,3 +30,10 @@ def _no_server_stays() -> Iterator[None]:
     yield
     if postgres := sys.modules.get("tests.postgres"):
         postgres.end()
+
+
+@pytest.fixture(autouse=True)
+def _of_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs in the test's own process says which room messages are about: for this test alone."""
+    monkeypatch.setattr(invocation._Room, "config", None)
+    monkeypatch.setattr(invocation._Room, "away", False)

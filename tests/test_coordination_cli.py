@@ -208,7 +208,9 @@ def test_changesets_are_listed_and_shown(room: Room) -> None:
     assert room.relay("changesets") == (0, "No changeset is recorded.\n", "")
     assert room.relay("changesets", "--limit", "0")[0] == room.relay("changesets", "show")[0] == 2
     code, _, err = room.relay("changesets", "show", "nothing")
-    assert code == 1 and "relay changesets" in err
+    assert code == 1 and f"relay changesets --config {room.config}`" in err, "it would find no other room"
+    assert f"relay sessions --config {room.config}`" in room.relay("sessions", "end", "nobody")[2]
+    assert f"relay keys list --config {room.config}`" in room.relay("keys", "revoke", "0" * 16)[2]
     repo = repository(room.config.parent / "repo")
     configured = json.loads(room.config.read_text()) | {"workspace": {"repo": "repo"}}
     room.config.write_text(json.dumps(configured))
@@ -229,6 +231,7 @@ def test_changesets_are_listed_and_shown(room: Room) -> None:
     assert (code, err) == (0, "")
     assert "not declared: other.py" in out and "not changed: gone.py" in out
     assert len(room.json("changesets")) == 2
+    assert [one["agent_id"] for one in room.json("changesets", "--agent", "ann")] == ["ann"]
     assert room.relay("changesets", "record", "by hand")[0] == 2
 
 

@@ -63,8 +63,9 @@ async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
         given = await services.work.get(BOT, ["text"])
         shown = await services.work.task(BOT, TASK)
         assert (shown["id"], shown["title"], shown["task_description"]) == (TASK, "one", said)
+        assert waits.pop("status") == "pending" and shown["status"] == given["status"] == "claimed"
         assert {name: shown[name] for name in waits} == waits == {name: given[name] for name in waits}
         ended = await services.work.task(BOT, made["task_id"])
-        assert (ended["state"], ended["attempt"], ended["not_before"] is None) == ("pending", 2, False)
+        assert (ended["status"], ended["attempt"], ended["not_before"] is None) == ("pending", 2, False)
     finally:
         await store.close()

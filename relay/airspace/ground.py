@@ -20,6 +20,7 @@ from relay.airspace.landing import Conflict, Landing, Side, named, under_way
 from relay.airspace.snapshot import Snapshot
 from relay.airspace.worktrees import CONFLICTED, MERGED, Happened, branch_name, is_ancestor
 from relay.config import AgentSettings
+from relay.invocation import command
 from relay.model import Changes, Refusal, Workplace
 
 log = structlog.get_logger(__name__)
@@ -191,7 +192,7 @@ class Ground:
     def _idle(self, agent: str, done: str) -> Berth:
         berth = self._hangar.berth(agent)
         if berth is None:
-            raise Refusal(f"There is no worktree of {agent}.", "`relay worktrees` lists them.")
+            raise Refusal(f"There is no worktree of {agent}.", f"{command('worktrees')} lists them.")
         if berth.name in self._hangar.at_work:
             raise Refusal(
                 f"{berth.name} is at work: nothing is {done} under its hands.",

@@ -2,6 +2,7 @@
 
 Invariants:
 - what was changed is git's word and not the agent's; where git cannot tell it is null, never made up;
+- what is declared is read as a lock is, and set against git's word by the rule of locks (`declared.compared`);
 - a changeset that meets another's lock, or an own lease that ran out, is refused and leaves nothing;
 - a row and its event commit together.
 
@@ -10,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-import unicodedata
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,9 @@ from typing import Any
 
 import uuid_utils
 
+from relay.coordination.declared import compared, file_of
 from relay.coordination.guard import Judge, against, ordered, record
+from relay.coordination.paths import MAX_TARGETS, Target
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
 from relay.log.store import Queries, Row, Store, Tx
@@ -27,26 +30,34 @@ from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Rejecte
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
 RECORDED = "changeset.recorded"
-#: Characters of a summary (as of a remembered one), declared files of one changeset, and rows of one list.
-MOST_SUMMARY = 4000
-MOST_FILES = 10_000
-MOST_LISTED = 500
+#: Characters of a summary: a long commit message. Declared files of one changeset: more are a folder or a pattern.
+#: Rows of one list. The doors' schema says the same numbers (relay/faces/operations_changes.py).
+MOST_SUMMARY = 10_000
+MOST_FILES = 1000
+MOST_LISTED = 1000
 
 Json = dict[str, Any]
 #: The heartbeat of a call, in its transaction.
 Touch = Callable[[Tx, Caller], Awaitable[object]]
-#: One spelling of a path that an agent names; raises Rejected.
-Canonical = Callable[[str], str]
+#: What a lock on that text would be about; raises Rejected.
+Meant = Callable[[str], Target]
 
 
 class Changesets:
-    """`relay.faces.services.ChangesetsApi`."""
+    """`relay.faces.services.ChangesetsApi`. `fold`: the repository's file system folds case."""
 
     def __init__(
-        self, store: Store, judge: Judge, changes: ChangedFiles, touch: Touch, canonical: Canonical
+        self,
+        store: Store,
+        judge: Judge,
+        changes: ChangedFiles,
+        touch: Touch,
+        meant: Meant,
+        *,
+        fold: bool = False,
     ) -> None:
         self._store, self._judge, self._changes = store, judge, changes
-        self._touch, self._canonical = touch, canonical
+        self._touch, self._meant, self._fold = touch, meant, fold
 
     async def record(
         self,
@@ -61,13 +72,16 @@ class Changesets:
         """`{success: true, changeset_id, declared, changed, undeclared, missing}`; the last three are null when
         nobody knows what was changed. Raises Rejected."""
         if not summary.strip() or len(summary) > MOST_SUMMARY:
-            raise _malformed("summary", f"is text of 1 to {MOST_SUMMARY} characters", "Say what you changed.")
-        if len(files) > MOST_FILES:
-            raise _malformed("files", f"are {MOST_FILES} at most", "Declare a folder.")
-        declared = sorted({self._canonical(path) for path in files})
+            raise _malformed(
+                "summary", f"is text of 1 to {MOST_SUMMARY:,} characters", "Say what you changed."
+            )
+        targets = self._targets(files)
+        declared = [one.path for one in targets]
         changed = await self._changes.changed_files(caller.agent, base, head)
-        undeclared = None if changed is None else outside(changed, declared)
-        missing = None if changed is None else untouched(declared, changed)
+        undeclared = missing = None
+        if changed is not None:
+            found = await asyncio.to_thread(compared, targets, changed, fold=self._fold)
+            undeclared, missing = found.undeclared, found.missing
         row: Json = {
             "id": str(uuid_utils.uuid7()),
             "summary": summary,
@@ -78,10 +92,10 @@ class Changesets:
             "head": head,
             "token": fencing_token,
         }
-        written = declared if changed is None else list(dict.fromkeys([*changed, *declared]))
-        found = await self._store.write(lambda tx: self._put(tx, caller, row, written), actor=caller)
-        if found:
-            raise refused(found)
+        written = _written(targets, changed, missing or ())
+        against_it = await self._store.write(lambda tx: self._put(tx, caller, row, written), actor=caller)
+        if against_it:
+            raise refused(against_it)
         return {
             "success": True,
             "changeset_id": row["id"],
@@ -91,7 +105,17 @@ class Changesets:
             "missing": missing,
         }
 
-    async def _put(self, tx: Tx, caller: Caller, row: Json, written: Sequence[str]) -> list[LockRefusal]:
+    def _targets(self, files: Sequence[str]) -> list[Target]:
+        if len(files) > MOST_FILES:
+            raise _malformed("files", f"are {MOST_FILES:,} at most", "Declare a folder or a pattern.")
+        found = {(one.kind, one.key): one for one in map(self._meant, files)}
+        if sum(one.kind == "glob" for one in found.values()) > MAX_TARGETS:
+            raise _malformed("files", f"hold {MAX_TARGETS} patterns at most", "Declare wider ones.")
+        return sorted(found.values(), key=lambda one: one.path)
+
+    async def _put(
+        self, tx: Tx, caller: Caller, row: Json, written: Sequence[str | Target]
+    ) -> list[LockRefusal]:
         await self._touch(tx, caller)
         found = ordered(against(await self._judge.refusals(tx, caller, written, row["token"]), caller))
         if found:
@@ -120,34 +144,38 @@ class Changesets:
         )
         return []
 
-    async def list(self, caller: Caller, *, session: str | None = None, limit: int = 100) -> Sequence[Json]:
-        """Of one session of the caller's, or all of the room's, latest first."""
+    async def list(
+        self, caller: Caller, *, session: str | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Json]:
+        """The room's, latest first; only of that session, of that agent, or of both."""
 
         async def look(tx: Tx) -> Sequence[Row]:
             most = max(1, min(limit, MOST_LISTED))
-            if session is None:
+            if session is None and agent is None:
                 return await tx.all(Q.latest_changesets, limit=most)
-            return await tx.all(Q.changesets_of_session, agent=caller.agent, session=session, limit=most)
+            if session is None:
+                return await tx.all(Q.changesets_of_agent, agent=agent, limit=most)
+            if agent is None:
+                return await tx.all(Q.changesets_of_session, session=session, limit=most)
+            return await tx.all(Q.changesets_of_holder, agent=agent, session=session, limit=most)
 
         return [_shown(row) for row in await self._store.read(look, actor=caller)]
 
 
-def outside(changed: Sequence[str], declared: Sequence[str]) -> list[str]:
-    """What was changed and not declared; who declares a folder declares all below it."""
-    named = frozenset(declared)
-    return [path for path in changed if not any(above in named for above in _above(path))]
-
-
-def untouched(declared: Sequence[str], changed: Sequence[str]) -> list[str]:
-    """What was declared and not changed."""
-    seen = {above for path in changed for above in _above(path)}
-    return [path for path in declared if path not in seen]
-
-
-def _above(path: str) -> list[str]:
-    """The path and the folders that it is in, in the spelling of what is declared: git's may be in NFD."""
-    names = unicodedata.normalize("NFC", path).split("/")
-    return ["/".join(names[:count]) for count in range(1, len(names) + 1)]
+def _written(
+    declared: Sequence[Target], changed: Sequence[str] | None, missing: Sequence[str]
+) -> list[str | Target]:
+    """What locks are asked about: each file by its name. A folder or pattern whose files git names stands for
+    these; where nobody knows, for all that it may mean."""
+    unknown = changed is None
+    asked: dict[str | Target, None] = dict.fromkeys(changed or ())
+    for one in declared:
+        name = file_of(one)
+        if name is None and (unknown or one.kind == "key"):
+            asked[one] = None
+        elif name is not None and (unknown or one.path in missing):
+            asked[name] = None
+    return list(asked)
 
 
 def refused(found: Sequence[LockRefusal]) -> Rejected:

@@ -160,7 +160,7 @@ class Claims:
         for target in self._locks.targets(task.files) if task.files and not caller.person else ():
             met = await table.meeting(tx, target, besides=(caller.agent, caller.session))
             if met:
-                raise file_lost(task, met[0])
+                raise file_lost(task, met[0], await tx.now())
 
     async def end(
         self, tx: Tx, caller: Caller, task_id: str, status: Status, told: Json, token: int | None

@@ -14,6 +14,7 @@ from relay.coordination.lock import Lock
 from relay.coordination.work import Status, Task, iso
 from relay.model import Caller, Fault, Rejected
 from relay.payload import digest
+from relay.spans import since, within
 
 _OVER = (Status.COMPLETED, Status.FAILED)
 
@@ -40,7 +41,9 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
     mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
     if task.status is Status.CLAIMED and mine and task.archived_at is None:
         if task.lease_until is not None and task.lease_until <= now:
-            return _stale(task, f"your lease ran out at {iso(task.lease_until)}", told)
+            return _stale(
+                task, f"your lease ran out at {iso(task.lease_until)} ({since(task.lease_until, now)})", told
+            )
         return _stale(task, f"your token is {task.fence}, not {token}", told)
     if not mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), told | _holder(task))
@@ -57,7 +60,8 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
     who = f"your session {task.claimed_session}" if task.claimed_by == caller.agent else task.claimed_by
     where, fix = f"it is {task.status}, and nobody's", "`get_work` gives you a task of your own."
     if task.status is Status.CLAIMED and task.lease_until is not None and task.lease_until <= now:
-        where = f"{who} had it until {iso(task.lease_until)}, and now it is open for whoever asks"
+        until = f"{iso(task.lease_until)} ({since(task.lease_until, now)})"
+        where = f"{who} had it until {until}, and now it is open for whoever asks"
         fix, told = "`get_work` gives it to who asks first.", told | {"lease_over": True}
     elif task.claimed_by:
         where = f"{who} works on it"
@@ -66,9 +70,10 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
     )
 
 
-def file_lost(task: Task, lock: Lock) -> Rejected:
+def file_lost(task: Task, lock: Lock, now: float) -> Rejected:
     """Why a claim cannot be completed whose file another session holds by now."""
-    held = f"{lock.agent} (session {lock.session}) holds {lock.path} until {iso(lock.expires_at)}"
+    until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
+    held = f"{lock.agent} (session {lock.session}) holds {lock.path} until {until}"
     return Rejected(
         Fault.REFUSED,
         "stale_token",

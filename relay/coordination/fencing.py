@@ -20,8 +20,9 @@ from relay.coordination.patterns import stands_for
 
 
 def concerns(lock: Lock, file: Target) -> bool:
-    """Is the lock about this file? A path may be a folder, and meets patterns of what is below; a file is none."""
-    if lock.target.kind == "glob":
+    """Is the lock about this file? A path may be a folder, and meets patterns of what is below; a file is none. What
+    is no path meets as locks do."""
+    if lock.target.kind == "glob" and file.kind == "path":
         return stands_for(lock.target.key, file.key)
     return file.meets(lock.target.kind, lock.target.key)
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from relay.coordination.paths import Target
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.log.store import Store, StoreError, Tx
@@ -37,9 +38,10 @@ class Judge(Protocol):
     """What the guard asks of the locks. Both only read."""
 
     async def refusals(
-        self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
+        self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
     ) -> list[LockRefusal]:
-        """What stands against each of these files (relative to the root of the repository), in their order."""
+        """What stands against each of these files (relative to the root of the repository; a pattern or a key as a
+        Target), in their order."""
         ...
 
     async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:

@@ -29,13 +29,15 @@ FEW = 8
 
 
 class LockIndex:
-    """Locks, to be asked which of them concern a file (`fencing.concerns`). Those on logical keys concern none."""
+    """Locks, to be asked which of them concern a file (`fencing.concerns`), or meet a pattern or a key. Those on
+    logical keys concern no file."""
 
     def __init__(self, locks: Iterable[Lock]) -> None:
+        self._all = list(locks)
         self._on: dict[str, list[Lock]] = defaultdict(list)
         self._below: dict[str, list[Lock]] = defaultdict(list)
         self._globs: dict[str, list[Lock]] = defaultdict(list)
-        for lock in locks:
+        for lock in self._all:
             target = lock.target
             if target.kind == "glob":
                 self._globs[target.base or ""].append(lock)
@@ -45,7 +47,9 @@ class LockIndex:
                     self._below[folder].append(lock)
 
     def about(self, target: Target) -> list[Lock]:
-        """All that concern this file."""
+        """All that concern this file; of a pattern or a key all that meet it."""
+        if target.kind != "path":
+            return [lock for lock in self._all if concerns(lock, target)]
         names = above(target.key)
         found = [lock for name in names for lock in self._on.get(name, ())]
         found += self._below.get(target.key, ())
@@ -61,30 +65,32 @@ class LockJudge:
         self._fold = fold
 
     async def refusals(
-        self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
+        self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
     ) -> list[LockRefusal]:
         verdicts = await self.verdicts(tx, caller, paths, fencing_token)
-        return [_refusal(one, caller) for one in verdicts if one.verdict != "ok"]
+        now = await tx.now()
+        return [_refusal(one, caller, now) for one in verdicts if one.verdict != "ok"]
 
     async def verdicts(
-        self, tx: Tx, caller: Caller, paths: Sequence[str], fencing_token: int | None = None
+        self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
     ) -> list[Verdict]:
         """May these files be written by the caller now, one verdict each, in their order (`fencing.decide`)?
 
         `fencing_token`: of the lease that the write is done under; when this session does not hold it any more, all
-        are stale. Reads only; it is no heartbeat.
+        are stale. A file is asked about by its name, a pattern or a key as a Target. Reads only; it is no heartbeat.
         """
+        names = [one.path if isinstance(one, Target) else one for one in paths]
         mine = await table.of_session(tx, caller)
         living = await _living(tx, caller, mine)
         if fencing_token is not None and fencing_token not in {lock.token for lock in living}:
             told = next((lock for lock in mine if lock.token == fencing_token), None)
-            return [Verdict(path, "stale", told, fencing_token) for path in paths]
-        files = [file_target(path, self._fold) for path in paths]
+            return [Verdict(name, "stale", told, fencing_token) for name in names]
+        files = [one if isinstance(one, Target) else file_target(one, self._fold) for one in paths]
         others = await self._others(tx, caller, files)
         had, have = LockIndex(mine), LockIndex(living)
         return [
             Verdict(path, "ok") if meant is None else decide(path, other, had.about(meant), have.about(meant))
-            for path, meant, other in zip(paths, files, others, strict=True)
+            for path, meant, other in zip(names, files, others, strict=True)
         ]
 
     async def _others(self, tx: Tx, caller: Caller, files: Sequence[Target | None]) -> Sequence[Lock | None]:
@@ -155,12 +161,12 @@ def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
     return covers
 
 
-def _refusal(one: Verdict, caller: Caller) -> LockRefusal:
+def _refusal(one: Verdict, caller: Caller, now: float) -> LockRefusal:
     code = LOCKED if one.verdict == "locked" else STALE
     lock = one.lock
     if lock is None:
         return LockRefusal(
-            code, one.path, one.path, caller.agent, caller.session, None, one.token, said=one.message()
+            code, one.path, one.path, caller.agent, caller.session, None, one.token, said=one.message(now)
         )
     return LockRefusal(
         code,
@@ -171,5 +177,6 @@ def _refusal(one: Verdict, caller: Caller) -> LockRefusal:
         lock.expires_at,
         lock.token,
         lock.reason or "",
-        said=one.message() if code == STALE else "",
+        said=one.message(now) if code == STALE else "",
+        now=now,
     )

@@ -16,6 +16,7 @@ from relay.coordination.paths import Target
 from relay.coordination.sessions import iso
 from relay.log.store import Row
 from relay.model import Fault, Rejected
+from relay.spans import since, within
 
 Json = dict[str, Any]
 Mode = Literal["exclusive", "shared"]
@@ -70,11 +71,11 @@ class Lock:
         """The agent and its session."""
         return self.agent, self.session
 
-    def told(self, wanted: Target) -> str:
-        """Who holds what was wanted, in one sentence."""
+    def told(self, wanted: Target, now: float) -> str:
+        """Who holds what was wanted, until when and for how long yet, in one sentence."""
         about = "" if self.path == wanted.path else f", through the lock on {self.path}"
         why = f" ({self.reason})" if self.reason else ""
-        until = iso(self.expires_at)
+        until = f"{iso(self.expires_at)} (free in {within(self.expires_at, now)})"
         return f"{self.agent} (session {self.session}) holds {wanted.path}{about}{why} until {until}."
 
     def as_json(self) -> Json:
@@ -152,11 +153,12 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Nothing was taken: `by` is in the way of `target`. A `Wait` is an earlier one in line. `position`: the place
-    in line (1 = the next), `cycle`: who would wait for whom, from the caller on."""
+    """Nothing was taken: at `now`, `by` is in the way of `target`. A `Wait` is an earlier one in line.
+    `position`: the place in line (1 = the next), `cycle`: who would wait for whom, from the caller on."""
 
     target: Target
     by: Lock | Wait
+    now: float
     reason: Literal["locked", "queued", "deadlock", "timeout"] = "locked"
     position: int | None = None
     cycle: tuple[Json, ...] = ()
@@ -188,6 +190,10 @@ class Blocked:
             answer["cycle"] = list(self.cycle)
         return answer | {"error": {"code": self.reason, "message": answer["message"], "fix": answer["fix"]}}
 
+    def in_line(self) -> str:
+        """Where in line it stands and behind whom, in two sentences."""
+        return f"{_ordinal(self.position or 1)} in line behind {self.by.agent}. {self._message()}"
+
     def _message(self) -> str:
         path = self.target.path
         if self.cycle:
@@ -197,8 +203,9 @@ class Blocked:
             return f"To wait for {path} would close a circle of waiting sessions: {steps}."
         if isinstance(self.by, Wait):
             by = self.by
-            return f"{by.agent} (session {by.session}) stands in line before you, for what meets {path}."
-        return self.by.told(self.target)
+            until = f"it waits {within(by.until, self.now)} more at most"
+            return f"{by.agent} (session {by.session}) stands in line before you, for what meets {path}; {until}."
+        return self.by.told(self.target, self.now)
 
     def _fix(self) -> str:
         if self.cycle:
@@ -231,7 +238,7 @@ class Verdict:
     lock: Lock | None = None
     token: int | None = None
 
-    def message(self) -> str:
+    def message(self, now: float) -> str:
         """One sentence for who wanted to write; empty when it may."""
         if self.verdict == "ok":
             return ""
@@ -239,19 +246,26 @@ class Verdict:
             return f"The lease of fencing token {self.token} is over."
         if self.verdict == "locked":
             lock = self.lock
-            return f"{self.path} is locked by {lock.agent} (session {lock.session}) until {iso(lock.expires_at)}."
-        return lost(self.lock)
+            until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
+            return f"{self.path} is locked by {lock.agent} (session {lock.session}) until {until}."
+        return lost(self.lock, now)
 
 
-def lost(lock: Lock) -> str:
-    """How this lease was lost, in one sentence."""
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def lost(lock: Lock, now: float) -> str:
+    """How this lease was lost, and how long ago, in one sentence."""
+    at = f"{iso(lock.expires_at)} ({since(lock.expires_at, now)})"
     if lock.forced_by is not None:
         why = f": {lock.forced_why}" if lock.forced_why else ""
-        return f"{lock.forced_by} took your lock on {lock.path} away at {iso(lock.expires_at)}{why}."
-    return f"Your lease on {lock.path} ran out at {iso(lock.expires_at)}; others may have changed it since."
+        return f"{lock.forced_by} took your lock on {lock.path} away at {at}{why}."
+    return f"Your lease on {lock.path} ran out at {at}; others may have changed it since."
 
 
-def stale(lock: Lock) -> Rejected:
+def stale(lock: Lock, now: float) -> Rejected:
     """The answer to who acts on a lease that it lost."""
     details: Json = {"released": False, "file_path": lock.path, "fencing_token": lock.token}
     if lock.forced_by is not None:
@@ -259,7 +273,7 @@ def stale(lock: Lock) -> Rejected:
     else:
         details |= {"lost": "expired", "expired_at": iso(lock.expires_at)}
     fix = "Acquire it again, and look at what changed before you write."
-    return Rejected(Fault.REFUSED, "stale_token", lost(lock), fix, details)
+    return Rejected(Fault.REFUSED, "stale_token", lost(lock, now), fix, details)
 
 
 def wish(

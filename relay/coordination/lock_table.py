@@ -251,10 +251,10 @@ async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
 
 async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
     """Why the caller has no lock of exactly this (and of that token) to release or renew."""
-    mine = await own(tx, caller, meant)
+    mine, now = await own(tx, caller, meant), await tx.now()
     if mine is not None:
-        if mine.expires_at <= await tx.now():
-            return stale(mine)
+        if mine.expires_at <= now:
+            return stale(mine, now)
         return Rejected(
             Fault.REFUSED,
             "stale_token",
@@ -269,7 +269,7 @@ async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> R
         return Rejected(
             Fault.REFUSED,
             "not_yours",
-            first.told(meant),
+            first.told(meant, now),
             "Only its holder releases a lock; a person may with a forced release.",
             {"released": False, "locked_by": first.agent, "locked_by_session": first.session}
             | {"expires_at": iso(first.expires_at), "held": first.as_json()},

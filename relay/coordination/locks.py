@@ -97,8 +97,10 @@ class Locks:
         reason: str | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> Json:
-        """All of these paths or none; see docs/coordination.md. Raises Rejected (malformed)."""
+        """All of these paths or none; see docs/coordination.md. `on_wait` is told where in line the caller stands,
+        each time it changes. Raises Rejected (malformed)."""
         wanted = wish(self.targets(paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
         if self._shortcuts and idempotency_key is None and not wait:
@@ -116,7 +118,7 @@ class Locks:
                 await forget(tx, caller, "acquire_lock", idempotency_key)
 
         outcome = await (
-            Waiting(self._store, run, given_back, caller, wanted, self._let_in).take_turn(wait)
+            Waiting(self._store, run, given_back, caller, wanted, self._let_in, on_wait).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )
@@ -277,19 +279,19 @@ class Locks:
             line = await waits.line(tx)
             place = next((one.id for one in line if one.holder == holder and meant in one.wanted), None)
             blocked = await waits.obstacle(tx, caller, Wish((meant,)), place)
-            mine = await table.own(tx, caller, meant)
+            mine, now = await table.own(tx, caller, meant), await tx.now()
             answer: Json = {
                 "success": True,
                 "file_path": meant.path,
                 "free": blocked is None,
                 "locks": [lock.as_json() for lock in locks],
                 "waiting": _line(waits.wanting(line, meant)),
-                "why": [lock.told(meant) for lock in locks if lock.holder != holder],
+                "why": [lock.told(meant, now) for lock in locks if lock.holder != holder],
             }
             if any(lock.holder == holder for lock in locks):
                 answer["why"].append("This session holds what meets it.")
             elif mine is not None:
-                answer |= {"lost": stale(mine).message}
+                answer |= {"lost": stale(mine, now).message}
             if blocked is not None and (place is not None or not locks):
                 answer["position"] = blocked.position
             if blocked is not None and not answer["why"]:

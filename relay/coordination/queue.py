@@ -316,15 +316,16 @@ class WorkQueue:
         return await self._store.read(look)
 
     async def task(self, caller: Caller, task_id: str) -> Json:
-        """TASK with what `get` gives of it, and what came out. Raises Rejected: UNKNOWN `unknown_task`."""
+        """TASK with what `get` gives of it, and what came out; `status` is the queue's, `column` the board's. Raises
+        Rejected: UNKNOWN `unknown_task`."""
         id_ = reference(task_id)
 
         async def look(tx: Tx) -> Json:
             (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
-            told = task.as_json() | _shown(task) | {"result": task.result}
+            told = task.as_json() | _shown(task) | {"result": task.result, "column": str(task.column)}
             if task.not_before <= await tx.now():
                 told["not_before"] = None
-            return told | {"state": str(task.status), "archived": task.archived_at is not None}
+            return told | {"archived": task.archived_at is not None}
 
         await self._beat(caller)
         return await self._store.read(look)
@@ -364,6 +365,7 @@ def _shown(task: Task) -> Json:
         "task_id": task.id,
         "task_type": task.task_type,
         "task_description": task.task_description,
+        "status": str(task.status),
         "input_data": task.input_data,
         "number": task.number,
         # A dead one's last attempt is counted already.
@@ -393,12 +395,16 @@ def _holds(task: Task, caller: Caller, now: float) -> bool:
 
 
 async def _why_none(tx: Tx, types: Sequence[str] | None, search: Search) -> Json:
-    """What there is instead of a task that this caller could have now; `other_types` counts up to 1,000."""
-    row = await tx.one(Q.work_counts, now=await tx.now(), types=json.dumps(list(types or ())))
+    """What there is instead of a task that this caller could have now: of the types that it asked for, and, up to
+    1,000, how many of others are ready."""
+    now = await tx.now()
+    if types is None:
+        row = await tx.one(Q.work_counts, now=now)
+    else:
+        row = await tx.one(Q.work_counts_of_types, now=now, types=json.dumps(list(types)))
     counts = dict(row or {})
     next_at = counts["next_at"]
     return counts | {
         "next_at": None if next_at is None else work.iso(next_at),
-        "other_types": 0 if types is None else counts["other_types"],
         "files_held": [held.as_json() for held in search.held],
     }

@@ -17,6 +17,7 @@ from relay.coordination.waits import obstacle
 from relay.coordination.work import Status, Task, iso
 from relay.log.store import Tx
 from relay.model import Caller
+from relay.spans import within
 
 Json = dict[str, Any]
 
@@ -30,14 +31,15 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
         said = f" {task.note}" if task.note else ""
         found.append(_told("finished", f"#{task.number} is {task.status}.{said}", status=str(task.status)))
     if task.status is Status.CLAIMED:
-        found.append(_claimed(task, caller))
+        found.append(_claimed(task, caller, now))
     if task.status is Status.BLOCKED:
         found += await _blocked(tx, task)
     if task.status is Status.PENDING and task.not_before > now:
         found.append(
             _told(
                 "backing_off",
-                f"Attempt {task.attempts} came to nothing; the next may begin at {iso(task.not_before)}.",
+                f"Attempt {task.attempts} came to nothing; the next may begin at {iso(task.not_before)} "
+                f"(in {within(task.not_before, now)}).",
                 next_at=iso(task.not_before),
             )
         )
@@ -50,13 +52,14 @@ def _told(reason: str, message: str, **more: Any) -> Json:
     return {"reason": reason, "message": message, **more}
 
 
-def _claimed(task: Task, caller: Caller) -> Json:
+def _claimed(task: Task, caller: Caller, now: float) -> Json:
     mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
     until = None if task.lease_until is None else iso(task.lease_until)
+    left = "" if task.lease_until is None else f" ({within(task.lease_until, now)} left)"
     if mine:
-        message = f"It is yours already, until {until}."
+        message = f"It is yours already, until {until}{left}."
     else:
-        message = f"{task.claimed_by} works on it{f' until {until}' if until else ''}."
+        message = f"{task.claimed_by} works on it{f' until {until}{left}' if until else ''}."
     who = {"claimed_by": task.claimed_by, "claimed_session": task.claimed_session}
     return _told("claimed", message, lease_until=until, **who)
 

@@ -54,7 +54,8 @@ class Acquire(Protocol):
 
 
 class Waiting:
-    """The wait of one caller for one wish. `given_back` runs where what was granted is given up unheard."""
+    """The wait of one caller for one wish. `given_back` runs where what was granted is given up unheard; `heard` is
+    told where in line it stands and behind whom, each time that changes."""
 
     def __init__(
         self,
@@ -64,7 +65,10 @@ class Waiting:
         caller: Caller,
         wanted: Wish,
         let_in: LetIn,
+        heard: Callable[[str], None] | None = None,
     ) -> None:
+        self._heard = heard
+        self._said: tuple[object, ...] = ()
         self._store = store
         self._let_in = let_in
         self._acquire = acquire
@@ -85,6 +89,7 @@ class Waiting:
                 outcome = await self._attempt(wait_s)
                 if not isinstance(outcome, Blocked) or outcome.reason in ("deadlock", "timeout"):
                     return outcome
+                self._say(outcome)
                 await self._until_changed(wakeup, outcome)
         finally:
             wakeup.close()
@@ -163,14 +168,22 @@ class Waiting:
             left = look_at - time.monotonic()
             if left <= 0 or not await wakeup.wait(left):
                 return
-            if await self._store.read(self._free, actor=self._caller):
+            found: Blocked | None = await self._store.read(self._obstacle, actor=self._caller)
+            if found is None:
                 return
+            self._say(found)
 
-    async def _free(self, tx: Tx) -> bool:
-        return (
-            await self._let_in(tx, self._caller) is not None
-            or await waits.obstacle(tx, self._caller, self._wanted, self._place) is None
-        )
+    async def _obstacle(self, tx: Tx) -> Blocked | None:
+        """What is in the way yet; None: it may be our turn, or there is none any more."""
+        if await self._let_in(tx, self._caller) is not None:
+            return None
+        return await waits.obstacle(tx, self._caller, self._wanted, self._place)
+
+    def _say(self, blocked: Blocked) -> None:
+        stands = (blocked.position, blocked.by.holder)
+        if self._heard is not None and stands != self._said:
+            self._said = stands
+            self._heard(blocked.in_line())
 
     async def _undo(self, tx: Tx) -> None:
         """Give up the place in line, and what was granted to nobody any more."""

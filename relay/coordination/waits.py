@@ -148,12 +148,12 @@ async def obstacle(
     position = len(front) + 1
     if held:
         first = held[0]
-        return Blocked(first.target, first.lock, "deadlock" if found else "locked", position, found)
+        return Blocked(first.target, first.lock, now, "deadlock" if found else "locked", position, found)
     if front:
         met_first = next(
             target for target in wish.targets for one in front[0].wanted if target.meets(one.kind, one.key)
         )
-        return Blocked(met_first, front[0], "queued", position)
+        return Blocked(met_first, front[0], now, "queued", position)
     return None
 
 

@@ -14,8 +14,8 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from relay.faces.store_failed import store_failed
 from relay.invocation import command
-from relay.log.store import StoreBusy
 from relay.model import Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -64,6 +64,8 @@ FAULTS = {
     Fault.UNKNOWN: 404,
     Fault.FORBIDDEN: 403,
     Fault.BUSY: 503,
+    # No 503: to that programs try again, and it would not help.
+    Fault.UNAVAILABLE: 500,
 }
 #: Codes that HTTP has a status of its own for.
 _OWN_STATUS = {"too_many": 429, "too_large": 413, "bad_key": 401}
@@ -100,8 +102,10 @@ def refusal(error: BaseException) -> web.Response | None:
         code, message, fix = _PLAIN.get(error.status, (f"http_{error.status}", error.reason, ""))
         kept = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}
         return ApiError(error.status, code, message, fix, kept).response()
-    if isinstance(error, StoreBusy):
-        return ApiError(503, "busy", str(error), "Try again in a moment.", {"Retry-After": "1"}).response()
+    # A file of the room's, and no database, may be what an OSError is about here.
+    told = None if isinstance(error, OSError) else store_failed(error)
+    if told is not None:
+        return refusal(told)
     if isinstance(error, RoomRefusal):
         if error.code == "refused":
             return answer({"success": False, "reason": error.message, "fix": error.fix})

@@ -24,7 +24,7 @@ from relay.faces.fanout import Hub
 from relay.faces.gate import CREDENTIAL, Gate, Hosts, cookie_name, secure, set_cookie, too_many
 from relay.faces.limits import Buckets, Limits
 from relay.faces.mcp_http import McpDoor
-from relay.faces.operations_http import SESSION_HEADER, OperationDoors, caller_of
+from relay.faces.operations_http import OperationDoors, caller_of, session_of
 from relay.faces.page import PageFiles
 from relay.faces.reading import Body, Query, bad, read_body, whole
 from relay.faces.reference import reference_doors
@@ -95,7 +95,7 @@ def create_app(
         most = _message_bytes(settings.workspace.max_entry_bytes, limits)
         app.add_routes(OperationDoors(services, reserved, replace(limits, body_bytes=most)).table())
         app.add_routes(reference_doors())
-        McpDoor(services, reserved, limits, outages=(auth.store.transient,)).add_to(app)
+        McpDoor(services, reserved, limits).add_to(app)
     app.on_response_prepare.append(secure)
     app.on_shutdown.append(_stop_sockets)
     app.cleanup_ctx.append(_run_hub)
@@ -307,7 +307,7 @@ class _Doors:
         """An agent's key speaks as its agent: the entry is an agent's, and opens what an agent's may."""
         if self._voices is None:
             raise ApiError(403, "scope", "An agent does not speak here.", "Use POST /room/messages.")
-        caller = caller_of(request[CREDENTIAL], name, session=request.headers.get(SESSION_HEADER))
+        caller = caller_of(request[CREDENTIAL], name, session=session_of(request))
         told = await self._voices.post(caller, text, in_reply_to=reply, client_id=client_id)
         return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
 

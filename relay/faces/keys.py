@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from relay.faces.services import SessionsApi
 from relay.faces.sessions import digest
+from relay.invocation import command
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Queries, Row, Store, StoreBusy, Tx
@@ -244,7 +245,7 @@ class Keys:
                 Fault.MALFORMED,
                 "bad_request",
                 "That is no id of a key.",
-                "It has 16 hexadecimal digits; `relay keys list` shows them.",
+                f"It has 16 hexadecimal digits; {command('keys list')} shows them.",
             )
 
         async def work(tx: Tx) -> Json:
@@ -254,7 +255,10 @@ class Keys:
             row = await tx.one(Q.api_key, id=match["id"])
             if row is None:
                 raise Rejected(
-                    Fault.UNKNOWN, "not_found", "There is no key of that id.", "`relay keys list` shows them."
+                    Fault.UNKNOWN,
+                    "not_found",
+                    "There is no key of that id.",
+                    f"{command('keys list')} shows them.",
                 )
             return ApiKey.of_row(row).as_json(now)
 

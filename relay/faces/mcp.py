@@ -29,7 +29,8 @@ from relay.faces import mcp_resources
 from relay.faces.mcp_schema import input_schema
 from relay.faces.operation import Operation, perform
 from relay.faces.services import Services
-from relay.log.store import StoreError
+from relay.faces.store_failed import store_failed
+from relay.faces.waiting import HEARD
 from relay.model import Caller, Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -51,16 +52,8 @@ something else, wait with wait_seconds, or ask the holder with post_message. ren
 success: false is an answer: its `fix` says what would succeed."""
 
 
-def store_failed(error: Exception) -> bool:
-    """Is it the store that failed, for now?"""
-    return isinstance(error, StoreError)
-
-
-def make_server(
-    operations: Mapping[str, Operation], asking: Asking, outage: Callable[[Exception], bool] = store_failed
-) -> Server[Any]:
-    """A server whose tools are the operations with `tool` set, in their order. `outage`: is this exception a database
-    that is busy or away?"""
+def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[Any]:
+    """A server whose tools are the operations with `tool` set, in their order."""
     listed = {name: one for name, one in operations.items() if one.tool}
     shown = types.ListToolsResult(tools=[tool(one) for one in listed.values()])
 
@@ -68,7 +61,7 @@ def make_server(
         return shown
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return await _call(listed, asking, outage, context, params)
+        return await _call(listed, asking, context, params)
 
     async def list_resources(_context: Context, _params: Any) -> types.ListResourcesResult:
         return mcp_resources.LISTED
@@ -79,7 +72,7 @@ def make_server(
     async def read_resource(
         context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await mcp_resources.read(str(params.uri), lambda: asking(context), outage)
+        return await mcp_resources.read(str(params.uri), lambda: asking(context))
 
     return Server(
         "relay",
@@ -112,7 +105,6 @@ def tool(operation: Operation) -> types.Tool:
 async def _call(
     listed: Mapping[str, Operation],
     asking: Asking,
-    outage: Callable[[Exception], bool],
     context: Context,
     params: types.CallToolRequestParams,
 ) -> types.CallToolResult:
@@ -127,13 +119,15 @@ async def _call(
                 f"The tools are: {', '.join(listed)}.",
             )
         services, caller = await asking(context)
+        values = _without_session(caller, operation, params.arguments or {})
         async with _progress(context):
-            return result(await _perform(services, caller, operation, params.arguments or {}))
+            return result(await _perform(services, caller, operation, values))
     except Rejected as rejected:
         return result(rejected.as_json(), error=rejected.fault is not Fault.REFUSED)
     except Exception as error:
-        if outage(error):
-            return result(busy(error).as_json(), error=True)
+        told = store_failed(error)
+        if told is not None:
+            return result(told.as_json(), error=True)
         log.exception("a tool failed", tool=name)
         failed = Rejected(
             Fault.BUSY,
@@ -142,6 +136,29 @@ async def _call(
             "See its log.",
         )
         return result(failed.as_json(), error=True)
+
+
+def _without_session(caller: Caller, operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without a `session_id`, which the HTTP doors take and a connection has already. Raises Rejected
+    when it is another: what is taken in the one is not held in the other."""
+    said = values.get("session_id")
+    if said is None or "session_id" in operation.request.model_fields:
+        return values
+    if said != caller.session:
+        named = str(said)[:128]
+        raise Rejected(
+            Fault.MALFORMED,
+            "sessions_differ",
+            f"This connection is session {caller.session!r}, and session_id says {named!r}.",
+            "Leave session_id out; the session is set by RELAY_SESSION_ID, over HTTP by X-Relay-Session.",
+            {
+                "sessions": [
+                    {"by": "connection", "session": caller.session},
+                    {"by": "session_id", "session": named},
+                ]
+            },
+        )
+    return {name: value for name, value in values.items() if name != "session_id"}
 
 
 async def _perform(services: Services, caller: Caller, operation: Operation, values: dict[str, Any]) -> Any:
@@ -156,34 +173,38 @@ async def _perform(services: Services, caller: Caller, operation: Operation, val
 
 @contextlib.asynccontextmanager
 async def _progress(context: Context) -> AsyncIterator[None]:
-    """While it lasts, tell a client that wants to know that the call goes on: a wait for a lock may take minutes."""
+    """While it lasts, tell a client that wants to know that the call goes on, and how a wait for a lock stands, which
+    may take minutes."""
     if context.meta is None or context.meta.get("progress_token") is None:
         yield
         return
 
+    said = "still waiting"
+    news = asyncio.Event()
+
+    def heard(sentence: str) -> None:
+        nonlocal said
+        said = sentence
+        news.set()
+
     async def tell() -> None:
-        began = time.monotonic()
+        began, told = time.monotonic(), 0.0
         while True:
-            await asyncio.sleep(PROGRESS_S)
-            await context.session.report_progress(round(time.monotonic() - began, 1), message="still waiting")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROGRESS_S):
+                    await news.wait()
+            news.clear()
+            # It "MUST increase with each notification" (MCP 2025-06-18, "Progress"), also within a tenth of a second.
+            told = max(round(time.monotonic() - began, 1), round(told + 0.01, 2))
+            await context.session.report_progress(told, message=said)
 
     telling = asyncio.create_task(tell(), name="progress")
+    before = HEARD.set(heard)
     try:
         yield
     finally:
+        HEARD.reset(before)
         telling.cancel()
-
-
-def busy(error: Exception) -> Rejected:
-    """A database that is locked or away, as an answer."""
-    log.warning("the database cannot be used", error=repr(error))
-    said = f": {error}" if isinstance(error, StoreError) else ""
-    return Rejected(
-        Fault.BUSY,
-        "busy",
-        f"The database cannot be used just now{said}.",
-        "Try again in a moment; when it stays so, a person runs `bash healthcheck.sh`.",
-    )
 
 
 def result(value: Any, *, error: bool = False) -> types.CallToolResult:

@@ -26,10 +26,9 @@ from relay.faces.auth import owner, speaker
 from relay.faces.errors import ApiError
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
-from relay.faces.operations_http import SESSION_HEADER, caller_of
+from relay.faces.operations_http import caller_of, session_of, sessions_differ
 from relay.faces.reading import read_bytes
 from relay.faces.services import Services
-from relay.log.store import StoreError
 from relay.model import Caller
 
 log = structlog.get_logger(__name__)
@@ -47,19 +46,15 @@ Asked = tuple[str, str, str]
 
 
 class McpDoor:
-    """The endpoint. `reserved` gives the names that only a key of their own speaks for; `outages` are what the
-    database raises when it is busy or away, beside StoreError."""
+    """The endpoint. `reserved` gives the names that only a key of their own speaks for."""
 
     def __init__(
         self,
         services: Services,
         reserved: Callable[[], Collection[str]],
         limits: Limits | None = None,
-        *,
-        outages: tuple[type[Exception], ...] = (),
     ) -> None:
         self._services, self._reserved, self._limits = services, reserved, limits or Limits()
-        self._outages: tuple[type[Exception], ...] = (StoreError, OSError, *outages)
         self._owner = owner()
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Any]
@@ -75,7 +70,7 @@ class McpDoor:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         credential = request[CREDENTIAL]
         agent = speaker(credential, {}, self._reserved(), self._owner)
-        caller = caller_of(credential, agent, session=request.headers.get(SESSION_HEADER))
+        caller = caller_of(credential, agent, session=_session(request))
         body = await read_bytes(request, MAX_BODY, self._limits.body_s)
         method, id = _asked(body)
         if method == "notifications/cancelled":
@@ -109,7 +104,7 @@ class McpDoor:
     async def _run(self, ready: asyncio.Future[Any]) -> None:
         """Enter the manager, and leave it in the same task, as its group of tasks wants."""
         try:
-            manager = await asyncio.to_thread(_manager, self._services, self._outages)
+            manager = await asyncio.to_thread(_manager, self._services)
             async with manager.run():
                 ready.set_result(manager)
                 await self._stop.wait()
@@ -131,7 +126,7 @@ class McpDoor:
                 await self._task
 
 
-def _manager(services: Services, outages: tuple[type[Exception], ...]) -> Any:
+def _manager(services: Services) -> Any:
     """The SDK's part; its import takes most of a second."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -141,8 +136,18 @@ def _manager(services: Services, outages: tuple[type[Exception], ...]) -> Any:
     async def asking(context: Any) -> tuple[Services, Caller]:
         return services, context.request.scope[CALLER]
 
-    server = make_server(OPERATIONS, asking, lambda error: isinstance(error, outages))
+    server = make_server(OPERATIONS, asking)
     return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MAX_BODY)
+
+
+def _session(request: web.Request) -> str | None:
+    """The session that the address or the header names. `Mcp-Session-Id` names none of relay's: it is the transport's
+    own (MCP 2025-06-18, "Session Management"), and this one hands none out."""
+    said = request.query.getall("session_id", [])
+    for other in said[1:]:
+        if other != said[0]:
+            raise sessions_differ(("session_id", said[0]), ("session_id", other))
+    return session_of(request, said[0] if said else None)
 
 
 def _asked(body: bytes) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from mcp import MCPError
 
 from relay.faces.operation import need
 from relay.faces.services import Services
+from relay.faces.store_failed import store_failed
 from relay.model import Caller, Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -83,9 +84,9 @@ TEMPLATES = types.ListResourceTemplatesResult(
 
 
 async def read(
-    uri: str, asking: Callable[[], Awaitable[tuple[Services, Caller]]], outage: Callable[[Exception], bool]
+    uri: str, asking: Callable[[], Awaitable[tuple[Services, Caller]]]
 ) -> types.ReadResourceResult:
-    """The contents. Raises MCPError with the structured refusal as its data. `outage`: as for `make_server`."""
+    """The contents. Raises MCPError with the structured refusal as its data."""
     try:
         resource, rest = find(uri)
         services, caller = await asking()
@@ -94,14 +95,13 @@ async def read(
         value = await resource.read(services, caller, rest)
     except Rejected as rejected:
         code = NOT_FOUND if rejected.fault is Fault.UNKNOWN else types.INVALID_PARAMS
-        if rejected.fault is Fault.BUSY:
+        if rejected.fault in (Fault.BUSY, Fault.UNAVAILABLE):
             code = types.INTERNAL_ERROR
         raise MCPError(code, str(rejected), {"uri": uri, **rejected.as_json()}) from None
     except Exception as error:
-        if outage(error):
-            log.warning("the database cannot be used", error=repr(error))
-            message = "The database cannot be used just now. Try again in a moment."
-            raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "busy"}) from None
+        told = store_failed(error)
+        if told is not None:
+            raise MCPError(types.INTERNAL_ERROR, str(told), {"uri": uri, **told.as_json()}) from None
         log.exception("a resource failed", uri=uri)
         message = f"relay failed at {uri}; see its log."
         raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "internal"}) from None

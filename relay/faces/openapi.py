@@ -29,7 +29,10 @@ _TEXT: Json = {"type": ["string", "null"], "minLength": 1}
 _WHO: dict[str, Json] = {
     "agent_id": {**_TEXT, "description": "who asks; another than the key's is refused"},
     "agent_type": {**_TEXT, "description": "what asks, like claude_code"},
-    "session_id": {**_TEXT, "description": "its session; the header X-Relay-Session goes before it"},
+    "session_id": {
+        **_TEXT,
+        "description": "its session; X-Relay-Session, if sent, says the same",
+    },
     "name": {**_TEXT, "description": "the same as agent_id, for people"},
 }
 _SESSION = {

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from relay.faces.mcp_schema import input_schema
 from relay.faces.services import Services
+from relay.invocation import command
 from relay.model import ADMIN, Caller, Fault, Rejected
 
 Json = dict[str, Any]
@@ -26,7 +27,8 @@ _MOST_NESTED = 64
 _MOST_WHOLE = 2**63 - 1
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
+    """The text, when a database keeps it."""
     if "\0" in text:
         raise ValueError("it holds a NUL character, which no database keeps")
     return text
@@ -54,9 +56,9 @@ def _plain(value: Any) -> Any:
 
 
 #: A text that says something, with no NUL in it.
-Text = Annotated[str, Field(min_length=1), AfterValidator(_storable)]
+Text = Annotated[str, Field(min_length=1), AfterValidator(storable)]
 #: A path, pattern or id: what it means is the wing's to say. 4096 is the most of a path on Linux (PATH_MAX).
-Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_storable)]
+Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(storable)]
 #: Any JSON value.
 Data = Annotated[Any, AfterValidator(_plain)]
 Token = Annotated[int, Field(ge=0, le=_MOST_WHOLE)]
@@ -155,7 +157,8 @@ def need(caller: Caller, scope: str) -> None:
     if scope == ADMIN:
         fix = "A person does this, with the room's token, in the page or with `relay`."
     else:
-        fix = f"Ask for a key with it: relay keys create {caller.agent} --scopes {scope},..."
+        typed = command(f"keys create {caller.agent} --scopes {scope},...")
+        fix = f"Ask for a key with it: {typed}."
     message = f"{caller.agent}'s key does not allow this: it lacks the scope {scope!r}."
     raise Rejected(Fault.FORBIDDEN, "scope", message, fix, {"scope": scope})
 

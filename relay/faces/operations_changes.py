@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from relay.faces.operation import Answer, Name, Names, Operation, Request, Shown, Text, Token
+from relay.coordination.changesets import MOST_FILES, MOST_LISTED, MOST_SUMMARY
+from relay.faces.operation import Answer, Name, Operation, Request, Shown, Token, storable
 from relay.faces.services import Services
 from relay.model import Caller
 
 Json = dict[str, Any]
 Revision = Annotated[Name, Field(max_length=200)]
+#: A name of an agent has 64 characters at most, a session's id 128.
+Filter = Annotated[Name, Field(max_length=128)]
+#: The schema says the bounds; the changesets refuse what is out of them, in their words.
+Summary = Annotated[
+    str,
+    AfterValidator(storable),
+    Field(json_schema_extra={"minLength": 1, "maxLength": MOST_SUMMARY, "pattern": r"\S"}),
+]
+Files = Annotated[list[Name], Field(json_schema_extra={"maxItems": MOST_FILES})]
 
 
 class RecordChangeset(Request):
-    summary: Annotated[Text, Field(max_length=10_000)]
-    files: Names = Field(description="what you say that you changed")
+    summary: Summary
+    files: Files = Field(description="what you say that you changed: files, folders, patterns")
     base: Revision | None = Field(None, description="git revision before it")
     head: Revision | None = Field(None, description="git revision after it")
     fencing_token: Token | None = None
@@ -31,8 +41,9 @@ class ChangesetAnswer(Answer):
 
 
 class ListChangesets(Request):
-    session: Annotated[Name, Field(max_length=128)] | None = Field(None, description="only this session's")
-    limit: int = Field(100, ge=1, le=1000)
+    session: Filter | None = Field(None, description="only this session's, whoever asks")
+    agent: Filter | None = Field(None, description="only this agent's (or person's)")
+    limit: int = Field(100, ge=1, le=MOST_LISTED)
 
 
 class Changeset(Shown):
@@ -51,7 +62,9 @@ async def _record(services: Services, caller: Caller, asked: RecordChangeset) ->
 
 
 async def _list(services: Services, caller: Caller, asked: ListChangesets) -> list[Json]:
-    return list(await services.changesets.list(caller, session=asked.session, limit=asked.limit))
+    return list(
+        await services.changesets.list(caller, session=asked.session, agent=asked.agent, limit=asked.limit)
+    )
 
 
 OPERATIONS = (
@@ -75,7 +88,7 @@ OPERATIONS = (
         _list,
         "GET",
         "/changesets",
-        "Changesets, latest first.",
+        "The room's changesets, latest first.",
         result_list=True,
         read_only=True,
         tag="changesets",

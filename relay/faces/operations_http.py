@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from relay.faces.auth import Credential, CredentialKind, owner, speaker
-from relay.faces.errors import answer
+from relay.faces.errors import ApiError, answer
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.operation import Operation, perform
@@ -97,7 +97,7 @@ class OperationDoors:
         kind = said.maybe_text("agent_type")
         if kind is not None and not 0 < len(kind) <= _MOST_TYPE:
             raise bad(f"agent_type has 1 to {_MOST_TYPE} characters.", "Like claude_code, codex, person.")
-        session = request.headers.get(SESSION_HEADER, said.maybe_text("session_id"))
+        session = session_of(request, said.maybe_text("session_id"))
         return caller_of(
             credential, agent, session=session, agent_type=kind, claimed=bool(claims["agent_id"])
         )
@@ -126,6 +126,31 @@ def caller_of(
         person=credential.person,
         scopes=credential.scopes,
         key=credential.key if credential.kind is CredentialKind.KEY else None,
+    )
+
+
+def session_of(request: web.Request, said: str | None = None) -> str | None:
+    """The session that a request names: in its header, or (`said`) in its body or query. Raises ApiError where it
+    names two: what is taken in the one is not held in the other."""
+    named = [(SESSION_HEADER, value) for value in request.headers.getall(SESSION_HEADER, [])]
+    named += [] if said is None else [("session_id", said)]
+    for where, session in named[1:]:
+        if session != named[0][1]:
+            raise sessions_differ(named[0], (where, session))
+    return named[0][1] if named else None
+
+
+def sessions_differ(one: tuple[str, str], other: tuple[str, str]) -> ApiError:
+    """The refusal of a request that names two sessions, each by (where, which)."""
+    message = f"{one[0]} says session {one[1][:128]!r}, and {other[0]} says {other[1][:128]!r}."
+    told = [{"by": where, "session": session[:128]} for where, session in (one, other)]
+    return ApiError(
+        400,
+        "sessions_differ",
+        message,
+        "Name one session, or leave one of the two out.",
+        None,
+        {"sessions": told},
     )
 
 

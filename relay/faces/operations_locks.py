@@ -13,6 +13,7 @@ from relay.coordination.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
 from relay.coordination.paths import MAX_BYTES, MAX_TARGETS
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, Token, need, one_of
 from relay.faces.services import Services
+from relay.faces.waiting import HEARD
 from relay.model import ADMIN, Caller
 
 Json = dict[str, Any]
@@ -35,10 +36,10 @@ _WHAT = (
 class AcquireLock(Request):
     file_path: Path | None = Field(None, description=_WHAT)
     file_paths: Annotated[Paths, Field(min_length=1)] | None = Field(None, description="several: all or none")
-    reason: Reason | None = None
+    reason: Reason | None = Field(None, description="what for: who is blocked reads it")
     ttl_minutes: Minutes = Field(30, description="1 s to 8 h")
-    mode: Mode = "exclusive"
-    wait_seconds: float = Field(0, ge=0, le=MAX_WAIT_S, description="wait in line")
+    mode: Mode = Field("exclusive", description="shared: to read beside others")
+    wait_seconds: float = Field(0, ge=0, le=MAX_WAIT_S, description="wait in line so long")
     idempotency_key: Annotated[Name, Field(max_length=200)] | None = None
 
     @model_validator(mode="after")
@@ -74,7 +75,7 @@ class AcquireAnswer(Answer):
 
 class ReleaseLock(Request):
     file_path: Path = Field(description=_PATH)
-    fencing_token: Token | None = None
+    fencing_token: Token | None = Field(None, description="only if it is that lease")
 
 
 class ReleaseAnswer(Answer):
@@ -154,6 +155,7 @@ async def _acquire(services: Services, caller: Caller, asked: AcquireLock) -> Js
         reason=asked.reason,
         wait_s=asked.wait_seconds,
         idempotency_key=asked.idempotency_key,
+        on_wait=HEARD.get(),
     )
 
 
@@ -206,7 +208,11 @@ OPERATIONS = (
         _acquire,
         "POST",
         "/locks/acquire",
-        "Lock a file before you edit it; again = refresh.\nblocked: locked_by and expires_at say who and until when.",
+        "Lock files before you edit them; again = refresh.\n"
+        "blocked: nothing was locked; locked_by has it until expires_at. Do other work, or ask "
+        "again with wait_seconds to stand in line (deadlock: release what you hold first). "
+        "acquired: edit, renew before expires_at, release_lock when done; fencing_token proves the "
+        "lease.",
         tool=True,
         beats=True,
         tag="locks",
@@ -219,7 +225,9 @@ OPERATIONS = (
         _release,
         "POST",
         "/locks/release",
-        "Give a lock back.",
+        "Give a lock back as soon as your edits are done.\n"
+        "not_held, not_yours: nothing was released. stale_token: your lease was over before; look "
+        "at the file anew before you write.",
         tool=True,
         beats=True,
         tag="locks",
@@ -232,7 +240,9 @@ OPERATIONS = (
         _check,
         "POST",
         "/locks/check",
-        "The locks that are held now.",
+        "See who holds which locks, before you plan.\n"
+        "Each has file_path, locked_by, expires_at, mode; an empty list: all is free. It takes "
+        "nothing: acquire_lock does.",
         aliases=(("GET", "/locks"),),
         tool=True,
         result_list=True,
@@ -248,7 +258,9 @@ OPERATIONS = (
         _renew,
         "POST",
         "/renew",
-        "Keep a lock or a claimed task for longer.",
+        "Keep a lock or a claimed task for longer, before its expires_at or lease_until.\n"
+        "stale_token: it was over; get it anew and look at what changed. files_held: others hold "
+        "these files of the task by now.",
         tool=True,
         beats=True,
     ),
@@ -260,7 +272,9 @@ OPERATIONS = (
         _explain,
         "POST",
         "/explain",
-        "Why a path is blocked, or a task cannot be claimed.",
+        "Ask why a path is blocked, or a task cannot be claimed; it changes nothing.\n"
+        "lock: free, why, locks, waiting, and your position. work: claimable, and every reason "
+        "against it.",
         tool=True,
         read_only=True,
         beats=True,

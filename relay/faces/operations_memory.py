@@ -84,7 +84,8 @@ OPERATIONS = (
         _remember,
         "POST",
         "/memory/remember",
-        "Keep what you learned, for later tasks.",
+        "Keep what others should know later: a cause, a decision, what worked and what did not.\n"
+        "One thing a call, lessons as advice. The same within an hour is joined to it (merged).",
         aliases=(("POST", "/memory/store"),),
         tool=True,
         tag="memory",
@@ -98,7 +99,9 @@ OPERATIONS = (
         _recall,
         "POST",
         "/memory/recall",
-        "What was learned before that bears on a task, most relevant first.",
+        "Before you begin: what was learned earlier that bears on your task.\n"
+        "Best first, relevance up to 1; an empty list: nothing is known. Check it against the code "
+        "as it is now.",
         aliases=(("POST", "/memory/query"),),
         tool=True,
         result_list=True,

@@ -37,6 +37,8 @@ class Posted(Answer):
     id: str | None = None
     number: int | None = None
     cursor: str | None = None
+    asked: list[str] | None = Field(None, description="the agents that get a turn for it")
+    why: str | None = Field(None, description="why nobody, not all whom it names, or not now")
 
 
 class ReadRoom(Request):
@@ -107,7 +109,8 @@ OPERATIONS = (
         _intent,
         "POST",
         "/intents",
-        "Say which files you will touch; replaces what you said before.",
+        "Say which files you will touch soon, so that others are warned; it locks nothing.\n"
+        "It replaces what you said before. acquire_lock when you begin to edit.",
         tool=True,
         tag="room",
     ),
@@ -119,7 +122,9 @@ OPERATIONS = (
         _post,
         "POST",
         "/room/messages",
-        "Say something in the room.",
+        "Say something to the people and agents here; @NAME asks an agent.\n"
+        "asked: who gets a turn for it; why: why the others that you named, or nobody. Answers come "
+        "by read_room.",
         tool=True,
         tag="room",
     ),
@@ -131,7 +136,9 @@ OPERATIONS = (
         _read,
         "GET",
         "/room/messages",
-        "Read the room, on from a cursor.",
+        "Read what was said, when you begin and between your steps.\n"
+        "entries, oldest first; give next as the cursor of your next read; more: there is more at "
+        "once.",
         tool=True,
         read_only=True,
         tag="room",
@@ -144,7 +151,8 @@ OPERATIONS = (
         _who,
         "GET",
         "/who",
-        "Who you are, and who else is here.",
+        "See who you are, which agents there are, and the living sessions with what they hold.\n"
+        "These are the names for @NAME, and those in locked_by.",
         tool=True,
         read_only=True,
         tag="room",
@@ -157,7 +165,7 @@ OPERATIONS = (
         _help,
         "GET",
         "/help",
-        "How to do everything: locks, patterns, work, memory, the room; a text for each topic.",
+        "Read how something works before you guess.\nA text for each topic; without one, where to begin.",
         aliases=(("GET", "/help/{topic}"),),
         tool=True,
         read_only=True,

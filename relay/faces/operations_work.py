@@ -20,6 +20,7 @@ from relay.coordination.requests import (
     MOST_TYPE,
     MOST_TYPES,
 )
+from relay.coordination.work import Column, Status
 from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text, Token
 from relay.faces.services import Services
 from relay.model import Caller
@@ -109,6 +110,16 @@ class TaskShown(Shown):
     task_id: str
     task_type: str
     task_description: str
+    status: Status = Field(description="the queue's word, as submit, complete and explain say it")
+
+
+class TaskStanding(TaskShown):
+    column: Column = Field(description="where the board shows it")
+    attempt: int = Field(description="the one that runs or comes next; of an ended task its last")
+    assignee: str | None = Field(None, description="who has it, or had it last")
+    result: Any = Field(None, description="what complete_work stored")
+    error_message: str | None = None
+    not_before: str | None = Field(None, description="only while it backs off")
 
 
 class Explained(Shown):
@@ -187,7 +198,10 @@ OPERATIONS = (
         _get,
         "POST",
         "/work/claim",
-        "Claim the next task; task_id null = none.\nEnd it with complete_work or release_work.",
+        "Claim the next task when you are free; its files are locked with it.\n"
+        "Do it, renew before lease_until, then complete_work, or release_work if you cannot. "
+        "task_id null: nothing for you now; why counts what is blocked, claimed or backing off, "
+        "next_at is when to ask again.",
         aliases=(("POST", "/work/get"),),
         tool=True,
         beats=True,
@@ -201,7 +215,10 @@ OPERATIONS = (
         _complete,
         "POST",
         "/work/complete",
-        "Report a claimed task as done, or as failed for good.",
+        "End a task that you claimed, once and for good.\n"
+        "success false: it failed and is not tried again (for another attempt: release_work). "
+        "result is what others need of it. stale_token: you lost the claim and nothing was kept; "
+        "get_work gives the next.",
         tool=True,
         beats=True,
         tag="work",
@@ -214,7 +231,9 @@ OPERATIONS = (
         _submit,
         "POST",
         "/work/submit",
-        "Put a task into the queue.",
+        "Put a task into the queue, for whoever asks next.\n"
+        "Say all that somebody needs who has not seen your work. depends_on: it can begin when "
+        "these are completed; until then its status is blocked.",
         tool=True,
         beats=True,
         tag="work",
@@ -227,7 +246,9 @@ OPERATIONS = (
         _release,
         "POST",
         "/work/release",
-        "Give a claimed task back, for another attempt.",
+        "Give back a claimed task that you cannot finish, for another attempt after next_at.\n"
+        "Say in reason what stood in the way. status dead: that was its last attempt; tell a "
+        "person.",
         tool=True,
         beats=True,
         tag="work",
@@ -297,7 +318,7 @@ OPERATIONS = (
     Operation(
         "show_task",
         OneTask,
-        TaskShown,
+        TaskStanding,
         "read",
         _task,
         "GET",

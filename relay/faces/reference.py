@@ -68,7 +68,7 @@ def _page() -> bytes:
         "<a href=/openapi.json>openapi.json</a> is this for programs.</p>",
         "<p>Any operation's request may also say <code>agent_id</code>, <code>agent_type</code>, "
         "<code>session_id</code> and <code>name</code>; the header <code>X-Relay-Session</code> names the "
-        "session.</p>",
+        "session too: two that differ are refused.</p>",
     ]
     for tag in told["tags"]:
         parts.append(f"<h2>{escape(tag['name'])}</h2>")

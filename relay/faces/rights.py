@@ -62,10 +62,11 @@ def check(credential: Credential, method: str, path: str) -> None:
         )
     scope = persons[0] if persons else _SCOPES.get(asked, "read" if asked[0] == "GET" else ADMIN)
     if not credential.allows(scope):
+        typed = command(f"keys create {credential.identity} --scopes {scope},...")
         fix = (
             "A person does this, with the room's token or in the page."
             if scope == ADMIN
-            else f"Ask for a key with that scope: relay keys create {credential.identity} --scopes {scope},..."
+            else f"Ask for a key with that scope: {typed}"
         )
         message = f"{credential.identity}'s key does not allow this: it lacks the scope {scope!r}."
         raise ApiError(403, "scope", message, fix, details={"scope": scope})

@@ -6,7 +6,7 @@ done is a `relay.model.Rejected` or, for a lock that is held, an answer with `su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,7 +26,10 @@ class LocksApi(Protocol):
         reason: str | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
-    ) -> Json: ...
+        on_wait: Callable[[str], None] | None = None,
+    ) -> Json:
+        """`on_wait` is told, in a sentence, where in line the caller stands and behind whom, each time it changes."""
+        ...
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json: ...
 
@@ -139,8 +142,10 @@ class ChangesetsApi(Protocol):
     ) -> Json: ...
 
     async def list(
-        self, caller: Caller, *, session: str | None = None, limit: int = 100
-    ) -> Sequence[Json]: ...
+        self, caller: Caller, *, session: str | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Json]:
+        """The room's, whoever asks, latest first; only of that session, of that agent, or of both."""
+        ...
 
 
 class IntentsApi(Protocol):

@@ -11,7 +11,7 @@ import enum
 import asyncpg
 from asyncpg import exceptions as pg
 
-from relay.log.store import StoreBusy, StoreError
+from relay.log.store import OutcomeUnknown, StoreBusy, StoreError
 
 
 class Again(enum.Enum):
@@ -42,7 +42,7 @@ class PostgresAway(PostgresFault, StoreBusy):
         self.again = again
 
 
-class CommitUnknown(PostgresFault):
+class CommitUnknown(PostgresFault, OutcomeUnknown):
     """The connection was lost while the transaction was being committed: it is kept, or it is not."""
 
     @classmethod

@@ -35,6 +35,10 @@ class StoreBusy(StoreError):
     """Another process held the database for longer than we wait. Nothing was changed; try again."""
 
 
+class OutcomeUnknown(StoreError):
+    """It broke off while a transaction was being committed: it is kept, or it is not."""
+
+
 class AwaitedOutside(StoreError):
     """A transaction awaited something other than its `Tx`, which would hold the write lock meanwhile."""
 

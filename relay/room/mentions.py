@@ -78,19 +78,25 @@ _ALIKE = 0.75
 def misspelt(body: str, agents: Iterable[str]) -> tuple[str, str] | None:
     """The first @word that is no name of the room but nearly one, and that name; None when there is none."""
     names = {name.casefold(): name for name in agents}
-    if "@" not in body or not names:
-        return None
-    text = _without_urls(prose(body))
-    for hit in _WORD.finditer(text):
-        word = hit[1]
-        if word.casefold() in names or word.casefold() == EVERYONE:
-            continue
-        if not _may_start(text, hit.start()) or not _may_end(text, hit.end()):
-            continue
+    for word in strangers(body, names.values()) if names else ():
         near = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=_ALIKE)
         if near:
             return word, names[near[0]]
     return None
+
+
+def strangers(body: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The words that `body` says with an @ and that are no name of the room, once each."""
+    if "@" not in body:
+        return ()
+    known = {EVERYONE, *(name.casefold() for name in names)}
+    text = _without_urls(prose(body))
+    found = {
+        hit[1]: None
+        for hit in _WORD.finditer(text)
+        if hit[1].casefold() not in known and _may_start(text, hit.start()) and _may_end(text, hit.end())
+    }
+    return tuple(found)
 
 
 @lru_cache(maxsize=64)

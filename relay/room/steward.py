@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
+from relay.invocation import command
 from relay.model import PROGRAMS, STEWARD
 from relay.room.commands import COMMANDS, find
 from relay.room.prose import prose
@@ -151,7 +152,7 @@ def render_tasks(view: StewardView) -> str:
 def render_locks(view: StewardView) -> str:
     """Who holds what, for how long, and who waits."""
     if not view.locks:
-        return "Nobody holds a lock. `relay mcp install` gives agents the tools that take them."
+        return f"Nobody holds a lock. {command('mcp install')} gives agents the tools that take them."
     return f"**Held now** ({len(view.locks)})\n{_locks(view.locks)}"
 
 

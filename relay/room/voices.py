@@ -22,6 +22,7 @@ from relay.model import Caller, Fault, Kind, Message, Rejected
 from relay.room import hops, ledger, pages
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.passing import pass_on
+from relay.room.unasked import why
 from relay.room.values import message_of_row
 
 Json = dict[str, Any]
@@ -60,18 +61,22 @@ class Voices:
     ) -> Json:
         """An entry of the caller; on disk, with all that it opens, when this returns. Raises Rejected.
 
-        `{success, id, number, cursor, asked}`: `asked` are the agents that get a turn for it.
+        `{success, id, number, cursor, asked, why?}`: `asked` are the agents that get a turn for it, `why` says in
+        sentences why nobody does, or not everybody whom it names, or not now.
         """
         text = self._body(body)
 
         async def work(tx: Tx) -> Json:
             known = await _known(tx, caller, client_id)
             if known is not None:
-                return _posted(known, ())
+                jobs = await tx.all(Q.jobs_of_message, message_id=known.id)
+                place = known.in_reply_to
+                reply = None if place is None else await tx.one(Q.message, id=place)
+                return await self._posted(tx, caller, known, reply, [row["agent"] for row in jobs])
             reply = await _replied(tx, in_reply_to)
-            if _is_person(caller):
-                return await self._person(tx, caller, text, reply, client_id)
-            return await self._agent(tx, caller, text, reply, client_id)
+            make = self._person if _is_person(caller) else self._agent
+            message, asked = await make(tx, caller, text, reply, client_id)
+            return await self._posted(tx, caller, message, reply, asked)
 
         return await self._store.write(work, durable=True)
 
@@ -88,9 +93,39 @@ class Voices:
             )
         return body.encode("utf-8", "replace").decode("utf-8")
 
+    async def _posted(
+        self, tx: Tx, caller: Caller, message: Message, reply: Row | None, asked: Sequence[str]
+    ) -> Json:
+        told = {
+            "success": True,
+            "id": message.id,
+            "number": message.number,
+            "cursor": str(message.cursor),
+            "asked": list(asked),
+        }
+        said = why(
+            message.body,
+            asked,
+            self._rules(),
+            speaker=caller.agent,
+            person=_is_person(caller),
+            to_advisory=reply is not None and reply["kind"] == Kind.ADVISORY,
+            away=await self._away(tx) if asked else None,
+        )
+        return told if said is None else told | {"why": said}
+
+    async def _away(self, tx: Tx) -> dict[str, str]:
+        """Which agents take no turn up now, and what becomes of one (`queue.claim_next_dispatch`)."""
+        open_ones = [row["agent"] for row in await tx.all(Q.breakers) if row["state"] == "open"]
+        away = dict.fromkeys(open_ones, "failed too often of late, so its turn may be skipped")
+        paused = [row["name"] for row in await tx.all(Q.agents) if row["paused"]]
+        away |= dict.fromkeys(paused, "is paused, so its turn waits for `/resume`")
+        off = [seat.name for seat in self._seats() if not seat.enabled]
+        return away | dict.fromkeys(off, "is switched off, so its turn is skipped")
+
     async def _person(
         self, tx: Tx, caller: Caller, body: str, reply: Row | None, client_id: str | None
-    ) -> Json:
+    ) -> tuple[Message, Sequence[str]]:
         new = NewMessage(
             caller.agent,
             Kind.HUMAN,
@@ -103,11 +138,11 @@ class Voices:
         message = await ledger.admit(tx, new, self._rules())
         await hops.reset(tx)
         jobs = await tx.all(Q.jobs_of_message, message_id=message.id)
-        return _posted(message, [row["agent"] for row in jobs])
+        return message, [row["agent"] for row in jobs]
 
     async def _agent(
         self, tx: Tx, caller: Caller, body: str, reply: Row | None, client_id: str | None
-    ) -> Json:
+    ) -> tuple[Message, Sequence[str]]:
         now, rules = await tx.now(), self._rules()
         mark = await tx.one(Q.read_mark, agent=caller.agent, session=caller.session)
         message, event = await ledger.put_message(
@@ -130,9 +165,9 @@ class Voices:
             await _mark(tx, caller, mark["upto"], [])
         # What an agent says to an advisory sets nobody to work.
         if not rules.agent_mentions or (reply is not None and reply["kind"] == Kind.ADVISORY):
-            return _posted(message, ())
+            return message, ()
         asked = await pass_on(tx, message, event.id, names=rules.agents, hop_limit=rules.hop_limit, now=now)
-        return _posted(message, asked)
+        return message, asked
 
     async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
         """`{entries, next, more}`: behind the cursor, or the newest; oldest first. It counts as seen."""
@@ -235,13 +270,3 @@ async def _replied(tx: Tx, place: str | None) -> Row | None:
             "read_room shows ids and numbers.",
         )
     return row
-
-
-def _posted(message: Message, asked: Sequence[str]) -> Json:
-    return {
-        "success": True,
-        "id": message.id,
-        "number": message.number,
-        "cursor": str(message.cursor),
-        "asked": list(asked),
-    }

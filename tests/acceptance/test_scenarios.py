@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from relay.coordination.changesets import MOST_SUMMARY
 from tests.acceptance.doors import Door, HttpDoor, McpDoor
 from tests.acceptance.stores import STORES
 from tests.outside import Outside, eventually, room, settings
@@ -323,13 +324,24 @@ async def test_session_tracking(house: House) -> None:
 
 async def test_changesets_are_associated_with_sessions(house: House) -> None:
     cloud = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    own = f"own-{uuid.uuid4().hex[:8]}"
     status, made = await cloud.ask(
         "POST",
         "/changesets",
-        json={"summary": "a change", "files": [new_path()], "session_id": "own-session"},
+        json={"summary": "a change", "files": [new_path()], "session_id": own},
     )
     assert (status, made["success"]) == (200, True), made
-    status, listed = await cloud.ask("GET", "/changesets?session=own-session")
+    for wrong in ("", " ", "x" * (MOST_SUMMARY + 1)):
+        status, refused = await cloud.ask("POST", "/changesets", json={"summary": wrong, "files": ["a"]})
+        assert (status, refused["reason"]) == (400, "bad_summary"), "by one rule, whichever is broken"
+    longest = {"summary": "x" * MOST_SUMMARY, "files": ["src/**"]}
+    assert (await cloud.ask("POST", "/changesets", json=longest))[0] == 200, "what the schema allows is kept"
+    status, listed = await cloud.ask("GET", f"/changesets?session={own}")
     assert [one["changeset_id"] for one in listed] == [made["changeset_id"]]
+    other = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    for only in (f"session={own}", f"agent={cloud.agent}&session={own}"):
+        status, shared = await other.ask("GET", f"/changesets?{only}")
+        assert (status, shared) == (200, listed), "the room shares them"
+    assert (await other.ask("GET", f"/changesets?agent={other.agent}"))[1] == []
     status, sessions = await cloud.ask("GET", "/sessions")
-    assert "own-session" in {one["session_id"] for one in sessions if one["agent_id"] == cloud.agent}
+    assert own in {one["session_id"] for one in sessions if one["agent_id"] == cloud.agent}

@@ -58,7 +58,7 @@ class Desk:
         return await self.work.task(ANN, task_id)
 
     async def states(self, *ids: str) -> list[str]:
-        return [(await self.told(one))["state"] for one in ids]
+        return [(await self.told(one))["status"] for one in ids]
 
     async def log(self) -> list[tuple[str, str, list[int]]]:
         """(change, lane, numbers) of every task event."""

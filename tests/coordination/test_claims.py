@@ -160,7 +160,11 @@ async def test_given_back_is_an_attempt(desk: Desk) -> None:
     desk.clock[0] += 5
     await desk.work.get(A)
     assert (await desk.work.release(A, task))["status"] == "dead"
-    assert [(await desk.told(task))[name] for name in ("badge", "state")] == ["dead", "dead"]
+    assert [(await desk.told(task))[name] for name in ("badge", "status", "column")] == [
+        "dead",
+        "dead",
+        "done",
+    ]
     # A person who moves it gives it free at once, without a wait.
     await desk.move(1, "pending")
     assert (await desk.work.get(B))["attempt"] == 3
@@ -299,10 +303,32 @@ async def test_every_reason_is_told(desk: Desk) -> None:
 async def test_nothing_to_do_says_why(desk: Desk) -> None:
     task = await desk.submit(task_type="review")
     await desk.submit(depends_on=[task])
-    assert (await desk.work.get(A, ["deploy"])) == {
-        "success": True, "task_id": None,
-        "why": {"blocked": 1, "claimed": 0, "backing_off": 0, "next_at": None, "other_types": 1, "files_held": []},
-    }  # fmt: skip
+    nothing = {
+        "blocked": 0,
+        "claimed": 0,
+        "backing_off": 0,
+        "next_at": None,
+        "other_types": 0,
+        "files_held": [],
+    }
+
+    async def why(*types: str) -> Any:
+        answer = await desk.work.get(A, types or None)
+        assert (answer["success"], answer["task_id"]) == (True, None)
+        return answer["why"]
+
+    assert await why("deploy") == nothing | {"other_types": 1}
+    assert await why("fix") == nothing | {"blocked": 1, "other_types": 1}
+    # What others do, wait for or back off from counts for who asks for that type, and for nobody else.
+    await desk.work.get(B)
+    again = (await desk.work.get(B, ["review"]))["why"]
+    assert again == nothing | {"claimed": 1}, "nothing of it is free, and nothing of others is ready"
+    assert await why("fix", "deploy") == nothing | {"blocked": 1}
+    await desk.work.release(B, task)
+    later = {"backing_off": 1, "next_at": "2027-01-15T08:00:05.000Z"}
+    assert await why("review") == nothing | later
+    assert await why("deploy") == nothing
+    assert await why() == nothing | later | {"blocked": 1}
     for types in ([], "fix", [1], ["x"] * 51):
         assert (await refused(desk.work.get(A, types))).fault is Fault.MALFORMED
 

@@ -86,7 +86,7 @@ async def test_a_claim_is_not_completed_over_the_lock_of_another(room: Room) -> 
         await work.complete(room.ann, task, True, result="mine", fencing_token=token)
     assert (lost.value.code, lost.value.details["locked_by"]) == ("stale_token", "bob")
     assert lost.value.details["expires_at"] == until and "src" in lost.value.message
-    assert (await work.task(room.ann, task))["state"] == "claimed"
+    assert (await work.task(room.ann, task))["status"] == "claimed"
     room.clock.at += 61
     assert (await work.complete(room.ann, task, True, fencing_token=token))["status"] == "completed"
     # A failure brings nothing in.

@@ -29,7 +29,7 @@ async def test_what_another_holds_is_locked_and_what_nobody_holds_is_free(room: 
     assert await said(room, room.bob, "docs/x") == ["locked"], "shared is for reading"
     told = (await verdicts(room, room.cid, "src/a.py"))[0]
     assert told.lock is not None and told.lock.agent == "ann"
-    assert "ann (session s1)" in told.message() and "2027-01-15T" in told.message()
+    assert "ann (session s1)" in told.message(room.clock()) and "2027-01-15T" in told.message(room.clock())
     # A file is no pattern and no key, whatever its name.
     assert await said(room, room.cid, "src*", "{lib,src}", "db:x") == ["ok", "ok", "ok"]
 
@@ -39,7 +39,7 @@ async def test_who_slept_is_stale_until_it_takes_it_anew(room: Room) -> None:
     await room.locks.acquire(room.ann, ["lib"], ttl_s=600)
     room.clock.at += 60
     assert await said(room, room.ann, "src/a.py", "src/b.py", "lib/x") == ["stale", "ok", "ok"]
-    assert "ran out" in (await verdicts(room, room.ann, "src/a.py"))[0].message()
+    assert "ran out" in (await verdicts(room, room.ann, "src/a.py"))[0].message(room.clock())
     # Others come and go: it is still stale, and locked while another holds it.
     await room.locks.acquire(room.bob, ["src"])
     assert await said(room, room.ann, "src/a.py") == ["locked"]
@@ -65,7 +65,7 @@ async def test_a_token_is_good_while_its_lease_holds(room: Room) -> None:
     assert await said(room, room.ann, "a", "b", token=first) == ["stale", "stale"]
     second = (await room.locks.acquire(room.ann, ["a"]))["fencing_token"]
     assert await said(room, room.ann, "a", token=first) == ["stale"]
-    assert str(first) in (await verdicts(room, room.ann, "a", token=first))[0].message()
+    assert str(first) in (await verdicts(room, room.ann, "a", token=first))[0].message(room.clock())
     assert await said(room, room.ann, "a", token=second) == ["ok"]
 
 
@@ -111,7 +111,11 @@ async def test_a_dead_session_is_stale_and_so_is_who_lost_it_to_a_person(room: R
     await room.locks.acquire(room.ann, ["b"])
     await room.locks.force_release(room.person, "b", reason="hotfix")
     told = (await verdicts(room, room.ann, "b"))[0]
-    assert told.verdict == "stale" and "eve" in told.message() and "hotfix" in told.message()
+    assert (
+        told.verdict == "stale"
+        and "eve" in told.message(room.clock())
+        and "hotfix" in told.message(room.clock())
+    )
 
 
 async def test_a_stale_mark_is_kept_for_a_day(room: Room) -> None:

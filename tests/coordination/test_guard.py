@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relay.coordination import guard
-from relay.coordination.changesets import Changesets, outside, untouched
+from relay.coordination.changesets import MOST_SUMMARY, Changesets
+from relay.coordination.declared import compared
 from relay.coordination.guard import ANY_SESSION, LockGuard, caller_of, check
 from relay.coordination.judge import FEW, LockJudge
 from relay.coordination.locks import Locks
+from relay.coordination.paths import target
 from relay.coordination.sessions import Heartbeat
 from relay.log import events
 from relay.log.store import Store, StoreBusy
@@ -210,6 +212,9 @@ def test_a_refusal_says_who_until_when_and_what_to_do() -> None:
         one.text
         == 'src/a.py is locked by CODEX (by its lock on src) until 2027-01-15T08:00:00+00:00: "a move".'
     )
+    asked = replace(one, now=1_800_000_000.0 - 250)
+    assert "until 2027-01-15T08:00:00+00:00 (free in 4 min 10 s)" in asked.text and asked == one
+    assert "(1 h ago)" in replace(one, code=STALE, now=1_800_000_000.0 + 3601).text
     told = GuardDecision.of_lock(one).as_json()
     assert (told["decision"], told["file_path"], told["session"], told["advisory"]) == (
         "locked",
@@ -234,9 +239,7 @@ class Git:
 
 
 def changesets(bench: Bench, changed: list[str] | None) -> Changesets:
-    return Changesets(
-        bench.store, bench.judge, Git(changed), Heartbeat().touch, lambda path: bench.locks.target(path).path
-    )
+    return Changesets(bench.store, bench.judge, Git(changed), Heartbeat().touch, bench.locks.target)
 
 
 async def test_a_changeset_sets_what_is_said_against_what_was_done(bench: Bench) -> None:
@@ -257,8 +260,15 @@ async def test_a_changeset_sets_what_is_said_against_what_was_done(bench: Bench)
         *("CODEX", None, "main"),
         answer["changeset_id"],
     )
-    assert [one["summary"] for one in await made.list(CLAUDE, session="s1")] == ["a change"]
-    assert await made.list(CLAUDE, session="s2") == []
+    for only, summaries in (
+        ({"session": "s1"}, ["who knows", "a change"]),
+        ({"agent": "CLAUDE"}, ["a change"]),
+        ({"agent": "CODEX", "session": "s1"}, ["who knows"]),
+        ({"agent": "CODEX", "session": "s2"}, []),
+        ({"session": "s2"}, []),
+    ):
+        for reader in (CLAUDE, CODEX, ANN):
+            assert [one["summary"] for one in await made.list(reader, **only)] == summaries, (reader, only)
     told = await bench.told("changeset.recorded", "session.started")
     assert told[1]["changeset"]["undeclared"] == ["src/b.py", "x.py"], (
         "a changeset is a call: its session is there"
@@ -280,18 +290,63 @@ async def test_a_changeset_over_a_lock_or_by_a_lost_lease_is_refused(bench: Benc
     answer = stale.value.as_json()
     assert (answer["success"], answer["reason"], answer["fencing_token"]) == (False, "stale_token", token)
     assert len(await made.list(ANN)) == 1
-    for summary, files in ((" ", ["a.py"]), ("s", ["../out"]), ("s", ["/abs"]), ("x" * 4001, [])):
+    long = "x" * (MOST_SUMMARY + 1)
+    for summary, files in ((" ", ["a.py"]), ("s", ["../out"]), ("s", ["/abs"]), (long, [])):
         with pytest.raises(Rejected) as bad:
             await made.record(CLAUDE, summary, files)
         assert bad.value.fault is Fault.MALFORMED
 
 
-def test_folders_are_declared_whole() -> None:
+def test_what_is_declared_covers_what_a_lock_on_it_would() -> None:
+    """A table: what is declared, what was changed, what of it no declaration covers, and which covers nothing."""
     changed = ["src/a.py", "src/deep/b.py", "srcx.py"]
-    assert outside(changed, ["src"]) == ["srcx.py"]
-    assert outside(changed, ["src/deep", "srcx.py"]) == ["src/a.py"]
-    assert outside(changed, []) == changed
-    assert untouched(["src", "src/deep", "other", "src/a.py"], changed) == ["other"]
+    table: list[tuple[list[str], list[str], list[str], list[str]]] = [
+        (["src"], changed, ["srcx.py"], []),
+        (["src/deep", "srcx.py"], changed, ["src/a.py"], []),
+        ([], changed, changed, []),
+        (["src", "src/deep", "other", "src/a.py"], changed, ["srcx.py"], ["other"]),
+        (["src/**"], changed, ["srcx.py"], []),
+        (["src/*.py", "{srcx,b}.py"], changed, ["src/deep/b.py"], []),
+        (["**/*.py", "docs/**"], changed, [], ["docs/**"]),
+        (["*/deep"], changed, ["src/a.py", "srcx.py"], []),
+        (["a\\*.py"], ["a*.py", "ab.py"], ["ab.py"], []),
+        (["a*.py"], ["a*.py", "ab.py"], [], []),
+        (["app/[id]/{{x}}.ts"], ["app/[id]/{{x}}.ts"], [], []),
+        (["api:x"], ["api:x"], ["api:x"], []),
+        (["./api:x"], ["api:x"], [], []),
+        (["src"], ["src/bell\a", "x" * 300], ["x" * 300], []),
+        (["SRC/A.py"], changed, changed, ["SRC/A.py"]),
+    ]
+    for declared, done, undeclared, missing in table:
+        found = compared([target(path) for path in declared], done)
+        assert (found.undeclared, found.missing) == (undeclared, missing), declared
+    for declared in (["SRC/A.py", "Src/Deep", "srcX.py"], ["SRC/**", "SRCX.*"]):
+        folded = compared([target(path, fold=True) for path in declared], changed, fold=True)
+        assert folded.undeclared == folded.missing == [], declared
+
+
+async def test_a_pattern_is_declared_as_it_is_locked(bench: Bench) -> None:
+    made = changesets(bench, ["src/a*.py", "src/b.py"])
+    await bench.lock(CODEX, "src/c.py")
+    answer = await made.record(CLAUDE, "s", ["src/**", "./src//a\\*.py", "src/c*"])
+    assert answer["declared"] == ["src/**", "src/a\\*.py", "src/c*"], "another's file in it was not changed"
+    assert (answer["undeclared"], answer["missing"]) == ([], ["src/c*"])
+    for declared in (
+        ["src/*.py"],
+        ["src/c.*"],
+        ["src"],
+        ["zz/*", *(f"{n}.py" for n in range(FEW)), "src/**"],
+    ):
+        with pytest.raises(Rejected) as unknown:
+            await changesets(bench, None).record(CLAUDE, "nobody knows what was changed", declared)
+        assert (unknown.value.code, unknown.value.details["locked_by"]) == ("locked", "CODEX"), declared
+    await bench.lock(CODEX, "src/a\\*.py", "db:schema")
+    for known in (["src/**"], ["db:schema"]):
+        with pytest.raises(Rejected) as locked:
+            await made.record(CLAUDE, "s", known)
+        assert locked.value.code == "locked", known
+    with pytest.raises(Rejected, match="patterns at most"):
+        await made.record(CLAUDE, "s", [f"{n}/*" for n in range(257)])
 
 
 async def test_a_name_is_declared_in_any_normal_form(bench: Bench) -> None:

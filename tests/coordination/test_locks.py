@@ -16,6 +16,7 @@ from relay.coordination.locks import Locks
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.spans import duration, since, within
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -330,3 +331,29 @@ async def test_a_request_with_a_key_is_done_once(room: Room) -> None:
     assert (await refused(ask())).code == "stale_token"
     assert (await ask(room.bob, key="k2"))["action"] == "acquired"
     assert await room.store.read(waits.line) == []
+
+
+async def test_a_refusal_says_how_long_by_the_stores_clock(room: Room) -> None:
+    got = await room.locks.acquire(room.ann, ["src"], ttl_s=250)
+    told = await room.locks.acquire(room.bob, ["src/a.py"])
+    assert told["expires_at"] == got["expires_at"], "the time stays"
+    assert told["message"].endswith(f"until {got['expires_at']} (free in 4 min 10 s).")
+    assert "(free in 4 min 10 s)" in told["error"]["message"]
+    room.clock.at += 190.5
+    assert "(free in 1 min)" in (await room.locks.explain(room.bob, "src/a.py"))["why"][0]
+    with pytest.raises(Rejected, match=r"free in 1 min\)"):
+        await room.locks.release(room.bob, "src")
+    room.clock.at += 3800
+    for act in (room.locks.release, room.locks.renew):
+        with pytest.raises(Rejected, match=r"ran out at \S+ \(1 h 2 min ago\)"):
+            await act(room.ann, "src")
+    for length, said in (
+        (0.4, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (3600, "1 h"),
+        (7385, "2 h 3 min"),
+        (180_000, "2 days 2 h"),
+    ):
+        assert duration(length) == said
+    assert (within(0.2, 0.0), since(0.0, 61.0)) == ("1 s", "1 min 1 s ago")

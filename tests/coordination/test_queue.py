@@ -27,12 +27,13 @@ async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> Non
     assert made == {"success": True, "task_id": str(UUID(made["task_id"])), "number": 1, "status": "pending"}
     given = await desk.work.get(A, ["test", "review"])
     assert given == {
-        "success": True, "task_id": made["task_id"], "task_type": "review", "number": 1, "attempt": 1, "priority": 2,
+        "success": True, "task_id": made["task_id"], "task_type": "review", "status": "claimed",
+        "number": 1, "attempt": 1, "priority": 2,
         "task_description": "Look at it\n\nclosely", "input_data": data, "files": [], "fencing_token": 1,
         "lease_until": "2027-01-15T08:30:00.000Z",
     }  # fmt: skip
     shown = await desk.told(made["task_id"])
-    assert (shown["title"], shown["status"], shown["assignee"]) == ("Look at it", "in_progress", "CLAUDE")
+    assert (shown["title"], shown["column"], shown["assignee"]) == ("Look at it", "in_progress", "CLAUDE")
     nothing = await desk.work.get(B)
     assert (nothing["success"], nothing["task_id"], nothing["why"]["claimed"]) == (True, None, 1)
     done = await desk.work.complete(A, made["task_id"], True, result={"ok": 1}, fencing_token=1)

@@ -225,7 +225,7 @@ class QueueMachine(RuleBasedStateMachine):
         told = {task["number"]: task for task in self.runner.run(self.shown())}
         for number, card in self.cards.items():
             found = told[number]
-            assert (found["state"], found["attempts"]) == (card.status, card.attempts), number
+            assert (found["status"], found["attempts"]) == (card.status, card.attempts), number
             assert found["assignee"] == self.assignee(card), number
 
     def assignee(self, card: Card) -> str | None:

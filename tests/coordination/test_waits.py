@@ -290,3 +290,24 @@ def test_only_earlier_ones_are_in_front() -> None:
     me = wait(5, "me", "a")
     line = [wait(1, "ann", "a"), wait(2, "bob", "b"), wait(7, "cid", "a"), wait(3, "dot", "**")]
     assert [one.agent for one in in_front(me, line, {})] == ["ann", "dot"]
+
+
+async def test_who_waits_hears_where_it_stands_each_time_that_changes(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["a"])
+    first = waiting(room, room.bob, "a", wait_s=60)
+    await room.in_line(1)
+    heard: list[str] = []
+    second = waiting(room, room.cid, "a", wait_s=60, on_wait=heard.append)
+    await room.in_line(2)
+    await room.locks.release(room.ann, "a")
+    await first
+    async with asyncio.timeout(30):
+        while not heard or not heard[-1].startswith("1st"):  # noqa: ASYNC110 - what is told is no commit
+            await asyncio.sleep(0.01)
+    await room.locks.release(room.bob, "a")
+    assert (await second)["success"]
+    told = [one.partition(".")[0] for one in heard]
+    # Between the two bob stands in line, and holds nothing yet: who looks then is told so.
+    between = ["2nd in line behind bob"] * (len(told) - 2)
+    assert told == ["2nd in line behind ann", *between, "1st in line behind bob"] and len(told) <= 3
+    assert "bob (session s3) holds a until" in heard[-1] and "(free in 30 min)" in heard[-1]

@@ -34,7 +34,7 @@ class Toy:
             file.write(text + "\n")
 
     async def acquire(
-        self, caller: Caller, paths: list[str], *, wait_s: float = 0.0, **_: Any
+        self, caller: Caller, paths: list[str], *, wait_s: float = 0.0, on_wait: Any = None, **_: Any
     ) -> dict[str, Any]:
         match paths[0]:
             case "noise":
@@ -46,6 +46,12 @@ class Toy:
                 raise RuntimeError("the inside")
             case "busy":
                 raise StoreBusy("locked")
+            case "newer":
+                raise StoreError("it was written by a newer relay; update this one")
+            case "line":
+                for place in ("2nd in line behind BEN.", "1st in line behind EVE."):
+                    on_wait(place)
+                    await asyncio.sleep(0.05)
             case "slow":
                 self.note("waits")
                 try:
@@ -88,7 +94,7 @@ def main() -> None:
         nonlocal tries
         tries += 1
         if os.environ.get("TOY_AWAY") and tries == 1:
-            raise StoreError("away")
+            raise StoreBusy("away")
         if os.environ.get("TOY_PRINTS"):
             print("opened")
         return Place(Services(toy, toy, toy, toy, toy, toy, toy, {}), holder, close)

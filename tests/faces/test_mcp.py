@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -64,6 +65,30 @@ async def noted(folder: Path, word: str) -> None:
 
 
 # -- what the registry makes
+
+
+def test_a_description_says_when_what_and_what_next() -> None:
+    """For an agent that has never seen relay: more than one sentence, and no name that is neither a tool, a field of
+    the request nor one of an answer (docs/coordination.md)."""
+    contract = (Path(__file__).parents[2] / "docs/coordination.md").read_text()
+    followed = set()
+    for one in OPERATIONS.values():
+        if not one.tool:
+            continue
+        told = tool(one).description or ""
+        assert 90 < len(told) < 400 and ". " in told, one.name
+        named = set(re.findall(r"[a-z]+(?:_[a-z]+)+", told))
+        followed |= named & set(TOOLS)
+        unknown = named - set(TOOLS) - set(one.request.model_fields) - set(re.findall(r"\w+", contract))
+        assert not unknown, (one.name, unknown)
+    assert followed >= {
+        "acquire_lock",
+        "release_lock",
+        "get_work",
+        "complete_work",
+        "release_work",
+        "read_room",
+    }
 
 
 def test_sixteen_tools_within_their_size() -> None:
@@ -218,6 +243,7 @@ async def _answers(one: Process) -> None:
     cases: list[tuple[str, dict[str, Any], bool, str]] = [
         ("acquire_lock", {"file_path": "held"}, False, "locked"),
         ("acquire_lock", {"file_path": "busy"}, True, "busy"),
+        ("acquire_lock", {"file_path": "newer"}, True, "unavailable"),
         ("acquire_lock", {"file_path": "crash"}, True, "internal"),
         ("acquire_lock", {"file_path": ""}, True, "bad_request"),
         ("acquire_lock", {}, True, "bad_request"),

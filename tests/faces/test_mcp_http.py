@@ -96,8 +96,24 @@ async def test_the_official_client(place: Place, mode: str) -> None:
         told = await client.call_tool("acquire_lock", {"file_path": "held"})
         assert told.structured_content["locked_by"] == "BEN" and not told.is_error
         assert (await client.call_tool("acquire_lock", {})).is_error
+        # What the HTTP doors take as a field is the connection's here, and no other.
+        for session, ok in (("s-1", True), ("s-2", False)):
+            told = await client.call_tool("acquire_lock", {"file_path": "a", "session_id": session})
+            assert told.is_error is not ok
+        assert told.structured_content["reason"] == "sessions_differ"
+        assert [one["session"] for one in told.structured_content["sessions"]] == ["s-1", "s-2"]
         read = await client.read_resource("locks://current")
         assert json.loads(read.contents[0].text)[0]["locked_by"] == "CLAUDE"
+
+        # Who wants to know hears where in line it stands, each time that it changes.
+        heard: list[tuple[float, str | None]] = []
+
+        async def hear(progress: float, _total: float | None, message: str | None) -> None:
+            heard.append((progress, message))
+
+        await client.call_tool("acquire_lock", {"file_path": "line"}, progress_callback=hear)
+        assert [message for _, message in heard] == ["2nd in line behind BEN.", "1st in line behind EVE."]
+        assert heard[0][0] < heard[1][0]
 
         # A wait that its asker gives up ends here, too.
         with anyio.move_on_after(60) as wait:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from relay.coordination.changesets import MOST_SUMMARY
 from relay.faces.help_topics import TOPICS, help_text
+from relay.faces.mcp_schema import input_schema
 from relay.faces.operation import perform, read
 from relay.faces.operations import OPERATIONS
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
@@ -110,6 +112,12 @@ async def test_null_is_left_out_and_whole_minutes_are_minutes() -> None:
     assert seen.beats == [], "its own transaction is the heartbeat"
     await perform(seen.services(), BOT, OPERATIONS["who"], {})
     assert seen.beats == [BOT]
+
+
+def test_the_schema_says_the_bounds_that_the_changesets_keep() -> None:
+    summary = input_schema(OPERATIONS["record_changeset"].request)["properties"]["summary"]
+    assert (summary["minLength"], summary["maxLength"]) == (1, MOST_SUMMARY)
+    assert read(OPERATIONS["record_changeset"], {"summary": "x" * 10_001, "files": []}), "theirs to refuse"
 
 
 def test_an_empty_description_is_a_question() -> None:

@@ -48,7 +48,8 @@ async def test_who_asks_with_the_token(doors: House, seen: Recorder) -> None:
         ({"agent_id": "bot-1"}, {}, "bot-1", "person-bot-1", "agent"),
         ({"name": "ann", "agent_type": "script"}, {}, "ann", "person-ann", "script"),
         ({"agent_id": "bot-1", "session_id": "s-2"}, {}, "bot-1", "s-2", "agent"),
-        ({"agent_id": "bot-1", "session_id": "s-2"}, {"X-Relay-Session": "s-3"}, "bot-1", "s-3", "agent"),
+        ({"agent_id": "bot-1", "session_id": "s-2"}, {"X-Relay-Session": "s-2"}, "bot-1", "s-2", "agent"),
+        ({"agent_id": "bot-1", "session_id": None}, {"X-Relay-Session": "s-3"}, "bot-1", "s-3", "agent"),
         ({"agent_id": "a" * 64}, {}, "a" * 64, "person-" + "a" * 64, "agent"),
     ):
         status, _, _ = await doors.ask(
@@ -71,6 +72,23 @@ async def test_who_asks_with_the_token(doors: House, seen: Recorder) -> None:
         got, told, _ = await doors.ask("POST", "/locks/acquire", json={"file_path": "a", **body})
         assert (got, told["error"]["code"]) == (status, code)
         assert (told["success"], told["reason"]) == (False, code)
+
+
+async def test_two_sessions_that_differ_are_refused(doors: House, seen: Recorder) -> None:
+    body, header = {"file_path": "a", "session_id": "s-2"}, {"X-Relay-Session": "s-3"}
+    both = [{"by": "X-Relay-Session", "session": "s-3"}, {"by": "session_id", "session": "s-2"}]
+    twice = [*doors.key.items(), ("X-Relay-Session", "s-3"), ("X-Relay-Session", "s-4")]
+    for method, path, more, sessions in (
+        ("POST", "/locks/acquire", {"json": body, "headers": header}, both),
+        ("GET", "/who?session_id=s-2", {"headers": header}, both),
+        ("POST", "/mcp?session_id=s-2", {"json": {}, "headers": header}, both),
+    ):
+        status, told, _ = await doors.ask(method, path, **more)
+        assert (status, told["reason"], told["sessions"]) == (400, "sessions_differ", sessions), path
+        assert all(repr(one["session"]) in told["message"] for one in sessions) and told["fix"]
+    async with doors.client.get("/who", headers=twice) as response:
+        assert (response.status, (await response.json())["reason"]) == (400, "sessions_differ")
+    assert seen.asked == []
 
 
 async def test_a_persons_session_has_an_id_whatever_the_name(doors: House, seen: Recorder) -> None:

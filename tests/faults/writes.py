@@ -215,7 +215,7 @@ async def _tasks(one: Outside, told: Told) -> list[str]:
     found += [f"task {id} is gone" for id in told.tasks if id not in tasks]
     for id, agent in told.completed.items():
         task = await one.get(f"/work/{id}")
-        if task["state"] != "completed" or task["result"]["by"] != agent:
+        if task["status"] != "completed" or task["result"]["by"] != agent:
             found.append(f"task {id} was completed by {agent} and is {task}")
     return found
 

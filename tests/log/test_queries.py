@@ -58,6 +58,7 @@ WALKS = {
     ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
     ("coordination", "ready"): "an index of what is pending, as far as its limit",
     ("coordination", "work_counts"): "indexes of what is pending, claimed and blocked",
+    ("coordination", "work_counts_of_types"): "the same; of other types no more than are told",
     ("coordination", "needs_within"): "what its inner query reached by an index",
     ("coordination", "all_needs"): "a rebuild wants all",
     ("memory", "index_memory_anew"): "its row of the full-text index",

@@ -260,7 +260,7 @@ def test_the_board_says_why_a_task_does_not_go_on() -> None:
 
 
 def test_the_locks() -> None:
-    assert "`relay mcp install`" in render_locks(EMPTY)
+    assert "relay mcp install`" in render_locks(EMPTY)
     app = LockView("src/app.py", "CLAUDE", reason="a *new* door", held_s=70, left_s=1730, waiting=("CODEX",))
     view = replace(
         ROOM,

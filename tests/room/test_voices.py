@@ -121,12 +121,15 @@ async def test_agents_set_agents_to_work_by_the_rooms_rule(store: Store) -> None
     quiet = voices(store, Rules(agents=RULES.agents))
     told = await quiet.post(A, "@BETA please look")
     assert (told["asked"], await jobs_of(store, told["id"])) == ([], [])
+    assert "`room.agent_mentions` is off" in told["why"]
     room = voices(store)
     for _ in range(2):
         told = await room.post(A, "@BETA and @ALPHA please look")
         assert (told["asked"], await jobs_of(store, told["id"])) == (["BETA"], ["BETA"])
+        assert told["why"] == "BETA is switched off, so its turn is skipped."
     over = await room.post(A, "@BETA once more")
     assert (over["asked"], await jobs_of(store, over["id"])) == ([], [])
+    assert "`/continue`" in over["why"]
     held = await store.write(hops.release)
     assert [(one.message_id, one.agents) for one in held] == [(over["id"], ("BETA",))]
     # An answer to an advisory sets nobody to work.
@@ -136,13 +139,29 @@ async def test_agents_set_agents_to_work_by_the_rooms_rule(store: Store) -> None
             tx, ledger.NewMessage("RELAY", Kind.ADVISORY, "Keep off.", 1.0, lane=ledger.cycle_lane("x"))
         )
     )
-    assert (await room.post(A, "@BETA you go", in_reply_to=advice.id))["asked"] == []
+    answered = await room.post(A, "@BETA you go", in_reply_to=advice.id)
+    assert answered["asked"] == [] and "advisory" in answered["why"]
+    for body, asked, said in (
+        ("hello", [], "names no agent with @NAME"),
+        ("@GAMMA look", [], "@GAMMA is no agent of this room"),
+        ("@BETA and @GAMMA look", ["BETA"], "@GAMMA is no agent of this room"),
+        ("@ALPHA myself", [], "yourself alone"),
+    ):
+        told = await room.post(A, body, client_id=body)
+        assert told["asked"] == asked and said in told["why"], body
+        assert await room.post(A, body, client_id=body) == told, "the same again is answered the same"
+    await store.write(hops.reset)
+    assert "why" not in await room.post(B, "@ALPHA please look"), "who is named is asked, and is there"
+    await store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
+    waits = await room.post(B, "@ALPHA later")
+    assert (waits["asked"], waits["why"]) == (["ALPHA"], "ALPHA is paused, so its turn waits for `/resume`.")
 
 
 async def test_a_person_is_who_comes_as_one(store: Store) -> None:
     room = voices(store)
     told = await room.post(ANN, "what now?")
     assert await store.read(lambda tx: tx.one(Q.cycle, message_id=told["id"])) is not None
+    assert "the room decides who answers" in told["why"]
     asked = await room.post(ANN, "@BETA go")
     assert asked["asked"] == ["BETA"]
     row = await store.read(lambda tx: tx.one(Q.message, id=told["id"]))

@@ -55,6 +55,18 @@ SELECT (SELECT COUNT(*) FROM work_queue WHERE status = 'blocked' AND archived_at
     AS backing_off,
   (SELECT MIN(not_before) FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before > :now)
     AS next_at,
+  0 AS other_types
+
+-- The same of these types only; and what is ready of others.
+-- name: work_counts_of_types
+SELECT (SELECT COUNT(*) FROM work_queue WHERE status = 'blocked' AND archived_at IS NULL
+    AND task_type = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))) AS blocked,
+  (SELECT COUNT(*) FROM work_queue WHERE status = 'claimed' AND archived_at IS NULL
+    AND task_type = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))) AS claimed,
+  (SELECT COUNT(*) FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before > :now
+    AND task_type = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))) AS backing_off,
+  (SELECT MIN(not_before) FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before > :now
+    AND task_type = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))) AS next_at,
   (SELECT COUNT(*) FROM (SELECT 1 FROM work_queue WHERE status = 'pending' AND archived_at IS NULL
     AND not_before <= :now AND task_type <> ALL (ARRAY(SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) LIMIT 1000) AS others)
     AS other_types

@@ -1,0 +1,23 @@
+"""A failure of the store as an answer: `busy`, which passes, or `unavailable`, which a person has to mend.
+
+The same at every door; nothing heavy is imported, since a process that an agent's program starts asks it too.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from relay.log.trouble import trouble_of
+from relay.model import Fault, Rejected
+
+log = structlog.get_logger(__name__)
+
+
+def store_failed(error: BaseException) -> Rejected | None:
+    """The answer; None: the store did not fail."""
+    trouble = None if isinstance(error, Rejected) else trouble_of(error)
+    if trouble is None:
+        return None
+    log.warning("the database cannot be used", error=repr(error))
+    fault = Fault.BUSY if trouble.passes else Fault.UNAVAILABLE
+    return Rejected(fault, str(fault), f"{trouble.message.rstrip('.')}.", trouble.fix)

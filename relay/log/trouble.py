@@ -1,0 +1,90 @@
+"""What a failure of the store means for who asked: try again in a moment, or what a person has to mend first.
+
+Invariant: only what passes by itself is called busy. What neither passes nor can be mended from outside (a statement
+that is wrong, a transaction that awaited elsewhere) is no trouble of the store's but a fault of relay's: None.
+
+Sources: SQLite, "Result and Error Codes"; PostgreSQL, Appendix A, "Error Codes"; POSIX errno.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from dataclasses import dataclass
+
+from relay.log.store import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError
+
+_FULL = "Free space on its disk; nothing was changed by this call."
+_RIGHTS = "Give the user that runs relay the right to read and write it, and its folder."
+_ADDRESS = "Correct the address, name or password of the database (docs/postgres.md)."
+_LOOK = "A person runs `bash healthcheck.sh`, which says what is wrong with it."
+
+_SQLITE_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL}
+_SQLITE = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_READONLY: _RIGHTS,
+    sqlite3.SQLITE_PERM: _RIGHTS,
+    sqlite3.SQLITE_CANTOPEN: _RIGHTS,
+    sqlite3.SQLITE_IOERR: _LOOK,
+    sqlite3.SQLITE_CORRUPT: _LOOK,
+    sqlite3.SQLITE_NOTADB: _LOOK,
+}
+#: SQLSTATE, whole or its class.
+_POSTGRES = {"53100": _FULL, "42501": _ADDRESS, "28": _ADDRESS, "3D000": _ADDRESS, "58": _LOOK, "XX": _LOOK}
+_ERRNO = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+    errno.ENOENT: _LOOK,
+    errno.EIO: _LOOK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """`passes`: it does so by itself, in a moment; else `fix` is what a person has to do first."""
+
+    passes: bool
+    message: str
+    fix: str = "Try again in a moment; when it stays so, a person runs `bash healthcheck.sh`."
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """What to tell who asked; None: it is no failure of the store."""
+    code = getattr(error, "code", "")
+    fix = _POSTGRES.get(code) or _POSTGRES.get(code[:2]) if isinstance(code, str) else None
+    if isinstance(error, OutcomeUnknown):
+        return Trouble(False, str(error), "Look whether it was done before you ask for it again.")
+    if isinstance(error, StoreError) and fix is not None:
+        return _lasting(error, fix)
+    if isinstance(error, StoreBusy):
+        return Trouble(True, f"The database is busy: {error}")
+    if isinstance(error, AwaitedOutside) or (isinstance(error, StoreError) and code):
+        return None
+    if isinstance(error, StoreError):
+        # It could not be opened: the cause is beneath, where there is one; else the message says what to do.
+        beneath = None if error.__cause__ is None else trouble_of(error.__cause__)
+        if beneath is not None and beneath.passes:
+            return Trouble(True, f"The database is busy: {error}")
+        return _lasting(error, _LOOK if beneath is None else beneath.fix)
+    if isinstance(error, sqlite3.Error):
+        return _of_sqlite(error)
+    if isinstance(error, OSError):
+        mend = _ERRNO.get(error.errno or 0)
+        said = error.strerror or type(error).__name__
+        return Trouble(True, f"The database is away: {said}") if mend is None else _lasting(said, mend)
+    return None
+
+
+def _of_sqlite(error: sqlite3.Error) -> Trouble | None:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _SQLITE_BUSY:
+        return Trouble(True, f"The database is busy: {error}")
+    return _lasting(error, _SQLITE[code]) if code in _SQLITE else None
+
+
+def _lasting(error: object, fix: str) -> Trouble:
+    message = f"The database cannot be used, and will not be by itself: {error}"
+    return Trouble(False, message, f"To try again does not help. {fix}")
