@@ -26,6 +26,7 @@ from typing import NamedTuple
 import structlog
 
 from relay.faces.room_api import RoomApi
+from relay.log.store import is_away
 from relay.room.values import Frame
 
 log = structlog.get_logger(__name__)
@@ -255,8 +256,9 @@ async def _for_ever(name: str, follow: Callable[[], Awaitable[None]]) -> None:
         try:
             await follow()
             log.warning("the room's feed ended", feed=name)
-        except Exception:
-            log.exception("the room's feed failed", feed=name)
+        except Exception as error:
+            if not is_away(error):  # the store itself logs that
+                log.exception("the room's feed failed", feed=name)
         if asyncio.get_running_loop().time() - began > RETRY_S[1]:
             wait = RETRY_S[0]
         await asyncio.sleep(wait)

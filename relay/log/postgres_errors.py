@@ -11,7 +11,7 @@ import enum
 import asyncpg
 from asyncpg import exceptions as pg
 
-from relay.log.store import StoreBusy, StoreError
+from relay.log.store import StoreAway, StoreBusy, StoreError
 
 
 class Again(enum.Enum):
@@ -35,14 +35,21 @@ class PostgresFault(StoreError):
 
 
 class PostgresAway(PostgresFault, StoreBusy):
-    """The database cannot just now: away, starting, full, or held by another. Nothing was changed."""
+    """The database cannot just now: away, full, or held by another. Nothing was changed."""
 
     def __init__(self, message: str, code: str = "", again: Again = Again.NO) -> None:
         super().__init__(message, code)
         self.again = again
 
 
-class CommitUnknown(PostgresFault):
+class PostgresLost(PostgresAway, StoreAway):
+    """There is no connection: the server is down, starting, or cut off. Nothing was changed."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message, code, Again.LOST)
+
+
+class CommitUnknown(PostgresFault, StoreAway):
     """The connection was lost while the transaction was being committed: it is kept, or it is not."""
 
     @classmethod
@@ -82,9 +89,7 @@ def translated(error: BaseException, place: str) -> PostgresFault:
         return PostgresAway(f"{place}: another transaction was in the way; try again", code, Again.CONFLICT)
     closed = type(error) is asyncpg.InterfaceError and "closed" in str(error)
     if isinstance(error, _LOST) or closed:
-        return PostgresAway(
-            f"the connection to {place} was lost; nothing was changed, try again", code, Again.LOST
-        )
+        return PostgresLost(f"the connection to {place} was lost; nothing was changed, try again", code)
     if isinstance(error, _LATER):
         return PostgresAway(f"{place} cannot just now: {_said(error)}; nothing was changed, try again", code)
     return PostgresFault(f"{place} refused a statement: {_said(error)}", code)
@@ -105,12 +110,13 @@ def cannot_connect(error: BaseException, place: str) -> PostgresFault:
         return PostgresFault(f"the address of {place} cannot be used; check its parameters", code)
     if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*_LOST, *_LATER)):
         return PostgresFault(f"{place} refused the connection (SQLSTATE {code})", code)
-    told = (
-        "no answer in time"
-        if isinstance(error, TimeoutError)
-        else getattr(error, "strerror", None) or _kind(error)
-    )
-    return PostgresAway(f"{place} cannot be reached ({told}); look whether the server runs", code, Again.LOST)
+    if isinstance(error, TimeoutError):
+        told = "no answer in time"
+    elif isinstance(error, pg.CannotConnectNowError):
+        told = "it starts or stops just now"
+    else:
+        told = getattr(error, "strerror", None) or _kind(error)
+    return PostgresLost(f"{place} cannot be reached ({told}); look whether the server runs", code)
 
 
 def _said(error: BaseException) -> str:

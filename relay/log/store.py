@@ -35,6 +35,17 @@ class StoreBusy(StoreError):
     """Another process held the database for longer than we wait. Nothing was changed; try again."""
 
 
+class StoreAway(StoreError):
+    """There is no connection to the database, or it was just lost. The store itself logs that, once for everybody."""
+
+
+def is_away(error: BaseException) -> bool:
+    """Does it, with all that it is a group of, say nothing but that the database is away?"""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_away(one) for one in error.exceptions)
+    return isinstance(error, StoreAway)
+
+
 class AwaitedOutside(StoreError):
     """A transaction awaited something other than its `Tx`, which would hold the write lock meanwhile."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -156,6 +157,21 @@ async def test_single_writes_wake_others_also_when_their_store_closes(
         pass
     await idle.write(lambda tx: tx.one(HARM.told), single=True)
     assert not await wakeup.wait(0.3)  # it appended nothing
+
+
+def test_the_log_is_told_of_an_outage_at_growing_intervals() -> None:
+    now = [0.0]
+    outage = postgres_listen.Outage(lambda: now[0])
+    with structlog.testing.capture_logs() as said:
+        for _ in range(2):
+            for second in range(0, 1001, 5):
+                now[0] = second
+                outage.goes_on("it is down")
+            outage.ends()
+            outage.ends()
+    told = [("away", None), ("still away", 60), ("still away", 120), ("still away", 240), ("still away", 480)]
+    told += [("still away", 960), ("back", 1000.0)]
+    assert [(line["event"].removeprefix("the database is "), line.get("away_s")) for line in said] == 2 * told
 
 
 # -- the function of the database that appends
