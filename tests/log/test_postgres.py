@@ -661,8 +661,14 @@ async def test_every_text_is_compared_by_its_bytes(opened: Open, raw: Any) -> No
 
 async def test_an_address_that_leads_nowhere(tmp_path: Path) -> None:
     server = postgres.server()
+    plain, latin = server.new_database(), f"latin_{server.new_database()}"
+    make = await asyncpg.connect(server.dsn(plain))
+    await make.execute(f"CREATE DATABASE {latin} ENCODING 'LATIN1' TEMPLATE template0")
+    await make.close()
     for dsn, told in (
         (server.dsn("no_such"), "no such database"),
+        (server.dsn(latin), "needs UTF8"),
+        (server.dsn(plain) + "&default_transaction_read_only=on", "only read"),
         (f"postgres://ann:s3cret@/room?host={tmp_path}", "cannot be reached"),
         ("postgres://ann:s3cret@127.0.0.1:1/room", "cannot be reached"),
         ("postgres://ann:s3cret@/room?sslmode=nonsense", "check its parameters"),
