@@ -83,6 +83,7 @@ class Cut:
 
 
 LAGGING = Cut(1013, "too slow; come back with the last cursor")
+AWAY = Cut(1013, "the room's database is away; come back with the last cursor")
 
 
 class Client:
@@ -132,6 +133,8 @@ class Hub:
         self.floor = self.head = 0
         self._due: Wires = []
         self._timer: asyncio.TimerHandle | None = None
+        #: The database is away: nobody could be told what happens, so nobody is kept in the belief that nothing does.
+        self.away = False
         self._joined: set[Client] = set()
         self._catching_up: set[Client] = set()
 
@@ -151,12 +154,20 @@ class Hub:
             group.create_task(_for_ever("live", self._follow_live), name="hub-live")
 
     async def _follow_stored(self) -> None:
-        frames = self._room.frames(self.head)
         try:
-            async for batch in frames:
-                self._take(batch)
-        finally:
-            await close(frames)
+            await self._room.last_cursor()
+            self.away = False
+            frames = self._room.frames(self.head)
+            try:
+                async for batch in frames:
+                    self._take(batch)
+            finally:
+                await close(frames)
+        except Exception as error:
+            if is_away(error):
+                self.away = True
+                self.cut_off(AWAY)
+            raise
 
     async def _follow_live(self) -> None:
         feed = self._room.live()

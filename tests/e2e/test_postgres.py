@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests import postgres
@@ -80,7 +82,16 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     await asked(one, "after a kill")
     assert [task["number"] for task in (await one.get("/api/state"))["tasks"]] == [1]
 
-    await asyncio.to_thread(server.stop)
+    async with one.socket(None) as line:
+        assert (await line.receive_json())["type"] == "hello"
+        await asyncio.to_thread(server.stop)
+        while (message := await line.receive(60)).type is aiohttp.WSMsgType.TEXT:
+            pass
+        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1013)
+        assert message.extra == "the room's database is away; come back with the last cursor"
+    with pytest.raises(aiohttp.WSServerHandshakeError, match="503"):
+        async with one.socket(None):
+            pass
 
     async def refused() -> bool:
         status, _ = await one.ask("POST", "/api/messages", json={"body": "/who", "name": "ann"})
@@ -99,6 +110,14 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
 
     await eventually(again, "the room's database")
     await asked(one, "after a restart of the server")
+
+    async def hello() -> bool:
+        with contextlib.suppress(aiohttp.WSServerHandshakeError):
+            async with one.socket(None) as line:
+                return bool((await line.receive_json())["type"] == "hello")
+        return False
+
+    await eventually(hello, "the room's socket")
 
     async def told_of() -> list[Json]:
         lines = [line for line in one.log_lines() if line["logger"].startswith("relay.log.postgres")]
