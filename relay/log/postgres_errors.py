@@ -90,7 +90,9 @@ def translated(error: BaseException, place: str) -> PostgresFault:
     if isinstance(error, _CONFLICT):
         return PostgresAway(f"{place}: another transaction was in the way; try again", code, Again.CONFLICT)
     closed = type(error) is asyncpg.InterfaceError and "closed" in str(error)
-    if isinstance(error, _LOST) or closed:
+    # What is asked of a connection just as it is lost, the driver says so.
+    torn = isinstance(error, asyncpg.InternalClientError) and "cannot switch to state" in str(error)
+    if isinstance(error, _LOST) or closed or torn:
         return PostgresLost(f"the connection to {place} was lost; nothing was changed, try again", code)
     if isinstance(error, pg.ReadOnlySQLTransactionError):
         return PostgresAway(

@@ -146,6 +146,11 @@ def test_where_the_address_comes_from(tmp_path: Path) -> None:
         (asyncpg.LockNotAvailableError("x"), PostgresAway, Again.NO),
         (asyncpg.ConnectionDoesNotExistError("x"), PostgresLost, Again.LOST),
         (asyncpg.AdminShutdownError("x"), PostgresLost, Again.LOST),
+        (
+            asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
+            PostgresLost,
+            Again.LOST,
+        ),
         (ConnectionResetError("x"), PostgresLost, Again.LOST),
         (TimeoutError(), PostgresLost, Again.LOST),
         (asyncpg.InterfaceError("connection is closed"), PostgresLost, Again.LOST),
