@@ -24,7 +24,7 @@ from relay.coordination_notices import EndedIntents, Notices
 from relay.guard_offline import KEPT
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Store, StoreError, Tx
+from relay.log.store import Store, StoreError, Tx, is_away
 from relay.model import SESSION_ID, Caller, LockRefusal
 
 log = structlog.get_logger(__name__)
@@ -90,7 +90,8 @@ class CoordinationDesk:
             try:
                 await one()
             except (StoreError, self._store.transient) as error:
-                log.warning("sweep put off", error=str(error))
+                if not is_away(error):  # the store itself logs that
+                    log.warning("sweep put off", error=str(error))
         await take_in(self._store, self._runtime_dir)
 
     async def _beat_for_ever(self) -> None:
@@ -107,7 +108,8 @@ class CoordinationDesk:
                 if await self._store.read(lambda tx, caller=caller: _lives(tx, caller)):  # type: ignore[misc]
                     await self._store.write(lambda tx, caller=caller: self._heartbeat.touch(tx, caller))  # type: ignore[misc]
             except (StoreError, self._store.transient) as error:
-                log.warning("heartbeat put off", agent=agent, error=str(error))
+                if not is_away(error):
+                    log.warning("heartbeat put off", agent=agent, error=str(error))
 
     async def _record_refusals(self) -> None:
         while True:

@@ -246,7 +246,10 @@ class Daemon:
         await self._store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta=meta))
 
     def _trouble(self) -> str:
-        failing = [f"{one.task} fails: {one.error}" for one in self._supervisor.troubles]
+        troubles = self._supervisor.troubles
+        # Where the database is away all fail together, and the one reason is told once.
+        failing = list(dict.fromkeys(one.error for one in troubles if one.away))
+        failing += [f"{one.task} fails: {one.error}" for one in troubles if not one.away]
         return "; ".join([*failing, self._transcript.trouble] if self._transcript.trouble else failing)
 
     def _rules(self) -> Rules:

@@ -79,7 +79,7 @@ async def look(config: str | None) -> list[Check]:
 async def _of_database(name: str, check: Looking, scene: Scene) -> Check:
     if scene.store is None:
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
-        return Check(name, status, f"not looked at: {scene.no_store}")
+        return Check(name, status, "not looked at: see `database`")
     return await _guarded(name, check, scene)
 
 

@@ -1,7 +1,8 @@
 """Long-running tasks that are started again when they fail.
 
 Invariant: a task of the daemon never disappears. When it fails, that is an event, a line in the log and a line
-in the health; it starts again after a wait that doubles, and that is short again once it has run for a while.
+in the health; it starts again after a wait that doubles, and that is short again once it has run for a while. Where
+the database is away all fail together: that is in the health alone, since the store logs it once for all.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import structlog
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Store
+from relay.log.store import Store, is_away
 
 log = structlog.get_logger(__name__)
 FAILED = "task.failed"
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 30.0
+#: As long as the store's own listener waits at most before it tries to connect again.
+LONGEST_AWAY_S = 5.0
 #: Seconds after which a task that runs again begins anew with a short wait.
 SETTLED_S = 60.0
 #: Seconds that a task must run again before the room counts as well.
@@ -36,6 +39,8 @@ class Trouble:
     error: str
     times: int
     since: float | None = None
+    #: It is the database that is away.
+    away: bool = False
 
 
 class Supervisor:
@@ -76,16 +81,22 @@ class Supervisor:
             except Exception as error:
                 if time.monotonic() - began > SETTLED_S:
                     wait = FIRST_WAIT_S
-                log.exception("task failed", task=name, again_in_s=wait)
-                await self._record(name, error)
+                text = self._note(name, error)
+                away = is_away(error)
+                if not away:
+                    log.exception("task failed", task=name, again_in_s=wait)
+                    await self._record(name, text)
             await asyncio.sleep(wait)
-            wait = min(wait * 2, LONGEST_WAIT_S)
+            wait = min(wait * 2, LONGEST_AWAY_S if away else LONGEST_WAIT_S)
 
-    async def _record(self, name: str, error: Exception) -> None:
+    def _note(self, name: str, error: Exception) -> str:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-        text = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes)
+        text = "; ".join(dict.fromkeys(_said(cause) for cause in causes))
         before = self._troubles.get(name)
-        self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1)
+        self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1, away=is_away(error))
+        return text
+
+    async def _record(self, name: str, text: str) -> None:
         lane = Lane("room", f"task:{name}:{time.time_ns()}", short=True)
         new = NewEvent(FAILED, lane, inputs={"task": name}, outputs={"error": text})
         try:
@@ -93,3 +104,8 @@ class Supervisor:
         except Exception as trouble:
             # The database may be what failed; the log and the health still say it.
             log.warning("failure not recorded", task=name, error=str(trouble))
+
+
+def _said(error: BaseException) -> str:
+    # A person is told what a store says; what else failed is told apart by its kind.
+    return str(error) if is_away(error) else f"{type(error).__name__}: {error}"

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import structlog
 
 from relay.faces.room_api import RoomApi
+from relay.log.store import is_away
 from relay.room.values import Frame
 
 log = structlog.get_logger(__name__)
@@ -82,6 +83,7 @@ class Cut:
 
 
 LAGGING = Cut(1013, "too slow; come back with the last cursor")
+AWAY = Cut(1013, "the room's database is away; come back with the last cursor")
 
 
 class Client:
@@ -131,6 +133,8 @@ class Hub:
         self.floor = self.head = 0
         self._due: Wires = []
         self._timer: asyncio.TimerHandle | None = None
+        #: The database is away: nobody could be told what happens, so nobody is kept in the belief that nothing does.
+        self.away = False
         self._joined: set[Client] = set()
         self._catching_up: set[Client] = set()
 
@@ -150,12 +154,20 @@ class Hub:
             group.create_task(_for_ever("live", self._follow_live), name="hub-live")
 
     async def _follow_stored(self) -> None:
-        frames = self._room.frames(self.head)
         try:
-            async for batch in frames:
-                self._take(batch)
-        finally:
-            await close(frames)
+            await self._room.last_cursor()
+            self.away = False
+            frames = self._room.frames(self.head)
+            try:
+                async for batch in frames:
+                    self._take(batch)
+            finally:
+                await close(frames)
+        except Exception as error:
+            if is_away(error):
+                self.away = True
+                self.cut_off(AWAY)
+            raise
 
     async def _follow_live(self) -> None:
         feed = self._room.live()
@@ -255,8 +267,9 @@ async def _for_ever(name: str, follow: Callable[[], Awaitable[None]]) -> None:
         try:
             await follow()
             log.warning("the room's feed ended", feed=name)
-        except Exception:
-            log.exception("the room's feed failed", feed=name)
+        except Exception as error:
+            if not is_away(error):  # the store itself logs that
+                log.exception("the room's feed failed", feed=name)
         if asyncio.get_running_loop().time() - began > RETRY_S[1]:
             wait = RETRY_S[0]
         await asyncio.sleep(wait)

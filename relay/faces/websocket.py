@@ -20,12 +20,12 @@ from aiohttp.abc import AbstractStreamWriter
 from relay import __version__
 from relay.faces.auth import Auth, Credential, CredentialKind, person
 from relay.faces.errors import ApiError
-from relay.faces.fanout import Client, Cut, Hub, Wire, Wires, close, wire
+from relay.faces.fanout import AWAY, Client, Cut, Hub, Wire, Wires, close, wire
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import whole
 from relay.faces.room_api import RoomApi
-from relay.log.store import StoreBusy
+from relay.log.store import StoreAway, StoreBusy
 from relay.room.values import Frame
 
 log = structlog.get_logger(__name__)
@@ -100,6 +100,14 @@ class SocketDoor:
                 "Close some, or come back later.",
                 {"Retry-After": "5"},
             )
+        if self._hub.away:
+            raise ApiError(
+                503,
+                "busy",
+                "The room's database is away.",
+                "Come back in some seconds.",
+                {"Retry-After": "5"},
+            )
         socket = web.WebSocketResponse(
             timeout=self._limits.close_s,
             heartbeat=self._limits.heartbeat_s,
@@ -143,6 +151,8 @@ class SocketDoor:
             cut = refused.cut
         except ConnectionError:
             pass  # the client has gone
+        except StoreAway:
+            cut = AWAY  # the store itself logs it
         except Exception:
             # Not for the middleware: an HTTP answer has no place on this connection any more.
             log.exception("a client's connection failed")

@@ -92,7 +92,7 @@ async def transcript(scene: Scene) -> Check:
             seen.append(Check("transcript", Status.WARNING, "its last line has no end", fix))
     if scene.store is None:
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
-        seen.append(Check("transcript", status, f"the tail was not looked at: {scene.no_store}"))
+        seen.append(Check("transcript", status, "the tail was not looked at: see `database`"))
     else:
         seen += await _tail(scene, path, size)
     return worst("transcript", seen, f"{path}, {size:,} bytes, read to its end")

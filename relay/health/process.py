@@ -21,6 +21,8 @@ from relay.invocation import command, script
 ANSWER_S = 5.0
 #: A repair rebuilds projections, which takes its time in a big room.
 REPAIR_S = 120.0
+#: What GET /health says where the room runs and a part of it does not.
+NOT_WELL = "not well"
 
 
 def config(scene: Scene) -> Check:
@@ -64,6 +66,18 @@ async def daemon(scene: Scene) -> Check:
         )
     began = time.monotonic()
     trouble = await _health(url)
+    if trouble == NOT_WELL:
+        why = (
+            "its database cannot be opened"
+            if scene.store is None
+            else "a part of it fails and is started again"
+        )
+        return Check(
+            "daemon",
+            Status.FAILED,
+            f"{who} answers at {url} and is not well: {why}",
+            f"{command('log')} says more.",
+        )
     if trouble:
         return Check(
             "daemon",
@@ -85,6 +99,8 @@ async def _health(url: str) -> str:
             said = await answer.text()
             if answer.status == 200 and json.loads(said).get("ok") is True:
                 return ""
+            if answer.status == 503 and json.loads(said) == {"ok": False}:
+                return NOT_WELL
             return f"HTTP {answer.status}: {said[:200]}"
     except TimeoutError:
         return f"nothing within {ANSWER_S:g} s"

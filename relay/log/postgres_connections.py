@@ -48,30 +48,34 @@ class Connections:
         self.short = self._pool(max(1, most - KEPT))
 
     def _how(self, command_timeout: float | None = None) -> dict[str, Any]:
-        lock_ms = max(1, round(self._busy_timeout_s * 1000))
         return {
             "dsn": self._address.dsn,
             "timeout": self._connect_s,
             "command_timeout": command_timeout or self._busy_timeout_s + STATEMENT_S,
             "statement_cache_size": 1000,
             "max_cached_statement_lifetime": 0,
-            "server_settings": {
-                "application_name": "relay",
-                "search_path": SCHEMA,
-                "synchronous_commit": "off",
-                "lock_timeout": str(lock_ms),
-                "idle_in_transaction_session_timeout": str(IDLE_S * 1000),
-                "jit": "off",
-                # Each statement has an index for any values (test_queries_postgres.py), so none is planned twice.
-                "plan_cache_mode": "force_generic_plan",
-                "timezone": "UTC",
-                "standard_conforming_strings": "on",
-                # The server, too, must find out that a client's machine is gone, and let its locks go.
-                "tcp_keepalives_idle": "30",
-                "tcp_keepalives_interval": "10",
-                "tcp_keepalives_count": "3",
-            },
+            # The rest is said by `start`: a pooler lets only these through.
+            "server_settings": {"application_name": "relay", "timezone": "UTC"},
         }
+
+    @property
+    def _settings(self) -> str:
+        lock_ms = max(1, round(self._busy_timeout_s * 1000))
+        told = {
+            "search_path": SCHEMA,
+            "synchronous_commit": "off",
+            "lock_timeout": lock_ms,
+            "idle_in_transaction_session_timeout": IDLE_S * 1000,
+            "jit": "off",
+            # Each statement has an index for any values (test_queries_postgres.py), so none is planned twice.
+            "plan_cache_mode": "force_generic_plan",
+            "standard_conforming_strings": "on",
+            # The server, too, must find out that a client's machine is gone, and let its locks go.
+            "tcp_keepalives_idle": 30,
+            "tcp_keepalives_interval": 10,
+            "tcp_keepalives_count": 3,
+        }
+        return "; ".join(f"SET {name} = {value}" for name, value in told.items())
 
     def _pool(self, size: int, command_timeout: float | None = None, *, init: Any = None) -> Any:
         return asyncpg.create_pool(
@@ -85,9 +89,11 @@ class Connections:
         )
 
     async def start(self, connection: Any) -> None:
-        """See to what a crash of the server left, and let a connection be the service's from here on."""
-        if said := "; ".join(filter(None, (self.after_crash, self.rights.start))):
-            await connection.execute(said)
+        """Tell a connection how it is to be used, see to what a crash of the server left, and let it be the service's
+        from here on."""
+        await connection.execute(
+            "; ".join(filter(None, (self._settings, self.after_crash, self.rights.start)))
+        )
 
     async def _start_writer(self, connection: Any) -> None:
         self.writer_pid = connection.get_server_pid()
@@ -101,9 +107,17 @@ class Connections:
     async def connect(self) -> Any:
         """A connection of its own. Raises PostgresFault, PostgresAway."""
         try:
-            return await asyncpg.connect(**self._how())
+            connection = await asyncpg.connect(**self._how())
         except (*ENGINE, ValueError) as error:
             raise cannot_connect(error, self._address.place) from None
+        try:
+            await connection.execute(self._settings)
+        except BaseException as error:
+            connection.terminate()
+            if isinstance(error, ENGINE):
+                raise cannot_connect(error, self._address.place) from None
+            raise
+        return connection
 
     def lent(self, pool: Any) -> Loan:
         """`async with connections.lent(connections.short) as connection`. Raises PostgresFault, PostgresAway."""

@@ -7,11 +7,13 @@ once more, because nothing of it can have been kept.
 from __future__ import annotations
 
 import enum
+import os
+import ssl
 
 import asyncpg
 from asyncpg import exceptions as pg
 
-from relay.log.store import OutcomeUnknown, StoreBusy, StoreError
+from relay.log.store import OutcomeUnknown, StoreAway, StoreBusy, StoreError
 
 
 class Again(enum.Enum):
@@ -35,14 +37,21 @@ class PostgresFault(StoreError):
 
 
 class PostgresAway(PostgresFault, StoreBusy):
-    """The database cannot just now: away, starting, full, or held by another. Nothing was changed."""
+    """The database cannot just now: away, full, or held by another. Nothing was changed."""
 
     def __init__(self, message: str, code: str = "", again: Again = Again.NO) -> None:
         super().__init__(message, code)
         self.again = again
 
 
-class CommitUnknown(PostgresFault, OutcomeUnknown):
+class PostgresLost(PostgresAway, StoreAway):
+    """There is no connection: the server is down, starting, or cut off. Nothing was changed."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message, code, Again.LOST)
+
+
+class CommitUnknown(PostgresFault, OutcomeUnknown, StoreAway):
     """The connection was lost while the transaction was being committed: it is kept, or it is not."""
 
     @classmethod
@@ -81,9 +90,14 @@ def translated(error: BaseException, place: str) -> PostgresFault:
     if isinstance(error, _CONFLICT):
         return PostgresAway(f"{place}: another transaction was in the way; try again", code, Again.CONFLICT)
     closed = type(error) is asyncpg.InterfaceError and "closed" in str(error)
-    if isinstance(error, _LOST) or closed:
+    # What is asked of a connection just as it is lost, the driver says so.
+    torn = isinstance(error, asyncpg.InternalClientError) and "cannot switch to state" in str(error)
+    if isinstance(error, _LOST) or closed or torn:
+        return PostgresLost(f"the connection to {place} was lost; nothing was changed, try again", code)
+    if isinstance(error, pg.ReadOnlySQLTransactionError):
         return PostgresAway(
-            f"the connection to {place} was lost; nothing was changed, try again", code, Again.LOST
+            f"{place} can only be read just now (a standby?); nothing was changed. Look which server is the primary",
+            code,
         )
     if isinstance(error, _LATER):
         return PostgresAway(f"{place} cannot just now: {_said(error)}; nothing was changed, try again", code)
@@ -93,29 +107,73 @@ def translated(error: BaseException, place: str) -> PostgresFault:
 def cannot_connect(error: BaseException, place: str) -> PostgresFault:
     """An error of a connection that was not made. The driver's words may hold what stands in the address."""
     code = str(getattr(error, "sqlstate", None) or "")
-    if isinstance(error, pg.InvalidAuthorizationSpecificationError):
-        return PostgresFault(f"{place} does not let this user in; check its name and password", code)
-    if isinstance(error, pg.InvalidCatalogNameError):
-        return PostgresFault(
-            f"{place}: there is no such database; make it (CREATE DATABASE), or correct the address", code
-        )
+    for kind, told in _REFUSALS:
+        if isinstance(error, kind):
+            return PostgresFault(f"{place} {told}", code)
+    if isinstance(error, pg.TooManyConnectionsError):
+        return PostgresAway(f"{place} {_FULL}", code)
     if isinstance(error, asyncpg.InterfaceError) and "pool is clos" in str(error):
         return PostgresFault("the store is closed")
+    if isinstance(error, ssl.SSLError):
+        return PostgresFault(
+            f"{place}: TLS failed ({getattr(error, 'reason', None) or error.strerror}); {_TLS}", code
+        )
+    if isinstance(error, ConnectionError) and "SSL" in str(error):
+        return PostgresFault(f"{place} offers no TLS, and the address asks for it; {_TLS}", code)
     if isinstance(error, (asyncpg.InterfaceError, asyncpg.InternalClientError, ValueError)):
         return PostgresFault(f"the address of {place} cannot be used; check its parameters", code)
     if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*_LOST, *_LATER)):
         return PostgresFault(f"{place} refused the connection (SQLSTATE {code})", code)
-    told = (
-        "no answer in time"
-        if isinstance(error, TimeoutError)
-        else getattr(error, "strerror", None) or _kind(error)
-    )
-    return PostgresAway(f"{place} cannot be reached ({told}); look whether the server runs", code, Again.LOST)
+    return PostgresLost(f"{place} cannot be reached ({_why(error)}); look whether the server runs", code)
+
+
+#: Refusals of a connection, the special before the general, and what to do. The server's own words are not quoted:
+#: they may hold what stands in the address.
+_REFUSALS: tuple[tuple[type[Exception], str], ...] = (
+    (pg.InvalidPasswordError, "does not let this user in; check its name and password"),
+    (
+        pg.InvalidAuthorizationSpecificationError,
+        "does not let this user in from here; check its name, and the server's pg_hba.conf",
+    ),
+    (
+        pg.InvalidCatalogNameError,
+        "is not there: there is no such database; make it (CREATE DATABASE), or correct the address",
+    ),
+    (
+        pg.InsufficientPrivilegeError,
+        "does not let this user in; let its owner do it: GRANT CONNECT ON DATABASE ... TO <this user>",
+    ),
+    (
+        pg.ObjectNotInPrerequisiteStateError,
+        "takes no connections; let its owner do it: ALTER DATABASE ... ALLOW_CONNECTIONS true",
+    ),
+    (
+        pg.ProtocolViolationError,
+        "refused how the connection began; a pooler takes only settings that its ignore_startup_parameters names: "
+        "take what stands behind ? out of the address",
+    ),
+    (
+        pg.UndefinedObjectError,
+        "does not know a setting that the address asks for; what stands behind ? is a setting or an option of "
+        "libpq's",
+    ),
+)
+_FULL = (
+    "has no connection left for this user; each process of relay takes up to `postgres.pool`: lower that, or raise "
+    "the server's max_connections (or the CONNECTION LIMIT of the user or the database)"
+)
+_TLS = "switch it on in the server, check its certificate, or say sslmode=disable where the way is safe"
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, pg.CannotConnectNowError):
+        return "it starts or stops just now"
+    if isinstance(error, ConnectionRefusedError) and error.errno:
+        return os.strerror(error.errno)  # the loop's own words hold the address once more
+    return getattr(error, "strerror", None) or type(error).__name__.removesuffix("Error")
 
 
 def _said(error: BaseException) -> str:
     return str(getattr(error, "message", None) or error)
-
-
-def _kind(error: BaseException) -> str:
-    return type(error).__name__.removesuffix("Error")

@@ -4,12 +4,16 @@ Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit
 listener, which looks whether the log has grown, wakes those here, and sends one NOTIFY for all that came meanwhile.
 After every new connection, and about once a second, it looks in any case, so a wake-up that was lost (a restart, a
 client that sends none) costs that second and nothing else.
+
+It is also who tells the log that the database is away, for everybody in this process: once, then at growing
+intervals, and once when it is back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -25,7 +29,35 @@ LOOK_S = 1.0
 CALM_S = 0.01
 #: Seconds between two tries to connect: at first, and at most (twice as long each time).
 RETRY_S = (0.1, 5.0)
+#: Seconds for which the database has been away when that is said again: at first, then each time after twice as long.
+REMIND_S = 60.0
 _LAST = "SELECT coalesce(max(pos), 0) FROM events"
+
+
+class Outage:
+    """What the log is told of a database that is away. `clock`: seconds, monotonic."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._again_s = REMIND_S
+
+    def goes_on(self, why: str) -> None:
+        """A connection could not be made."""
+        if self._since is None:
+            self._since, self._again_s = self._clock(), REMIND_S
+            log.warning("the database is away", why=why)
+            return
+        away_s = self._clock() - self._since
+        if away_s >= self._again_s:
+            self._again_s = 2 * away_s
+            log.warning("the database is still away", away_s=round(away_s), why=why)
+
+    def ends(self) -> None:
+        """A connection was made."""
+        if self._since is not None:
+            log.warning("the database is back", away_s=round(self._clock() - self._since, 1))
+        self._since = None
 
 
 class Listener:
@@ -61,20 +93,17 @@ class Listener:
     async def run(self) -> None:
         """Listen for ever, through lost connections and restarts of the server."""
         wait_s, most_s = RETRY_S
-        away = False
+        outage = Outage()
         while True:
             try:
                 connection = await self._connect()
             except PostgresFault as error:
-                if not away:
-                    log.warning("the database is away", why=str(error))
-                away = True
+                outage.goes_on(str(error))
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, most_s)
                 continue
-            if away:
-                log.info("the database is back")
-            wait_s, away = RETRY_S[0], False
+            outage.ends()
+            wait_s = RETRY_S[0]
             try:
                 with contextlib.suppress(*ENGINE):
                     await self._listen(connection)

@@ -42,6 +42,7 @@ from relay.log.postgres_listen import Listener
 from relay.log.postgres_migrate import is_migrated, migrate
 from relay.log.postgres_query import DIALECT
 from relay.log.postgres_rights import NOT_HELD, Rights, rights_of
+from relay.log.postgres_server import check_pooler, check_server
 from relay.log.postgres_singles import Singles, SingleTx
 from relay.log.postgres_tx import Bends, PostgresTx, drive, rollback
 from relay.log.store import Size, StoreMissing, Work
@@ -248,6 +249,9 @@ class PostgresStore:
         await self._open.ready()
         async with self._open.lent(self._open.writer) as connection:
             try:
+                if await check_server(connection, self.place):
+                    async with self._open.lent(self._open.short) as other:
+                        await check_pooler(connection, other, self.place)
                 if not create and not await is_migrated(connection, SCHEMA):
                     raise StoreMissing(f"there are no tables of relay in {self.place} yet")
                 await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)

@@ -39,6 +39,17 @@ class OutcomeUnknown(StoreError):
     """It broke off while a transaction was being committed: it is kept, or it is not."""
 
 
+class StoreAway(StoreError):
+    """There is no connection to the database, or it was just lost. The store itself logs that, once for everybody."""
+
+
+def is_away(error: BaseException) -> bool:
+    """Does it, with all that it is a group of, say nothing but that the database is away?"""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_away(one) for one in error.exceptions)
+    return isinstance(error, StoreAway)
+
+
 class AwaitedOutside(StoreError):
     """A transaction awaited something other than its `Tx`, which would hold the write lock meanwhile."""
 

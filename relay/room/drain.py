@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 
 from relay.log.events import now_iso
-from relay.log.store import Store, StoreBusy, StoreError, Tx
+from relay.log.store import Store, StoreBusy, StoreError, Tx, is_away
 from relay.model import (
     Agent,
     Changes,
@@ -228,10 +228,12 @@ class Drain:
             try:
                 await self._work(name)
                 return
-            except Exception:
-                log.exception("agent worker failed", agent=name, again_in_s=wait)
+            except Exception as error:
+                away = is_away(error)  # which the store itself logs
+                if not away:
+                    log.exception("agent worker failed", agent=name, again_in_s=wait)
                 await asyncio.sleep(wait)
-                wait = min(wait * 2, 30.0)
+                wait = min(wait * 2, 5.0 if away else 30.0)
 
     async def _work(self, name: str) -> None:
         wake = self._wakes[name]

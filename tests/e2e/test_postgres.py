@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests import postgres
 from tests.e2e.conftest import Open
-from tests.outside import Outside, agent, eventually
+from tests.outside import Json, Outside, agent, eventually
 
 #: What must be seen nowhere: a password in the address (the server asks for none).
 SECRET = "s3cret-of-the-room"
@@ -80,7 +82,26 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     await asked(one, "after a kill")
     assert [task["number"] for task in (await one.get("/api/state"))["tasks"]] == [1]
 
-    await asyncio.to_thread(server.restart)
+    async with one.socket(None) as line:
+        assert (await line.receive_json())["type"] == "hello"
+        await asyncio.to_thread(server.stop)
+        while (message := await line.receive(60)).type is aiohttp.WSMsgType.TEXT:
+            pass
+        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1013)
+        assert message.extra == "the room's database is away; come back with the last cursor"
+    with pytest.raises(aiohttp.WSServerHandshakeError, match="503"):
+        async with one.socket(None):
+            pass
+
+    async def refused() -> bool:
+        status, _ = await one.ask("POST", "/api/messages", json={"body": "/who", "name": "ann"})
+        return status == 503
+
+    await eventually(refused, "the database to be away")
+    away = await one.script("healthcheck.sh")
+    assert (away.code, away.out.count("cannot be reached")) == (1, 1), away.all
+    assert "is not well: its database cannot be opened" in away.out
+    await asyncio.to_thread(server.start)
 
     async def again() -> bool:
         status, _ = await one.ask("POST", "/api/messages", json={"body": "/who", "name": "ann"})
@@ -90,6 +111,24 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     await eventually(again, "the room's database")
     await asked(one, "after a restart of the server")
 
+    async def hello() -> bool:
+        with contextlib.suppress(aiohttp.WSServerHandshakeError):
+            async with one.socket(None) as line:
+                return bool((await line.receive_json())["type"] == "hello")
+        return False
+
+    await eventually(hello, "the room's socket")
+
+    async def told_of() -> list[Json]:
+        lines = [line for line in one.log_lines() if line["logger"].startswith("relay.log.postgres")]
+        return lines if len(lines) > 1 else []
+
+    said = await eventually(told_of, "the log to say that the database is back")
+    assert [line["event"] for line in said] == ["the database is away", "the database is back"]
+    assert "cannot be reached" in said[0]["why"]
+    assert said[1]["away_s"] > 0
+    assert not [line for line in one.log_lines() if "exception" in line]
+
     verified = await one.relay("verify")
     assert (verified.code, "The log is whole." in verified.out) == (0, True), verified.all
     archived = await one.relay("archive", "--keep", "2")
@@ -97,7 +136,7 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     assert "entries" in archived.out
     linked = await one.relay("link")
     assert linked.code == 0, linked.all
-    told = [str(state), without.all, checked.all, verified.all, archived.all, one.said()]
+    told = [str(state), without.all, checked.all, away.all, verified.all, archived.all, one.said()]
     stopped = await one.script("stop.sh")
     assert stopped.code == 0, stopped.all
     assert not any(SECRET in text for text in [*told, stopped.all])

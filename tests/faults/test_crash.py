@@ -13,6 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.log import events, postgres_store
@@ -103,7 +104,7 @@ async def test_no_token_and_no_cursor_is_given_twice(server: postgres.Server, cr
                 assert got["fencing_token"] > max(given), "a token was given twice"
                 given.append(got["fencing_token"])
                 (verdict,) = await stores[0].read(
-                    partial(locks[0].may_write, caller=ANN, paths=[path], fencing_token=held[path])
+                    partial(LockJudge().verdicts, caller=ANN, paths=[path], fencing_token=held[path])
                 )
                 assert verdict.verdict == "stale"
                 await locks[1].release(BOB, path)

@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -156,6 +157,21 @@ async def test_single_writes_wake_others_also_when_their_store_closes(
         pass
     await idle.write(lambda tx: tx.one(HARM.told), single=True)
     assert not await wakeup.wait(0.3)  # it appended nothing
+
+
+def test_the_log_is_told_of_an_outage_at_growing_intervals() -> None:
+    now = [0.0]
+    outage = postgres_listen.Outage(lambda: now[0])
+    with structlog.testing.capture_logs() as said:
+        for _ in range(2):
+            for second in range(0, 1001, 5):
+                now[0] = second
+                outage.goes_on("it is down")
+            outage.ends()
+            outage.ends()
+    told = [("away", None), ("still away", 60), ("still away", 120), ("still away", 240), ("still away", 480)]
+    told += [("still away", 960), ("back", 1000.0)]
+    assert [(line["event"].removeprefix("the database is "), line.get("away_s")) for line in said] == 2 * told
 
 
 # -- the function of the database that appends
@@ -645,8 +661,14 @@ async def test_every_text_is_compared_by_its_bytes(opened: Open, raw: Any) -> No
 
 async def test_an_address_that_leads_nowhere(tmp_path: Path) -> None:
     server = postgres.server()
+    plain, latin = server.new_database(), f"latin_{server.new_database()}"
+    make = await asyncpg.connect(server.dsn(plain))
+    await make.execute(f"CREATE DATABASE {latin} ENCODING 'LATIN1' TEMPLATE template0")
+    await make.close()
     for dsn, told in (
         (server.dsn("no_such"), "no such database"),
+        (server.dsn(latin), "needs UTF8"),
+        (server.dsn(plain) + "&default_transaction_read_only=on", "only read"),
         (f"postgres://ann:s3cret@/room?host={tmp_path}", "cannot be reached"),
         ("postgres://ann:s3cret@127.0.0.1:1/room", "cannot be reached"),
         ("postgres://ann:s3cret@/room?sslmode=nonsense", "check its parameters"),

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
 import pytest
 
 from relay.log.postgres_address import find_address, read_address
-from relay.log.postgres_errors import Again, PostgresAway, PostgresFault, cannot_connect, translated
+from relay.log.postgres_errors import (
+    Again,
+    PostgresAway,
+    PostgresFault,
+    PostgresLost,
+    cannot_connect,
+    translated,
+)
 from relay.log.postgres_query import bends, changed_rows, translate
+from relay.log.postgres_server import Found, check_pooler
 from relay.log.store import StoreError
 
 
@@ -133,11 +144,16 @@ def test_where_the_address_comes_from(tmp_path: Path) -> None:
         (asyncpg.DeadlockDetectedError("x"), PostgresAway, Again.CONFLICT),
         (asyncpg.SerializationError("x"), PostgresAway, Again.CONFLICT),
         (asyncpg.LockNotAvailableError("x"), PostgresAway, Again.NO),
-        (asyncpg.ConnectionDoesNotExistError("x"), PostgresAway, Again.LOST),
-        (asyncpg.AdminShutdownError("x"), PostgresAway, Again.LOST),
-        (ConnectionResetError("x"), PostgresAway, Again.LOST),
-        (TimeoutError(), PostgresAway, Again.LOST),
-        (asyncpg.InterfaceError("connection is closed"), PostgresAway, Again.LOST),
+        (asyncpg.ConnectionDoesNotExistError("x"), PostgresLost, Again.LOST),
+        (asyncpg.AdminShutdownError("x"), PostgresLost, Again.LOST),
+        (
+            asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
+            PostgresLost,
+            Again.LOST,
+        ),
+        (ConnectionResetError("x"), PostgresLost, Again.LOST),
+        (TimeoutError(), PostgresLost, Again.LOST),
+        (asyncpg.InterfaceError("connection is closed"), PostgresLost, Again.LOST),
         (asyncpg.DiskFullError("x"), PostgresAway, Again.NO),
         (asyncpg.UniqueViolationError("x"), PostgresFault, Again.NO),
         (asyncpg.DataError("x"), PostgresFault, Again.NO),
@@ -154,10 +170,22 @@ def test_errors_of_a_statement(error: BaseException, kind: type, again: Again) -
     [
         (asyncpg.InvalidPasswordError('user "ann"'), PostgresFault, "name and password"),
         (asyncpg.InvalidCatalogNameError("x"), PostgresFault, "no such database"),
-        (asyncpg.CannotConnectNowError("x"), PostgresAway, "cannot be reached"),
-        (asyncpg.TooManyConnectionsError("x"), PostgresAway, "cannot be reached"),
-        (ConnectionRefusedError(111, "Connection refused"), PostgresAway, "Connection refused"),
-        (TimeoutError(), PostgresAway, "no answer in time"),
+        (asyncpg.InvalidAuthorizationSpecificationError("x"), PostgresFault, "pg_hba.conf"),
+        (asyncpg.InsufficientPrivilegeError("x"), PostgresFault, "GRANT CONNECT"),
+        (asyncpg.ObjectNotInPrerequisiteStateError("x"), PostgresFault, "ALLOW_CONNECTIONS"),
+        (asyncpg.UndefinedObjectError("s3cret"), PostgresFault, "does not know a setting"),
+        (asyncpg.ProtocolViolationError("s3cret"), PostgresFault, "ignore_startup_parameters"),
+        (asyncpg.InvalidParameterValueError("s3cret"), PostgresFault, "SQLSTATE 22023"),
+        (
+            ssl.SSLError(1, "CERTIFICATE_VERIFY_FAILED"),
+            PostgresFault,
+            "TLS failed (CERTIFICATE_VERIFY_FAILED)",
+        ),
+        (ConnectionError("rejected SSL upgrade"), PostgresFault, "offers no TLS"),
+        (asyncpg.CannotConnectNowError("x"), PostgresLost, "cannot be reached (it starts or stops just now)"),
+        (asyncpg.TooManyConnectionsError("x"), PostgresAway, "max_connections"),
+        (ConnectionRefusedError(111, "Connect call failed s3cret"), PostgresLost, "Connection refused"),
+        (TimeoutError(), PostgresLost, "no answer in time"),
         (asyncpg.ClientConfigurationError("s3cret"), PostgresFault, "check its parameters"),
         (ValueError("s3cret"), PostgresFault, "check its parameters"),
     ],
@@ -167,3 +195,44 @@ def test_errors_of_a_connection(error: BaseException, kind: type, told: str) -> 
     assert type(fault) is kind
     assert told in str(fault)
     assert "s3cret" not in str(fault)
+
+
+def test_a_server_that_no_room_can_live_in() -> None:
+    for found, told in (
+        (Found(140000, "UTF8"), ""),
+        (Found(180004, "UTF8"), ""),
+        (Found(130016, "UTF8"), "is PostgreSQL 13.16; relay needs 14 or newer"),
+        (Found(150018, "LATIN1"), "ENCODING 'UTF8'"),
+        (Found(150018, "SQL_ASCII"), "ENCODING 'UTF8'"),
+        (Found(150018, "UTF8", standby=True, read_only=True), "target_session_attrs=primary"),
+        (Found(150018, "UTF8", read_only=True), "default_transaction_read_only = off"),
+    ):
+        wrong = found.unfit("db/room")
+        assert told in wrong
+        assert bool(wrong) is bool(told)
+
+
+class Pooled:
+    """A client's connection to a pooler: each transaction gets the next of the server's processes."""
+
+    def __init__(self, pids: list[int]) -> None:
+        self._pids = iter(pids)
+
+    async def fetchval(self, _sql: str) -> int:
+        return next(self._pids)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        yield
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "refused"),
+    [([7, 7], [8], False), ([7], [7], True), ([7, 9], [8], True)],
+)
+async def test_a_pooler_that_shares_connections_is_refused(
+    one: list[int], other: list[int], refused: bool
+) -> None:
+    told = pytest.raises(StoreError, match="session mode") if refused else contextlib.nullcontext()
+    with told:
+        await check_pooler(Pooled(one), Pooled(other), "db/room")
