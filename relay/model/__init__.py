@@ -1,0 +1,104 @@
+"""The values and Protocols that the wings share.
+
+Invariant: everything here is a plain value or a Protocol; nothing here does I/O and nothing here knows a
+wing. A wing that needs another one takes the Protocol, and the composition root (`relay.daemon`) fills it in.
+"""
+
+from __future__ import annotations
+
+from relay.model.guards import (
+    LOCKED,
+    STALE,
+    ChangedFiles,
+    Guard,
+    GuardDecision,
+    HeldPath,
+    LockRefusal,
+    Unguarded,
+)
+from relay.model.messages import Kind, Message
+from relay.model.names import (
+    ADMIN,
+    DISPATCHER,
+    MAX_CLIENT_ID,
+    PROGRAMS,
+    RESERVED_NAMES,
+    SCOPES,
+    STEWARD,
+    TASK_STATUSES,
+    Program,
+)
+from relay.model.permits import Nobody, PermissionAnswer, PermissionOption, PermissionRequest, Permits
+from relay.model.ports import Airspace, Board, BoardChange, BoardTask, Holds, Spoken, Voice
+from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal, Rejected
+from relay.model.turns import (
+    Agent,
+    Availability,
+    EndPart,
+    FailureClass,
+    Location,
+    LogPart,
+    Part,
+    SessionPart,
+    TextPart,
+    ToolPart,
+    Turn,
+    TurnLimits,
+    UsagePart,
+)
+from relay.model.workplaces import Changes, Workplace, Workplaces
+
+__all__ = [
+    "ADMIN",
+    "DISPATCHER",
+    "LOCKED",
+    "MAX_CLIENT_ID",
+    "PROGRAMS",
+    "RESERVED_NAMES",
+    "SCOPES",
+    "SESSION_ID",
+    "STALE",
+    "STEWARD",
+    "TASK_STATUSES",
+    "Agent",
+    "Airspace",
+    "Availability",
+    "Board",
+    "BoardChange",
+    "BoardTask",
+    "Caller",
+    "ChangedFiles",
+    "Changes",
+    "EndPart",
+    "FailureClass",
+    "Fault",
+    "Guard",
+    "GuardDecision",
+    "HeldPath",
+    "Holds",
+    "Kind",
+    "Location",
+    "LockRefusal",
+    "LogPart",
+    "Message",
+    "Nobody",
+    "Part",
+    "PermissionAnswer",
+    "PermissionOption",
+    "PermissionRequest",
+    "Permits",
+    "Program",
+    "Refusal",
+    "Rejected",
+    "SessionPart",
+    "Spoken",
+    "TextPart",
+    "ToolPart",
+    "Turn",
+    "TurnLimits",
+    "Unguarded",
+    "UsagePart",
+    "Voice",
+    "Workplace",
+    "Workplaces",
+]

@@ -1,0 +1,36 @@
+"""The names that are the room's own, and what a key or a task may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+STEWARD = "RELAY"
+DISPATCHER = "DISPATCHER"
+#: Names nobody may post under; the names of the configured agents come on top.
+RESERVED_NAMES = frozenset({STEWARD, DISPATCHER, "ALL"})
+#: What a key may allow: to read, to hold locks, to take and end work, to remember, to speak in the room; `admin` is
+#: an operator's: keys, others' sessions; with a person's key, forced release too.
+SCOPES = frozenset({"read", "locks", "work", "memory", "room"})
+ADMIN = "admin"
+#: Longest client_id of a message, in characters.
+MAX_CLIENT_ID = 128
+#: Where a task of the board can stand.
+TASK_STATUSES = ("pending", "in_progress", "done")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An agent's program that relay knows: what people call it, and the commands that install it and sign in."""
+
+    title: str
+    install: str
+    sign_in: str
+
+
+#: By the preset's name in the configuration.
+PROGRAMS: Mapping[str, Program] = {
+    "claude": Program("Claude Code", "npm install -g @anthropic-ai/claude-code", "claude auth login"),
+    "codex": Program("Codex", "npm install -g @openai/codex", "codex login"),
+    "gemini": Program("Gemini CLI", "npm install -g @google/gemini-cli", "gemini"),
+}

@@ -1,0 +1,147 @@
+"""What one wing asks of another; the composition root fills it in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from relay.model.messages import Message
+
+
+class BoardTask(Protocol):
+    """A task as the board shows it."""
+
+    @property
+    def number(self) -> int: ...
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
+class BoardChange(Protocol):
+    """A change of the board that was made."""
+
+    @property
+    def task(self) -> BoardTask: ...
+
+    def summary(self) -> str: ...
+
+
+class Board(Protocol):
+    """The tasks of the room. Every method runs in the caller's transaction (`tx`); `lane` is the lane of who
+    does it and `cause` the ids of the events that made them. Each raises Refusal."""
+
+    async def create(
+        self, tx: Any, title: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def move(
+        self, tx: Any, number: int, to: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def move_all(
+        self, tx: Any, to: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def rename(
+        self, tx: Any, number: int, title: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def clear_all(self, tx: Any, *, by: str, lane: Any, cause: Sequence[str] = ()) -> BoardChange: ...
+
+    async def undo(self, tx: Any, *, by: str, lane: Any, cause: Sequence[str] = ()) -> BoardChange: ...
+
+    async def list(self, tx: Any) -> Sequence[BoardTask]: ...
+
+    async def among(self, tx: Any, ids: Sequence[str]) -> Sequence[BoardTask]:
+        """Those of these tasks (by their ids) that stand on the board."""
+        ...
+
+    async def story(self, tx: Any, number: int) -> Mapping[str, Any]:
+        """A task with all that is known of it, as JSON: as on the board, with `input_data`, `result` and its
+        `history`: `[{id, at, by, change, status, note}]`, oldest first; `more`: it began earlier."""
+        ...
+
+
+class Holds(Protocol):
+    """What agents hold, as the room shows it and its commands ask for it. Every method runs in the caller's
+    transaction (`tx`)."""
+
+    async def locks(self, tx: Any) -> Sequence[Mapping[str, Any]]:
+        """Every LOCK that holds now (docs/coordination.md), the oldest first, with `waiting`: who stands in line
+        for something that meets it, `[{agent, session, since, until}]`, in order."""
+        ...
+
+    async def meeting(self, tx: Any, path: str) -> Sequence[Mapping[str, Any]]:
+        """The LOCKs that hold now and meet `path` (a path, a pattern or a key), by the overlap that locks are decided
+        by. Raises Refusal when it is no such thing."""
+        ...
+
+    async def sessions(self, tx: Any) -> Sequence[Mapping[str, Any]]:
+        """Every SESSION that lives now, the latest first."""
+        ...
+
+    async def force_release(
+        self, tx: Any, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take the locks that meet `path` from their holders, for a person; gives them as they were. Raises
+        Refusal when nothing there is held, with what is that is near."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message that was put into the room, and the event that recorded it."""
+
+    id: str
+    number: int
+    event_id: str
+
+
+class Voice(Protocol):
+    """How a wing speaks in the room. Every method runs in the caller's transaction (`tx`)."""
+
+    async def reach(self, tx: Any, names: Sequence[str]) -> Mapping[str, str | None]:
+        """Who of these can be given a turn now: "" = can; a text = why this agent cannot; None = no agent of the
+        configuration (a person)."""
+        ...
+
+    async def say(
+        self,
+        tx: Any,
+        body: str,
+        *,
+        now: float,
+        lane: Any,
+        to: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        cause: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
+    ) -> Spoken:
+        """An advisory from the room itself. `to` are those it addresses; `ask` the agents that get a turn for it,
+        through breaker and budget like any. It opens no cycle, and neither do the answers to it. `now`: Unix
+        seconds; `lane`: the (short) lane that it is recorded on."""
+        ...
+
+    async def withdraw(
+        self, tx: Any, message_id: str, reason: str, *, now: float, agents: Sequence[str]
+    ) -> Sequence[str]:
+        """Take back the turns of these agents that wait for this message; gives whose. One that runs goes on."""
+        ...
+
+    async def message(self, tx: Any, message_id: str) -> Message | None: ...
+
+
+class Airspace(Protocol):
+    """What the room's commands ask of the airspace."""
+
+    async def declare(
+        self, tx: Any, agent: str, paths: Sequence[str], *, by: str, cause: Sequence[str] = ()
+    ) -> Sequence[str]:
+        """Replace what an agent says it is about to touch; no paths = nothing. Gives the paths as they are kept.
+        Runs in the caller's transaction. Raises Refusal."""
+        ...
+
+    def who_is_near(self) -> str:
+        """Who is near whom now, as markdown for the room."""
+        ...

@@ -1,0 +1,165 @@
+"""A turn of an agent: what it is asked, the parts that come out of it, and who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+
+class FailureClass(StrEnum):
+    """Why a turn did not end well; the class decides what the queue and the breaker do with it."""
+
+    NOT_INSTALLED = "not_installed"
+    NOT_SIGNED_IN = "not_signed_in"
+    RATE_LIMIT = "rate_limit"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+    EMPTY = "empty"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """`timeout_s`: seconds of wall time for the whole turn. `max_output_bytes`: of text that is kept."""
+
+    timeout_s: float = 600.0
+    max_output_bytes: int = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What an agent is asked to do, once.
+
+    `prompt` is the message (or the messages that arrived while it worked) that asks; `context` the part of
+    the room it has not seen yet, oldest first, as text. `resume` is the agent's own conversation id from an
+    earlier turn, None for a new conversation; `room_session` is what the agent's processes get as
+    RELAY_SESSION_ID. `root` is the top of the checkout that `cwd` is in, None = `cwd` itself. `may_edit` is true
+    only when the agent has a worktree of its own. `interrupted` is true when an earlier attempt at this very
+    turn was cut off: the agent must be told, since its work may be half done.
+    """
+
+    agent: str
+    prompt: str
+    context: str = ""
+    cwd: Path | None = None
+    root: Path | None = None
+    resume: str | None = None
+    room_session: str = ""
+    may_edit: bool = False
+    interrupted: bool = False
+    job: int | None = None
+    limits: TurnLimits = field(default_factory=TurnLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A piece of the answer, to be appended to what came before."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the code that a tool named.
+
+    `path` as the tool named it: absolute, or relative to the turn's folder. `lines`: the first and the last
+    one, 1-based, both included, as the file is now; None = the whole file, as far as anybody knows. `writes`:
+    the tool changes it (False: it only reads), None = unknown.
+    """
+
+    path: str
+    lines: tuple[int, int] | None = None
+    writes: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPart:
+    """The agent used a tool; `summary` is one line for people, `paths` the files it named.
+
+    `locations` says more of these files, where the agent tells it. With an empty `name` these are further
+    places of a tool that was told before.
+    """
+
+    name: str
+    summary: str = ""
+    paths: tuple[str, ...] = ()
+    locations: tuple[Location, ...] = ()
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        """Every file that it named, with what is known of it."""
+        known = {location.path for location in self.locations}
+        return (*self.locations, *(Location(path) for path in self.paths if path not in known))
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePart:
+    """What the turn has cost so far, as the agent reports it; a later part replaces an earlier one."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPart:
+    """The agent's own conversation id, to resume with at the next turn."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """A line of the agent's diagnostics (its standard error), for its log in the page."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndPart:
+    """Exactly one ends every stream, and it is the last part.
+
+    `failure` is None when the turn ended well; `detail` then is empty, else one or two sentences a person
+    can act on. `text`, when given, is the whole answer and replaces the pieces. `retry_at` is a Unix time
+    in seconds, known for some rate limits. `truncated` says that output beyond the limit was dropped.
+    """
+
+    failure: FailureClass | None = None
+    detail: str = ""
+    text: str | None = None
+    retry_at: float | None = None
+    truncated: bool = False
+
+
+Part = TextPart | ToolPart | UsagePart | SessionPart | LogPart | EndPart
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Can this agent take a turn now? `fix` is the command that would make it so."""
+
+    installed: bool
+    detail: str = ""
+    fix: str = ""
+    version: str = ""
+
+
+class Agent(Protocol):
+    """A way to run one agent. The queue sees only this."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    async def probe(self) -> Availability:
+        """Look whether the agent can run, without starting a turn. Never raises."""
+        ...
+
+    def run(self, turn: Turn) -> AsyncIterator[Part]:
+        """Run one turn. Closing the iterator (or cancelling its task) ends every process it started."""
+        ...
