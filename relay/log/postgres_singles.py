@@ -35,12 +35,13 @@ ALONE = "alone"
 MOST = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Call:
-    """One statement with its values, and where its row is waited for."""
+    """One statement with its values, and where its row is waited for. `left`: it is not in line any more."""
 
     values: list[Any]
     told: asyncio.Future[Row]
+    left: bool = False
 
     def tell(self, row: Row) -> None:
         if not self.told.done():
@@ -60,12 +61,14 @@ class _Line:
 
 
 class Singles:
-    """`lent` gives a connection for a while. What it raises is a PostgresFault."""
+    """`lent` gives a connection for a while; `wait_s`: nobody stands in line for longer. Raises PostgresFault."""
 
-    def __init__(self, lent: Callable[[], Loan], place: str, types: Bends) -> None:
-        self._lent, self._place, self._bends = lent, place, types
+    def __init__(self, lent: Callable[[], Loan], place: str, types: Bends, wait_s: float) -> None:
+        self._lent, self._place, self._bends, self._wait_s = lent, place, types, wait_s
         self._lines: dict[str, _Line] = {}
         self._joined: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def ask(self, query: Query, params: dict[str, Any]) -> Sequence[Row]:
         """The rows that the statement gives."""
@@ -75,38 +78,59 @@ class Singles:
             return await self._transaction(made, [values])
         line = self._lines.setdefault(made.text, _Line())
         if line.busy:
-            call = _Call(values, asyncio.get_running_loop().create_future())
-            line.waiting.append(call)
-            return [await call.told]
+            return [await self._stand_in(line, values)]
         line.busy = True
+        self._idle.clear()
         try:
             return await self._transaction(made, [values])
         finally:
-            line.busy = False
-            self._join(made, line)
+            self._next(made, line)
 
-    def _join(self, made: Statement, line: _Line) -> None:
-        """Begin to serve who waits, if anybody does."""
-        if not line.waiting:
-            return
-        line.busy = True
-        together = [line.waiting.popleft() for _ in range(min(MOST, len(line.waiting)))]
-        task = asyncio.create_task(self._serve(made, line, together), name="store-singles")
-        self._joined.add(task)
-        task.add_done_callback(self._joined.discard)
+    async def _stand_in(self, line: _Line, values: list[Any]) -> Row:
+        loop = asyncio.get_running_loop()
+        call = _Call(values, loop.create_future())
+
+        def give_up() -> None:
+            if not call.left:
+                line.waiting.remove(call)
+                call.fail(PostgresAway(
+                    f"{self._place}: those before this one took too long; nothing was changed, try again"
+                ))  # fmt: skip
+
+        line.waiting.append(call)
+        timer = loop.call_later(self._wait_s, give_up)
+        try:
+            return await call.told
+        finally:
+            timer.cancel()
+
+    def _next(self, made: Statement, line: _Line) -> None:
+        """Begin to serve who waits; with nobody, the statement is free."""
+        # Who was cancelled while it waited has asked for nothing.
+        together: list[_Call] = []
+        while line.waiting and len(together) < MOST:
+            call = line.waiting.popleft()
+            call.left = True
+            if not call.told.done():
+                together.append(call)
+        line.busy = bool(together)
+        if together:
+            task = asyncio.create_task(self._serve(made, line, together), name="store-singles")
+            self._joined.add(task)
+            task.add_done_callback(self._joined.discard)
+        elif not any(one.busy for one in self._lines.values()):
+            self._idle.set()
 
     async def _serve(self, made: Statement, line: _Line, together: Sequence[_Call]) -> None:
         try:
-            # Who was cancelled while it waited has asked for nothing.
-            await self._answer(made, [call for call in together if not call.told.done()])
+            await self._answer(made, together)
         except Exception as error:
             for call in together:
                 call.fail(error)
         finally:
             for call in together:
                 call.fail(PostgresFault("the store is closed"))
-            line.busy = False
-            self._join(made, line)
+            self._next(made, line)
 
     async def _answer(self, made: Statement, calls: Sequence[_Call]) -> None:
         if len(calls) > 1:
@@ -117,7 +141,9 @@ class Singles:
             except CommitUnknown:
                 raise
             except PostgresAway as error:
-                if error.again is Again.LOST:
+                # A database that cannot just now cannot for any of them. Only another's transaction in the way of one
+                # is worth a try by itself.
+                if error.again is not Again.CONFLICT:
                     raise
             except PostgresFault:
                 pass
@@ -154,9 +180,8 @@ class Singles:
             return rows
 
     async def close(self) -> None:
-        """Let what is on its way be answered."""
-        while self._joined:
-            await asyncio.gather(*self._joined, return_exceptions=True)
+        """Let who has asked be answered."""
+        await self._idle.wait()
 
 
 class SingleTx(PostgresTx):

@@ -89,7 +89,9 @@ class PostgresStore:
         self._open = Connections(
             address, most=connections, connect_s=connect_s, busy_timeout_s=busy_timeout_s
         )
-        self._singles = Singles(lambda: self._open.lent(self._open.short), address.place, self._bends)
+        self._singles = Singles(
+            lambda: self._open.lent(self._open.short), address.place, self._bends, busy_timeout_s
+        )
         self._listener = Listener(
             self._open.connect, SCHEMA, self._subscribers.notify, lambda: self._open.writer_pid
         )

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from relay.coordination.critical.functions import Q
 from relay.coordination.locks import Locks
 from relay.coordination.projection import strays
 from relay.coordination.sessions import Heartbeat
 from relay.log import events
+from relay.log.postgres_tx import drive
 from relay.log.store import Queries
 from relay.log.verify import verify
 from relay.model import Caller, Rejected
@@ -225,6 +227,63 @@ async def together(store: Any) -> dict[str, int]:
 
     await asyncio.gather(*(work(number) for number in range(8)))
     return used
+
+
+async def test_a_joined_call_waits_for_nobody(tmp_path: Path) -> None:
+    """What it does not get at once goes the general way: everybody waits for the order of events that it holds."""
+    store = await engines.open_store(tmp_path, WINGS)
+    locks = Locks(store, Heartbeat())
+    for who in (A, B):
+        await locks.check(who)
+        await locks.acquire(who, [f"{who.agent}.py"])
+        await locks.acquire(who, [f"{who.agent}.py"])
+
+    def release(who: Caller, alone: bool) -> Any:
+        of = {
+            "agent": who.agent,
+            "session": who.session,
+            "person": False,
+            "lease_s": 1800.0,
+            "claim_s": 300.0,
+        }
+        return lambda tx: tx.one(
+            Q.release_lock, **of, kind="path", key=f"{who.agent}.py", token=None, alone=alone
+        )
+
+    async with store._open.lent(store._open.short) as one:
+        async with one.transaction():
+            tx = store._tx(one)
+            assert (await drive(release(A, alone=False), tx))["outcome"] == "released"
+            waits = asyncio.create_task(store.write(release(B, alone=True), single=True))
+            async with store._open.lent(store._open.short) as other:
+                while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            assert (await drive(release(B, alone=False), tx))["outcome"] == "general"
+        assert (await waits)["outcome"] == "released"
+    await store.close()
+
+
+async def test_what_no_text_of_the_database_can_hold_goes_the_general_way(tmp_path: Path) -> None:
+    desk = await at(tmp_path)
+    used = count_functions(desk)
+    for text in ("x\0y", "plain"):
+        await desk.submit("Task", input_data={"a\0": [text]})
+    for _ in range(2):
+        await desk.work.get(B, ["none"])
+    for text in ("x\0y", "plain"):
+        got = await desk.work.get(B)
+        assert got["input_data"] == {"a\0": [text]}
+        assert (await desk.work.complete(B, got["task_id"], True, result={"said": text}))["success"]
+        assert (await desk.work.task(B, got["task_id"]))["result"] == {"said": text}
+    # And what a function cannot do for another reason: told, and done.
+    deep: Any = "x"
+    for _ in range(800):
+        deep = [deep]
+    await desk.submit("Task", input_data=deep)
+    assert (await desk.work.get(B))["input_data"] == deep
+    assert used["general"] >= 5, used
+    assert await verify(desk.store) == []
+    await desk.store.close()
 
 
 #: A process with two loops that claim until nothing is left.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Coroutine
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from relay.coordination.work import BoardRefusal, rank
 from relay.log.verify import verify
 from relay.model import Caller, Rejected
+from tests import engines
 from tests.coordination.desk import A2, ANN, A, B, at
 
 WHO = {"a": A, "a2": A2, "b": B}
@@ -54,8 +56,12 @@ class Card:
 
 
 class QueueMachine(RuleBasedStateMachine):
+    engine = "sqlite"
+
     def __init__(self) -> None:
         super().__init__()
+        self.stack = ExitStack()
+        self.stack.enter_context(engines.on_engine(self.engine))
         self.folder = tempfile.TemporaryDirectory()
         self.runner = asyncio.Runner()
         self.desk = self.runner.run(at(Path(self.folder.name) / "events.db"))
@@ -70,6 +76,7 @@ class QueueMachine(RuleBasedStateMachine):
         finally:
             self.runner.run(self.desk.store.close())
             self.runner.close()
+            self.stack.close()
             self.folder.cleanup()
 
     @property
@@ -241,3 +248,12 @@ TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(
     max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+class QueueOnPostgres(QueueMachine):
+    engine = "postgres"
+
+
+# The rules are the same; what is looked for is a function of the database that does otherwise.
+QueueOnPostgres.TestCase.settings = settings(QueueMachine.TestCase.settings, max_examples=6)
+TestQueueOnPostgres = QueueOnPostgres.TestCase

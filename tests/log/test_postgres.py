@@ -384,11 +384,35 @@ async def test_single_writes_that_come_together_go_together_and_each_has_its_own
     assert isinstance(told[2], PostgresFault) and "division by zero" in str(told[2])
     assert isinstance(told[3], asyncio.CancelledError)
     # Those that wait when the store closes are answered.
-    waits = [asyncio.create_task(divided(by)) for by in (1, 2, 4)]
-    for _ in range(3):
-        await asyncio.sleep(0)
+    waits = [asyncio.create_task(divided(1)) for _ in range(20)]
+    await asyncio.sleep(0)
     await store.close()
-    assert [row["quotient"] for row in await asyncio.gather(*waits)] == [100, 50, 25]
+    assert [row["quotient"] for row in await asyncio.gather(*waits)] == [100] * 20
+
+
+async def test_single_writes_that_wait_for_a_room_that_is_held_give_up_together(
+    opened: Open, raw: Any
+) -> None:
+    store, other = await opened(busy_timeout_s=0.4), await raw()
+    ran: list[int] = []
+    transaction = store._singles._transaction
+
+    async def counted(made: Any, calls: Any) -> Any:
+        ran.append(len(calls))
+        return await transaction(made, calls)
+
+    store._singles._transaction = counted  # type: ignore[method-assign]
+    note_alone = lambda: store.write(  # noqa: E731
+        lambda tx: tx.one(HARM.note_alone, lane="a", alone=True), single=True
+    )
+    async with other.transaction():
+        await other.execute(postgres_store._ALONE)
+        told = await asyncio.gather(*(note_alone() for _ in range(9)), return_exceptions=True)
+    assert all(isinstance(one, StoreBusy) and "nothing was changed" in str(one) for one in told), told
+    assert ran in ([1], [1, 8])
+    assert await store.read(events.last_pos) == 0
+    rows = await asyncio.gather(*(note_alone() for _ in range(9)))
+    assert [row["alone"] for row in rows] == [True] + [False] * 8
 
 
 async def test_single_writes_run_beside_each_other_and_not_beside_a_general_one(

@@ -11,15 +11,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from relay.coordination.lock import Blocked, Granted, Lock, Outcome, Wish
 from relay.coordination.lock_table import reach
 from relay.coordination.paths import Target
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.work import Status, Task
 from relay.log.events import loads
-from relay.log.store import Queries, Query, Row, Store, Tx
+from relay.log.store import (
+    OutcomeUnknown,
+    Queries,
+    Query,
+    Row,
+    Store,
+    StoreAway,
+    StoreBusy,
+    StoreError,
+    Tx,
+)
 from relay.model import Caller
 
+log = structlog.get_logger(__name__)
 Q = Queries(Path(__file__).parent)
 #: What a function says when the case is not a plain one; it has changed nothing then.
 GENERAL = "general"
@@ -111,5 +124,12 @@ class Functions:
                 **more,
             )
 
-        row = await self._store.write(call, single=True)
+        try:
+            row = await self._store.write(call, single=True)
+        except (StoreBusy, StoreAway, OutcomeUnknown):
+            raise
+        except StoreError as error:
+            # Nothing was changed. What the database cannot do by itself, relay may be able to: the general way says.
+            log.warning("function_failed", operation=query.name, error=str(error))
+            return None
         return None if row is None or row["outcome"] == GENERAL else row

@@ -29,3 +29,6 @@ SELECT :flag::boolean AS flag, :count::bigint AS count, :word::text AS word, :re
 
 -- name: divide
 SELECT 100 / :by::bigint AS quotient, :alone::boolean AS alone
+
+-- name: note_alone
+SELECT (relay_append_event('note', 'room', :lane)).pos, :alone::boolean AS alone FROM relay_lock_shared()

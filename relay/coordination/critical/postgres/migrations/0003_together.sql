@@ -47,7 +47,8 @@ BEGIN
       RETURN;
     END IF;
     stands := CASE WHEN claims_due IS NULL THEN 'due' ELSE 'claims' END;
-  ELSIF own.kind = 'given' AND own.lease_until < now + promised_s THEN
+  ELSIF own.kind = 'given' AND own.lease_until < now + promised_s + 1 THEN
+    -- The clock is read again when it is promised: a second is more than lies between.
     stands := 'promise';
   ELSE
     stands := 'fresh';
@@ -66,6 +67,7 @@ DECLARE
   beats CONSTANT boolean := stands IN ('due', 'claims');
   until double precision := mine.lease_until;
 BEGIN
+  IF stands = 'fresh' THEN RETURN; END IF;
   IF stands = 'claims' THEN
     UPDATE work_queue w SET lease_until = greatest(w.lease_until, now + coalesce(w.lease_s, claim_s))
     WHERE w.claimed_by = mine.agent_id AND w.claimed_session = mine.id AND w.status = 'claimed' AND w.lease_until > now;
@@ -183,9 +185,12 @@ BEGIN
       RETURN;
     END IF;
   END IF;
-  IF mine.stands <> 'fresh' THEN
-    PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s, greatest(now + ttl_s, look.expires_at));
+  IF look.expires_at IS NOT NULL AND NOT alone THEN
+    PERFORM FROM file_locks l WHERE l.key = wanted_key AND l.kind = wanted_kind AND l.agent_id = agent
+      AND l.session_id = session FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN RETURN; END IF;
   END IF;
+  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s, greatest(now + ttl_s, look.expires_at));
   IF look.expires_at > now THEN
     outcome := 'refreshed';
     UPDATE file_locks l SET path = wanted_path, shape = wanted_shape, mode = wanted_mode, renewed_at = now,
@@ -229,6 +234,11 @@ BEGIN
   mine := relay_session_stands(agent, session, lease_s, claim_s, 0, alone);
   outcome := 'general';
   IF mine.stands = 'general' THEN RETURN; END IF;
+  IF NOT alone THEN
+    PERFORM FROM file_locks l WHERE l.key = wanted_key AND l.kind = wanted_kind AND l.agent_id = agent
+      AND l.session_id = session FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN RETURN; END IF;
+  END IF;
   now := relay_now();
   DELETE FROM file_locks l
   WHERE l.key = wanted_key AND l.kind = wanted_kind AND l.agent_id = agent AND l.session_id = session
@@ -236,11 +246,13 @@ BEGIN
   RETURNING l.* INTO lock;
   IF lock.key IS NULL THEN RETURN; END IF;
   outcome := 'released';
-  IF mine.stands <> 'fresh' THEN
-    PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s);
-  END IF;
+  PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s);
   PERFORM relay_say_lock('lock.released', lock);
 END $$;
+
+-- Whether a JSON text can hold a NUL, which no text of the database has: it is kept as it is written, and cannot be read.
+CREATE FUNCTION relay_has_nul(json_text text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT coalesce(strpos(json_text, '\u0000') > 0, false) $$;
 
 -- The event of what an agent did to a task (relay.coordination.changes.log), and its place among the changes.
 CREATE OR REPLACE FUNCTION relay_say_task(change text, task work_queue, agent text, session text) RETURNS void
@@ -256,7 +268,8 @@ END $$;
 DROP FUNCTION relay_claim_work(text, text, boolean, double precision, double precision, text, text[], double precision);
 
 -- Claim the first task that is ready, of one of the `types` (NULL: any). `outcome`: claimed, none, or general: a lost
--- claim is to be taken back first, the task wants its files locked, or others are just claiming the last ones.
+-- claim is to be taken back first, the task wants its files locked or holds what no text of the database can, or others
+-- are just claiming the last ones.
 CREATE FUNCTION relay_claim_work(
   agent text, session text, person boolean, lease_s double precision, claim_s double precision,
   agent_kind text, types text[], for_s double precision, alone boolean,
@@ -300,7 +313,7 @@ BEGIN
     END IF;
     RETURN;
   END IF;
-  IF task.files <> '[]' THEN RETURN; END IF;
+  IF task.files <> '[]' OR relay_has_nul(task.input_data) OR relay_has_nul(task.result) THEN RETURN; END IF;
   outcome := 'claimed';
   PERFORM relay_session_lives(mine.own, mine.stands, now, lease_s, claim_s, now + for_s);
   PERFORM relay_lock_order();
@@ -326,7 +339,11 @@ BEGIN
   PERFORM relay_enter(agent, session, person);
   mine := relay_session_stands(agent, session, lease_s, claim_s, 0, alone);
   outcome := 'general';
-  IF mine.stands = 'general' OR EXISTS (SELECT FROM work_needs n WHERE n.needs = which) THEN RETURN; END IF;
+  IF mine.stands = 'general' OR relay_has_nul(its_result) OR EXISTS (SELECT FROM work_needs n WHERE n.needs = which) THEN
+    RETURN;
+  END IF;
+  SELECT * INTO task FROM work_queue w WHERE w.id = which AND w.claimed_by = agent FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND OR relay_has_nul(task.input_data) THEN RETURN; END IF;
   now := relay_now();
   UPDATE work_queue w SET status = ends_as, result = its_result, error_message = its_error, completed_at = now,
     updated_at = now, lease_until = NULL, note = NULL
