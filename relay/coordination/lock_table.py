@@ -224,7 +224,7 @@ async def say(
 ) -> None:
     """Record the event of a change."""
     told = {"lock": lock.as_json(), "by": by, "reason": reason}
-    await events.append(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
+    await events.record(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
 
 
 async def living(tx: Tx) -> list[Lock]:

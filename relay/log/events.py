@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,27 +130,23 @@ def now_iso(at: datetime | None = None) -> str:
     return (at or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-# One encoder for all: `json.dumps` makes a new one for every call that differs from its defaults.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _NOTHING: dict[type, str] = {list: "[]", dict: "{}"}
 #: A text as the encoder writes it.
 _text = json.encoder.encode_basestring
-#: The columns of a body behind `at`, in the order of its keys; those that enter as their digest, and those that are
-#: JSON as they are stored.
-_BODY = (
-    *(
-        "branch",
-        "causal_deps",
-        "clock",
-        "file_touches",
-        "inputs",
-        "lane",
-        "outputs",
-        "parents",
-        "prev",
-        "role",
-    ),
-    *("seq", "session", "snapshot", "source_key", "type", "v"),
+#: What `JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode` works with, and makes anew at
+#: every call: for values as small as a clock that costs more than the encoding. (json/encoder.py of Python,
+#: `JSONEncoder.iterencode`: the arguments in its order.)
+_encode: Callable[[Any, int], Sequence[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, json.JSONEncoder().default, _text, None, ":", ",", True, False, True
+)
+#: The columns of a body behind `at`, in the order of its keys, each with its key as it is written; those that enter
+#: as their digest, and those that are JSON as they are stored.
+_BODY = tuple(
+    (name, f',"{name}":')
+    for name in (
+        *("branch", "causal_deps", "clock", "file_touches", "inputs", "lane", "outputs", "parents", "prev"),
+        *("role", "seq", "session", "snapshot", "source_key", "type", "v"),
+    )
 )
 _PAYLOADS = frozenset({"inputs", "outputs"})
 _STORED = frozenset({"causal_deps", "clock", "file_touches", "parents", "seq", "v"})
@@ -160,7 +156,7 @@ def dumps(value: Any) -> str:
     """Compact JSON with sorted keys: the stored form of every list, clock and payload."""
     if not value and type(value) in _NOTHING:
         return _NOTHING[type(value)]
-    return _ENCODER.encode(value)
+    return "".join(_encode(value, 0))
 
 
 def loads(text: str) -> Any:
@@ -172,16 +168,18 @@ def event_id(row: Row) -> str:
     """The id that the stored columns of an event must have (64 hex digits)."""
     # The body in its canonical form, its keys in order and what is absent left out, put together from what is
     # stored: lists and clocks are kept as `dumps` wrote them.
-    parts = [f'{{"at":{_text(row["at"])}']
-    for name in _BODY:
+    body = f'{{"at":{_text(row["at"])}'
+    for name, key in _BODY:
         value = row[name]
         if value is None or (name == "causal_deps" and value == "[]"):
             continue
-        if name in _PAYLOADS:
-            parts.append(f'"{name}":"{hashlib.sha256(value.encode()).hexdigest()}"')
+        if name in _STORED:
+            body += f"{key}{value}"
+        elif name in _PAYLOADS:
+            body += f'{key}"{hashlib.sha256(value.encode()).hexdigest()}"'
         else:
-            parts.append(f'"{name}":{value if name in _STORED else _text(value)}')
-    return hashlib.sha256((",".join(parts) + "}").encode()).hexdigest()
+            body += f"{key}{_text(value)}"
+    return hashlib.sha256(f"{body}}}".encode()).hexdigest()
 
 
 def from_row(row: Row) -> Event:
@@ -219,12 +217,23 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         done = await tx.one(Q.event_by_source, source_key=new.source_key)
         if done is not None:
             return from_row(done)
+    row, pos = await _put(tx, new)
+    return from_row(row | {"pos": pos})
+
+
+async def record(tx: Tx, new: NewEvent) -> None:
+    """As `append`, for a fact that happens each time (without a `source_key`) and whose event nobody asks for."""
+    if new.source_key is not None:
+        raise ValueError("what happens once is appended")
+    await _put(tx, new)
+
+
+async def _put(tx: Tx, new: NewEvent) -> tuple[dict[str, Any], int]:
+    """The columns of the event at the head of its lane, and its place."""
     lane = await tx.one(Q.lane, session=new.lane.session, lane=new.lane.name)
     if lane is not None and lane["folded"]:
         raise LaneError(f"lane {new.lane.key} was folded away; spawn a new one")
     seq = (lane["seq"] if lane else 0) + 1
-    clock = await _clock_of(tx, new, lane, seq)
-    parents = list(dict.fromkeys(new.parents))
     row: dict[str, Any] = {
         "v": BODY_VERSION,
         "session": new.lane.session,
@@ -232,9 +241,9 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         "seq": seq,
         "type": new.type,
         "prev": lane["head"] if lane else None,
-        "parents": dumps(parents),
+        "parents": dumps(list(dict.fromkeys(new.parents))),
         "causal_deps": dumps(list(new.causal_deps)),
-        "clock": dumps(clock),
+        "clock": dumps(await _clock_of(tx, new, lane, seq)),
         "role": new.role,
         "branch": new.branch,
         "snapshot": new.snapshot,
@@ -259,26 +268,7 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         parent=None,
         depth=0,
     )
-    return Event(
-        pos=placed["pos"],
-        id=row["id"],
-        session=new.lane.session,
-        lane=new.lane.name,
-        seq=seq,
-        type=new.type,
-        prev=row["prev"],
-        parents=tuple(parents),
-        causal_deps=tuple(new.causal_deps),
-        clock=clock,
-        at=row["at"],
-        stored_inputs=row["inputs"],
-        stored_outputs=row["outputs"],
-        role=new.role,
-        branch=new.branch,
-        snapshot=new.snapshot,
-        file_touches=None if new.file_touches is None else tuple(new.file_touches),
-        source_key=new.source_key,
-    )
+    return row, placed["pos"]
 
 
 async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[str, int]:
