@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,13 @@ def own_lane(about: str) -> Lane:
     return Lane("room", f"{about}:{uuid_utils.uuid7()}", short=True)
 
 
+#: The columns of a session, in the order of its fields.
+_SESSION = itemgetter(
+    *("id", "agent_id", "agent_type", "kind", "started_at", "heartbeat_at", "lease_until", "ended_at"),
+    "end_reason",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """A row of `agent_sessions`; times are Unix seconds."""
@@ -78,17 +86,7 @@ class Session:
 
     @classmethod
     def of_row(cls, row: Row) -> Session:
-        return cls(
-            row["id"],
-            row["agent_id"],
-            row["agent_type"],
-            row["kind"],
-            row["started_at"],
-            row["heartbeat_at"],
-            row["lease_until"],
-            row["ended_at"],
-            row["end_reason"],
-        )
+        return cls(*_SESSION(row))
 
     def alive(self, now: float) -> bool:
         return self.ended_at is None and self.lease_until > now

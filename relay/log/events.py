@@ -217,19 +217,26 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         done = await tx.one(Q.event_by_source, source_key=new.source_key)
         if done is not None:
             return from_row(done)
-    row, pos = await _put(tx, new)
-    return from_row(row | {"pos": pos})
+    row = await _next(tx, new)
+    placed = await tx.one(Q.put_event, **row)
+    if placed is None:
+        raise StoreError("the database did not say where the event was put")
+    await _head(tx, new.lane, row)
+    return from_row(row | {"pos": placed["pos"]})
 
 
 async def record(tx: Tx, new: NewEvent) -> None:
     """As `append`, for a fact that happens each time (without a `source_key`) and whose event nobody asks for."""
     if new.source_key is not None:
         raise ValueError("what happens once is appended")
-    await _put(tx, new)
+    row = await _next(tx, new)
+    # Without RETURNING, which is a third of the statement's cost on SQLite.
+    await tx.execute(Q.record_event, **row)
+    await _head(tx, new.lane, row)
 
 
-async def _put(tx: Tx, new: NewEvent) -> tuple[dict[str, Any], int]:
-    """The columns of the event at the head of its lane, and its place."""
+async def _next(tx: Tx, new: NewEvent) -> dict[str, Any]:
+    """The columns of the event behind the head of its lane."""
     lane = await tx.one(Q.lane, session=new.lane.session, lane=new.lane.name)
     if lane is not None and lane["folded"]:
         raise LaneError(f"lane {new.lane.key} was folded away; spawn a new one")
@@ -254,21 +261,22 @@ async def _put(tx: Tx, new: NewEvent) -> tuple[dict[str, Any], int]:
         "at": new.at or now_iso(),
     }
     row["id"] = event_id(row)
-    placed = await tx.one(Q.put_event, **row)
-    if placed is None:
-        raise StoreError("the database did not say where the event was put")
+    return row
+
+
+async def _head(tx: Tx, lane: Lane, row: Row) -> None:
+    """Let the lane stand at that event."""
     await tx.execute(
         Q.put_lane,
-        session=new.lane.session,
-        lane=new.lane.name,
-        seq=seq,
+        session=lane.session,
+        lane=lane.name,
+        seq=row["seq"],
         head=row["id"],
         clock=row["clock"],
-        short=int(new.lane.short),
+        short=int(lane.short),
         parent=None,
         depth=0,
     )
-    return row, placed["pos"]
 
 
 async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[str, int]:
