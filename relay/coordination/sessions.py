@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -50,7 +49,7 @@ AtEnd = Callable[[Tx, Caller, str], Awaitable[None]]
 @lru_cache(maxsize=1024)
 def iso(at: float) -> str:
     """Unix seconds as the answers show them: ISO 8601 with offset."""
-    return events.now_iso(datetime.fromtimestamp(at, UTC))
+    return events.iso(at)
 
 
 def lane_of(caller: Caller) -> Lane:

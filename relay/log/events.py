@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +129,21 @@ class Event:
 
 def now_iso(at: datetime | None = None) -> str:
     """ISO 8601 in UTC with milliseconds, for display."""
-    return (at or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso(time.time() if at is None else at.timestamp())
+
+
+def iso(at: float) -> str:
+    """Unix seconds as `now_iso` shows them."""
+    whole = int(at // 1)
+    # Microseconds are rounded and the rest is cut off, as `datetime` does.
+    millis = whole * 1000 + round((at - whole) * 1e6) // 1000
+    return f"{_second(millis // 1000)}.{millis % 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(at: int) -> str:
+    """A whole second: one transaction says the same few again and again."""
+    return datetime.fromtimestamp(at, UTC).isoformat()[:19]
 
 
 _NOTHING: dict[type, str] = {list: "[]", dict: "{}"}
@@ -139,17 +155,33 @@ _text = json.encoder.encode_basestring
 _encode: Callable[[Any, int], Sequence[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, json.JSONEncoder().default, _text, None, ":", ",", True, False, True
 )
-#: The columns of a body behind `at`, in the order of its keys, each with its key as it is written; those that enter
-#: as their digest, and those that are JSON as they are stored.
-_BODY = tuple(
-    (name, f',"{name}":')
-    for name in (
-        *("branch", "causal_deps", "clock", "file_touches", "inputs", "lane", "outputs", "parents", "prev"),
-        *("role", "seq", "session", "snapshot", "source_key", "type", "v"),
-    )
-)
-_PAYLOADS = frozenset({"inputs", "outputs"})
-_STORED = frozenset({"causal_deps", "clock", "file_touches", "parents", "seq", "v"})
+
+
+def _digest(payload: str) -> str:
+    return f'"{hashlib.sha256(payload.encode()).hexdigest()}"'
+
+
+#: How each column behind `at` is written in a body, in the order of its keys: lists, clocks and numbers as they are
+#: stored.
+_WRITTEN: dict[str, Callable[[Any], str]] = {
+    "branch": _text,
+    "causal_deps": str,
+    "clock": str,
+    "file_touches": str,
+    "inputs": _digest,
+    "lane": _text,
+    "outputs": _digest,
+    "parents": str,
+    "prev": _text,
+    "role": _text,
+    "seq": str,
+    "session": _text,
+    "snapshot": _text,
+    "source_key": _text,
+    "type": _text,
+    "v": str,
+}
+_BODY = tuple((name, f',"{name}":', how) for name, how in _WRITTEN.items())
 
 
 def dumps(value: Any) -> str:
@@ -169,16 +201,11 @@ def event_id(row: Row) -> str:
     # The body in its canonical form, its keys in order and what is absent left out, put together from what is
     # stored: lists and clocks are kept as `dumps` wrote them.
     body = f'{{"at":{_text(row["at"])}'
-    for name, key in _BODY:
+    for name, key, how in _BODY:
         value = row[name]
-        if value is None or (name == "causal_deps" and value == "[]"):
+        if value is None or (value == "[]" and name == "causal_deps"):
             continue
-        if name in _STORED:
-            body += f"{key}{value}"
-        elif name in _PAYLOADS:
-            body += f'{key}"{hashlib.sha256(value.encode()).hexdigest()}"'
-        else:
-            body += f"{key}{_text(value)}"
+        body += key + how(value)
     return hashlib.sha256(f"{body}}}".encode()).hexdigest()
 
 
@@ -250,7 +277,7 @@ async def _next(tx: Tx, new: NewEvent) -> dict[str, Any]:
         "prev": lane["head"] if lane else None,
         "parents": dumps(list(dict.fromkeys(new.parents))),
         "causal_deps": dumps(list(new.causal_deps)),
-        "clock": dumps(await _clock_of(tx, new, lane, seq)),
+        "clock": _own_clock(new, lane, seq) or dumps(await _clock_of(tx, new, lane, seq)),
         "role": new.role,
         "branch": new.branch,
         "snapshot": new.snapshot,
@@ -277,6 +304,14 @@ async def _head(tx: Tx, lane: Lane, row: Row) -> None:
         parent=None,
         depth=0,
     )
+
+
+def _own_clock(new: NewEvent, lane: Row | None, seq: int) -> str | None:
+    """The clock, as `dumps` writes it, of a lane that has seen nothing but itself and is shown nothing; else None."""
+    key = _text(new.lane.key)
+    if new.parents or new.causal_deps or (lane and lane["clock"] != f"{{{key}:{lane['seq']}}}"):
+        return None
+    return f"{{{key}:{seq}}}"
 
 
 async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[str, int]:
