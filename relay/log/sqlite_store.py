@@ -24,8 +24,9 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from relay.log.sqlite_migrate import migrate
+from relay.log.sqlite_queue import WriteQueue
 from relay.log.sqlite_reader import add_functions
-from relay.log.sqlite_transaction import DIALECT, SqliteTx, begin, drive, run_read
+from relay.log.sqlite_transaction import DIALECT, run_read
 from relay.log.store import Size, StoreError, Work
 from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
 from relay.model import Caller
@@ -64,7 +65,7 @@ class SqliteStore:
         self._clock = clock
         self._writer = writer
         self._reader, self._long_reader = readers
-        self._busy_timeout_s = busy_timeout_s
+        self._writes = WriteQueue(writer, clock, busy_timeout_s, self._count)
         self._subscribers = Subscribers()
         self._side: list[asyncio.Task[None]] = []
         self._rows_written = 0
@@ -73,16 +74,11 @@ class SqliteStore:
         self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
     ) -> T:
         # One writer, who has every right: `single` and `actor` say nothing here.
-        # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
-        # one after the other.
-        give_up = time.monotonic() + self._busy_timeout_s
-        result: T
-        result, rows = await _hop(self._writer, self._run_write, work, durable, give_up)
-        # Who looks for work in a transaction and finds none must not wake everybody, itself included.
-        if rows:
-            self._rows_written += rows
-            self._subscribers.notify()
-        return result
+        return await self._writes.write(work, durable)
+
+    def _count(self, rows: int) -> None:
+        self._rows_written += rows
+        self._subscribers.notify()
 
     async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
         result: T = await _hop(self._long_reader if long else self._reader, run_read, work, self._clock)
@@ -98,27 +94,6 @@ class SqliteStore:
 
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()
-
-    def _run_write(
-        self, connection: sqlite3.Connection, work: Work[T], durable: bool, give_up: float
-    ) -> tuple[T, int]:
-        """What `work` gives, and the number of rows that it changed."""
-        if durable:
-            connection.execute("PRAGMA synchronous=FULL")
-        try:
-            begin(connection, self._busy_timeout_s, give_up)
-            before = connection.total_changes
-            try:
-                result = drive(work, SqliteTx(connection, self._clock))
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            return result, connection.total_changes - before
-        finally:
-            if durable:
-                connection.execute("PRAGMA synchronous=NORMAL")
 
     async def start(self) -> None:
         """Start the side tasks: the look-out for other processes' commits, and the checkpoints."""
