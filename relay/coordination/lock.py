@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal
 
 from relay.coordination.paths import Target
@@ -26,6 +27,14 @@ MIN_TTL_S, MAX_TTL_S, DEFAULT_TTL_S = 1.0, 8 * 3600.0, 1800.0
 MAX_WAIT_S = 300.0
 #: Characters of a reason.
 MAX_REASON = 1000
+
+
+#: The columns of a target, and those of a lock behind its target, in the order of their fields.
+_TARGET = itemgetter("kind", "key", "path", "base")
+_LOCK = itemgetter(
+    *("agent_id", "session_id", "mode", "fencing_token", "reason", "acquired_at", "renewed_at", "expires_at"),
+    *("task_id", "forced_by", "forced_why"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +56,7 @@ class Lock:
 
     @classmethod
     def of_row(cls, row: Row) -> Lock:
-        return cls(
-            target=Target(row["kind"], row["key"], row["path"], row["base"]),
-            agent=row["agent_id"],
-            session=row["session_id"],
-            mode=row["mode"],
-            token=row["fencing_token"],
-            reason=row["reason"],
-            acquired_at=row["acquired_at"],
-            renewed_at=row["renewed_at"],
-            expires_at=row["expires_at"],
-            task_id=row["task_id"],
-            forced_by=row["forced_by"],
-            forced_why=row["forced_why"],
-        )
+        return cls(Target(*_TARGET(row)), *_LOCK(row))
 
     @property
     def path(self) -> str:

@@ -10,7 +10,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ _LAST = chr(0x10FFFF)
 STALE_S = 5.0
 
 
-def reach(target: Target) -> dict[str, Any]:
+@lru_cache(maxsize=4096)
+def reach(target: Target) -> Mapping[str, Any]:
     """The parameters by which the statements find what meets a target (see locks.sql)."""
     if target.kind == "key":
         shaped = {"shape": shape(target.kind, target.key)}
@@ -224,7 +226,7 @@ async def say(
 ) -> None:
     """Record the event of a change."""
     told = {"lock": lock.as_json(), "by": by, "reason": reason}
-    await events.append(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
+    await events.record(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
 
 
 async def living(tx: Tx) -> list[Lock]:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ AtEnd = Callable[[Tx, Caller, str], Awaitable[None]]
 @lru_cache(maxsize=1024)
 def iso(at: float) -> str:
     """Unix seconds as the answers show them: ISO 8601 with offset."""
-    return events.now_iso(datetime.fromtimestamp(at, UTC))
+    return events.iso(at)
 
 
 def lane_of(caller: Caller) -> Lane:
@@ -60,6 +60,13 @@ def lane_of(caller: Caller) -> Lane:
 def own_lane(about: str) -> Lane:
     """A short lane for something that nobody's session did."""
     return Lane("room", f"{about}:{uuid_utils.uuid7()}", short=True)
+
+
+#: The columns of a session, in the order of its fields.
+_SESSION = itemgetter(
+    *("id", "agent_id", "agent_type", "kind", "started_at", "heartbeat_at", "lease_until", "ended_at"),
+    "end_reason",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +85,7 @@ class Session:
 
     @classmethod
     def of_row(cls, row: Row) -> Session:
-        return cls(
-            row["id"],
-            row["agent_id"],
-            row["agent_type"],
-            row["kind"],
-            row["started_at"],
-            row["heartbeat_at"],
-            row["lease_until"],
-            row["ended_at"],
-            row["end_reason"],
-        )
+        return cls(*_SESSION(row))
 
     def alive(self, now: float) -> bool:
         return self.ended_at is None and self.lease_until > now

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -127,40 +129,66 @@ class Event:
 
 def now_iso(at: datetime | None = None) -> str:
     """ISO 8601 in UTC with milliseconds, for display."""
-    return (at or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso(time.time() if at is None else at.timestamp())
 
 
-# One encoder for all: `json.dumps` makes a new one for every call that differs from its defaults.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+def iso(at: float) -> str:
+    """Unix seconds as `now_iso` shows them."""
+    whole = int(at // 1)
+    # Microseconds are rounded and the rest is cut off, as `datetime` does.
+    millis = whole * 1000 + round((at - whole) * 1e6) // 1000
+    return f"{_second(millis // 1000)}.{millis % 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(at: int) -> str:
+    """A whole second: one transaction says the same few again and again."""
+    return datetime.fromtimestamp(at, UTC).isoformat()[:19]
+
+
 _NOTHING: dict[type, str] = {list: "[]", dict: "{}"}
 #: A text as the encoder writes it.
 _text = json.encoder.encode_basestring
-#: The columns of a body behind `at`, in the order of its keys; those that enter as their digest, and those that are
-#: JSON as they are stored.
-_BODY = (
-    *(
-        "branch",
-        "causal_deps",
-        "clock",
-        "file_touches",
-        "inputs",
-        "lane",
-        "outputs",
-        "parents",
-        "prev",
-        "role",
-    ),
-    *("seq", "session", "snapshot", "source_key", "type", "v"),
+#: What `JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode` works with, and makes anew at
+#: every call: for values as small as a clock that costs more than the encoding. (json/encoder.py of Python,
+#: `JSONEncoder.iterencode`: the arguments in its order.)
+_encode: Callable[[Any, int], Sequence[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, json.JSONEncoder().default, _text, None, ":", ",", True, False, True
 )
-_PAYLOADS = frozenset({"inputs", "outputs"})
-_STORED = frozenset({"causal_deps", "clock", "file_touches", "parents", "seq", "v"})
+
+
+def _digest(payload: str) -> str:
+    return f'"{hashlib.sha256(payload.encode()).hexdigest()}"'
+
+
+#: How each column behind `at` is written in a body, in the order of its keys: lists, clocks and numbers as they are
+#: stored.
+_WRITTEN: dict[str, Callable[[Any], str]] = {
+    "branch": _text,
+    "causal_deps": str,
+    "clock": str,
+    "file_touches": str,
+    "inputs": _digest,
+    "lane": _text,
+    "outputs": _digest,
+    "parents": str,
+    "prev": _text,
+    "role": _text,
+    "seq": str,
+    "session": _text,
+    "snapshot": _text,
+    "source_key": _text,
+    "type": _text,
+    "v": str,
+}
+_BODY = tuple((name, f',"{name}":', how) for name, how in _WRITTEN.items())
 
 
 def dumps(value: Any) -> str:
     """Compact JSON with sorted keys: the stored form of every list, clock and payload."""
     if not value and type(value) in _NOTHING:
         return _NOTHING[type(value)]
-    return _ENCODER.encode(value)
+    return "".join(_encode(value, 0))
 
 
 def loads(text: str) -> Any:
@@ -172,16 +200,13 @@ def event_id(row: Row) -> str:
     """The id that the stored columns of an event must have (64 hex digits)."""
     # The body in its canonical form, its keys in order and what is absent left out, put together from what is
     # stored: lists and clocks are kept as `dumps` wrote them.
-    parts = [f'{{"at":{_text(row["at"])}']
-    for name in _BODY:
+    body = f'{{"at":{_text(row["at"])}'
+    for name, key, how in _BODY:
         value = row[name]
-        if value is None or (name == "causal_deps" and value == "[]"):
+        if value is None or (value == "[]" and name == "causal_deps"):
             continue
-        if name in _PAYLOADS:
-            parts.append(f'"{name}":"{hashlib.sha256(value.encode()).hexdigest()}"')
-        else:
-            parts.append(f'"{name}":{value if name in _STORED else _text(value)}')
-    return hashlib.sha256((",".join(parts) + "}").encode()).hexdigest()
+        body += key + how(value)
+    return hashlib.sha256(f"{body}}}".encode()).hexdigest()
 
 
 def from_row(row: Row) -> Event:
@@ -219,12 +244,30 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         done = await tx.one(Q.event_by_source, source_key=new.source_key)
         if done is not None:
             return from_row(done)
+    row = await _next(tx, new)
+    placed = await tx.one(Q.put_event, **row)
+    if placed is None:
+        raise StoreError("the database did not say where the event was put")
+    await _head(tx, new.lane, row)
+    return from_row(row | {"pos": placed["pos"]})
+
+
+async def record(tx: Tx, new: NewEvent) -> None:
+    """As `append`, for a fact that happens each time (without a `source_key`) and whose event nobody asks for."""
+    if new.source_key is not None:
+        raise ValueError("what happens once is appended")
+    row = await _next(tx, new)
+    # Without RETURNING, which is a third of the statement's cost on SQLite.
+    await tx.execute(Q.record_event, **row)
+    await _head(tx, new.lane, row)
+
+
+async def _next(tx: Tx, new: NewEvent) -> dict[str, Any]:
+    """The columns of the event behind the head of its lane."""
     lane = await tx.one(Q.lane, session=new.lane.session, lane=new.lane.name)
     if lane is not None and lane["folded"]:
         raise LaneError(f"lane {new.lane.key} was folded away; spawn a new one")
     seq = (lane["seq"] if lane else 0) + 1
-    clock = await _clock_of(tx, new, lane, seq)
-    parents = list(dict.fromkeys(new.parents))
     row: dict[str, Any] = {
         "v": BODY_VERSION,
         "session": new.lane.session,
@@ -232,9 +275,9 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         "seq": seq,
         "type": new.type,
         "prev": lane["head"] if lane else None,
-        "parents": dumps(parents),
+        "parents": dumps(list(dict.fromkeys(new.parents))),
         "causal_deps": dumps(list(new.causal_deps)),
-        "clock": dumps(clock),
+        "clock": _own_clock(new, lane, seq) or dumps(await _clock_of(tx, new, lane, seq)),
         "role": new.role,
         "branch": new.branch,
         "snapshot": new.snapshot,
@@ -245,40 +288,30 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         "at": new.at or now_iso(),
     }
     row["id"] = event_id(row)
-    placed = await tx.one(Q.put_event, **row)
-    if placed is None:
-        raise StoreError("the database did not say where the event was put")
+    return row
+
+
+async def _head(tx: Tx, lane: Lane, row: Row) -> None:
+    """Let the lane stand at that event."""
     await tx.execute(
         Q.put_lane,
-        session=new.lane.session,
-        lane=new.lane.name,
-        seq=seq,
+        session=lane.session,
+        lane=lane.name,
+        seq=row["seq"],
         head=row["id"],
         clock=row["clock"],
-        short=int(new.lane.short),
+        short=int(lane.short),
         parent=None,
         depth=0,
     )
-    return Event(
-        pos=placed["pos"],
-        id=row["id"],
-        session=new.lane.session,
-        lane=new.lane.name,
-        seq=seq,
-        type=new.type,
-        prev=row["prev"],
-        parents=tuple(parents),
-        causal_deps=tuple(new.causal_deps),
-        clock=clock,
-        at=row["at"],
-        stored_inputs=row["inputs"],
-        stored_outputs=row["outputs"],
-        role=new.role,
-        branch=new.branch,
-        snapshot=new.snapshot,
-        file_touches=None if new.file_touches is None else tuple(new.file_touches),
-        source_key=new.source_key,
-    )
+
+
+def _own_clock(new: NewEvent, lane: Row | None, seq: int) -> str | None:
+    """The clock, as `dumps` writes it, of a lane that has seen nothing but itself and is shown nothing; else None."""
+    key = _text(new.lane.key)
+    if new.parents or new.causal_deps or (lane and lane["clock"] != f"{{{key}:{lane['seq']}}}"):
+        return None
+    return f"{{{key}:{seq}}}"
 
 
 async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[str, int]:

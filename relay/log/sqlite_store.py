@@ -2,10 +2,7 @@
 reads (a search, a check), which hold up no short one.
 
 Invariants:
-- a write transaction begins IMMEDIATE and is driven to its end on the writer's thread, so it never holds the
-  write lock across an await of the event loop; awaiting anything but its `Tx` raises and rolls back;
-- waiting for another process's lock is ours, not SQLite's: its busy handler backs off to 100 ms, which starves
-  a writer among twenty; short random waits keep everyone's turn near;
+- a transaction (`sqlite_transaction`) runs on the thread of its connection, never on the event loop's;
 - checkpoints run on a connection and a thread of their own, never inside a commit;
 - a side task (the look-out, the checkpoints) that fails says so and goes on.
 
@@ -26,23 +23,15 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+from relay.log.sqlite_migrate import migrate
+from relay.log.sqlite_queue import WriteQueue
 from relay.log.sqlite_reader import add_functions
-from relay.log.store import (
-    AwaitedOutside,
-    Query,
-    Row,
-    Size,
-    StoreBusy,
-    StoreError,
-    Work,
-    query_text,
-    steps_to_apply,
-)
+from relay.log.sqlite_transaction import DIALECT, run_read
+from relay.log.store import Size, StoreError, Work
 from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
 from relay.model import Caller
 
 T = TypeVar("T")
-DIALECT = "sqlite"
 #: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
 POLL_S = 0.1
 #: At every how many of these looks SQLite is asked, even if its file looks as before.
@@ -55,44 +44,6 @@ CHECKPOINT_BYTES = 4 * 1024 * 1024
 CHECKPOINT_AT_LEAST_S = 60.0
 #: The log begins anew when it holds this many times that, even if writers wait for it a few milliseconds.
 RESTART_TIMES = 4
-#: Waits, in seconds, between two tries for the write lock: random, so that no process is always late.
-_WAIT_S = (0.0002, 0.002)
-
-_MIGRATIONS_TABLE = """
-CREATE TABLE IF NOT EXISTS schema_migrations (
-  wing TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL,
-  applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  PRIMARY KEY (wing, version))
-"""
-
-
-class _SqliteTx:
-    """`Tx` over an open connection. Its methods never suspend: they run on the connection's own thread."""
-
-    __slots__ = ("_clock", "_connection", "_now")
-
-    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
-        self._connection = connection
-        self._clock = clock
-        self._now: float | None = None
-
-    async def now(self) -> float:
-        if self._now is None:
-            self._now = self._clock()
-        return self._now
-
-    def as_room(self) -> contextlib.AbstractAsyncContextManager[None]:
-        return contextlib.nullcontext()
-
-    async def execute(self, query: Query, **params: Any) -> int:
-        return self._connection.execute(query_text(query, DIALECT), params).rowcount
-
-    async def one(self, query: Query, **params: Any) -> Row | None:
-        row: Row | None = self._connection.execute(query_text(query, DIALECT), params).fetchone()
-        return row
-
-    async def all(self, query: Query, **params: Any) -> Sequence[Row]:
-        return self._connection.execute(query_text(query, DIALECT), params).fetchall()
 
 
 class SqliteStore:
@@ -114,7 +65,7 @@ class SqliteStore:
         self._clock = clock
         self._writer = writer
         self._reader, self._long_reader = readers
-        self._busy_timeout_s = busy_timeout_s
+        self._writes = WriteQueue(writer, clock, busy_timeout_s, self._count)
         self._subscribers = Subscribers()
         self._side: list[asyncio.Task[None]] = []
         self._rows_written = 0
@@ -123,19 +74,14 @@ class SqliteStore:
         self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
     ) -> T:
         # One writer, who has every right: `single` and `actor` say nothing here.
-        # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
-        # one after the other.
-        give_up = time.monotonic() + self._busy_timeout_s
-        result: T
-        result, rows = await _hop(self._writer, self._run_write, work, durable, give_up)
-        # Who looks for work in a transaction and finds none must not wake everybody, itself included.
-        if rows:
-            self._rows_written += rows
-            self._subscribers.notify()
-        return result
+        return await self._writes.write(work, durable)
+
+    def _count(self, rows: int) -> None:
+        self._rows_written += rows
+        self._subscribers.notify()
 
     async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
-        result: T = await _hop(self._long_reader if long else self._reader, _run_read, work, self._clock)
+        result: T = await _hop(self._long_reader if long else self._reader, run_read, work, self._clock)
         return result
 
     @property
@@ -148,27 +94,6 @@ class SqliteStore:
 
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()
-
-    def _run_write(
-        self, connection: sqlite3.Connection, work: Work[T], durable: bool, give_up: float
-    ) -> tuple[T, int]:
-        """What `work` gives, and the number of rows that it changed."""
-        if durable:
-            connection.execute("PRAGMA synchronous=FULL")
-        try:
-            _begin(connection, self._busy_timeout_s, give_up)
-            before = connection.total_changes
-            try:
-                result = _drive(work, _SqliteTx(connection, self._clock))
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            return result, connection.total_changes - before
-        finally:
-            if durable:
-                connection.execute("PRAGMA synchronous=NORMAL")
 
     async def start(self) -> None:
         """Start the side tasks: the look-out for other processes' commits, and the checkpoints."""
@@ -243,46 +168,6 @@ async def _hop(connection: aiosqlite.Connection, function: Callable[..., T], *ar
     return result
 
 
-def _drive(work: Work[T], tx: _SqliteTx) -> T:
-    coroutine = work(tx)
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    coroutine.close()
-    raise AwaitedOutside(
-        f"the transaction {getattr(work, '__qualname__', work)!r} awaited something other than its Tx; "
-        "do that before or after the transaction"
-    )
-
-
-def _begin(connection: sqlite3.Connection, busy_timeout_s: float, give_up: float | None = None) -> None:
-    """Take the write lock, trying once at least. `give_up`: on the monotonic clock, in seconds."""
-    give_up = time.monotonic() + busy_timeout_s if give_up is None else give_up
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise
-            if time.monotonic() >= give_up:
-                raise StoreBusy(
-                    f"the database was locked by another process for {busy_timeout_s:g} s; nothing was "
-                    "changed, try again"
-                ) from error
-        time.sleep(random.uniform(*_WAIT_S))
-
-
-def _run_read(connection: sqlite3.Connection, work: Work[T], clock: Callable[[], float]) -> T:
-    connection.execute("BEGIN")
-    try:
-        return _drive(work, _SqliteTx(connection, clock))
-    finally:
-        connection.execute("ROLLBACK")
-
-
 def _checkpoint_now(path: Path) -> None:
     """On a connection that lives for this one call, so that nothing is left open when the store closes."""
     try:
@@ -355,9 +240,9 @@ async def open_store(
     try:
         writer = await _connect(path, folders, query_only=False)
         try:
-            # From here on the wait for others is `_begin`'s, see above.
+            # From here on the wait for others is `begin`'s (`sqlite_transaction`).
             await writer.execute("PRAGMA busy_timeout=0")
-            await _hop(writer, _migrate, folders, busy_timeout_s)
+            await _hop(writer, migrate, folders, busy_timeout_s)
             reader = await _connect(path, folders, query_only=True)
             try:
                 long_reader = await _connect(path, folders, query_only=True)
@@ -383,40 +268,3 @@ def _make_private(path: Path) -> None:
         for one in path.parent.glob(path.name + "*"):
             if one.name.removeprefix(path.name) in ("", "-wal", "-shm"):
                 one.chmod(0o600)
-
-
-def _migrate(connection: sqlite3.Connection, wings: list[Path], busy_timeout_s: float) -> None:
-    for folder in wings:
-        # One transaction a wing: half a schema is never seen, and a second process waits its turn here.
-        _begin(connection, busy_timeout_s)
-        try:
-            connection.execute(_MIGRATIONS_TABLE)
-            applied = {
-                row["version"]: row["sha256"]
-                for row in connection.execute(
-                    "SELECT version, sha256 FROM schema_migrations WHERE wing = ?", (folder.name,)
-                )
-            }
-            for step in steps_to_apply(folder, DIALECT, applied):
-                for statement in _statements(step.sql):
-                    connection.execute(statement)
-                connection.execute(
-                    "INSERT INTO schema_migrations (wing, version, name, sha256) VALUES (?, ?, ?, ?)",
-                    (step.wing, step.version, step.name, step.digest),
-                )
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
-
-def _statements(sql: str) -> Iterable[str]:
-    pending = ""
-    for line in sql.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            yield pending
-            pending = ""
-    if pending.strip() and not all(line.startswith("--") for line in pending.split("\n") if line.strip()):
-        raise StoreError(f"a migration ends in an unfinished statement: {pending.strip()[:80]!r}")

@@ -161,6 +161,9 @@ class Store(Protocol):
         that is atomic by itself (a function of the database), so an engine with many writers may run it beside
         others of its kind. `actor`: for whom it is done; an engine that knows rights gives it that one's only.
 
+        `work` may run more than once, where nothing of a run before was kept: what it does beside its `Tx` it does
+        each time. One that is cancelled before it began is not done; later it may be done, and nobody told.
+
         Raises StoreBusy when the database stays locked by others, and whatever `work` raises.
         """
         ...

@@ -67,7 +67,7 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
         at = await room()
         how = await conditions(at)
         print(f"PostgreSQL: {how}", file=sys.stderr)
-        best = 0.0
+        best = (0.0, "")
         for callers in (1, 4) if quick else (1, 4, 8):
             before = _cpu_s(server)
             runs = [await services.pairs(at, count, callers) for _ in range(rounds)]
@@ -76,7 +76,7 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
                 for now, then in zip(_cpu_s(server), before, strict=True)
             )
             rate = rate_of(runs, count // callers * callers)
-            best = max(best, rate)
+            best = max(best, (rate, _callers(callers)))
             used = f"processor time of a pair {ours:.0f} us here and {theirs:.0f} us in the server"
             yield single(
                 f"{PAIRS}, PostgreSQL, {_callers(callers)}", rate, "pairs/s", n=count * rounds, note=f"{used}; {how}"
@@ -85,8 +85,8 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
                 f"acquire, PostgreSQL, {_callers(callers)}", [took for one in runs for took in one[1]]
             )
         yield single(
-            f"{PAIRS}, PostgreSQL, the best of these", best, "pairs/s", n=count * rounds,
-            limits=at_least(1500), note="public reference 1,650-4,230",
+            f"{PAIRS}, PostgreSQL, the best of these", best[0], "pairs/s", n=count * rounds,
+            limits=at_least(1500), note=f"of {best[1]}; public reference 1,650-4,230",
         )  # fmt: skip
         free, waiting = await room(), await room()
         await services.block(waiting, blocked)

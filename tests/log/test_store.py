@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import sys
 import threading
+from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -166,13 +167,16 @@ from relay.log.sqlite_store import open_store
 
 async def main() -> None:
     store = await open_store(Path(sys.argv[1]), [events.FOLDER])
-    shared = Lane("room", "shared")
-    for i in range(int(sys.argv[3])):
-        own = Lane("room", sys.argv[2])
+    own, shared = Lane("room", sys.argv[2]), Lane("room", "shared")
+    async def write(count):
         async def work(tx):
-            said = await events.append(tx, NewEvent("note", own, outputs={"i": i}))
+            said = await events.append(tx, NewEvent("note", own))
             await events.append(tx, NewEvent("heard", shared, parents=[said.id]))
-        await store.write(work)
+            return said.seq
+        for _ in range(count):
+            print(await store.write(work), flush=True)
+    callers = int(sys.argv[4])
+    await asyncio.gather(*(write(int(sys.argv[3]) // callers) for _ in range(callers)))
     await store.close()
 
 asyncio.run(main())
@@ -194,9 +198,17 @@ async def test_four_processes_fork_no_lane_and_a_reader_misses_nothing(tmp_path:
     try:
         writers = [
             await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WRITER, str(path), f"w{i}", str(count), cwd=ROOT
+                sys.executable,
+                "-c",
+                WRITER,
+                str(path),
+                f"w{i}",
+                str(count),
+                callers,
+                cwd=ROOT,
+                stdout=DEVNULL,
             )
-            for i in range(4)
+            for i, callers in enumerate("1146")
         ]
         async with asyncio.timeout(PATIENT_S):
             assert [await one.wait() for one in writers] == [0] * 4
@@ -211,13 +223,17 @@ async def test_four_processes_fork_no_lane_and_a_reader_misses_nothing(tmp_path:
         await store.close()
 
 
-async def test_a_writer_killed_in_a_transaction_leaves_no_half(tmp_path: Path) -> None:
+async def test_a_writer_killed_in_a_transaction_leaves_no_half_and_loses_nothing_it_was_told(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "events.db"
     store = await open_store(path, [LOG])
+    told = 0
     try:
-        for wait in (0.05, 0.1, 0.15):
+        # Of one caller each transaction is his own; of twelve they are groups.
+        for wait, callers in ((0.05, "1"), (0.1, "12"), (0.15, "12")):
             writer = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WRITER, str(path), "w", "100000", cwd=ROOT
+                *(sys.executable, "-c", WRITER, str(path), "w", "120000", callers), cwd=ROOT, stdout=PIPE
             )
             before = await store.read(events.last_pos)
             async with asyncio.timeout(PATIENT_S):
@@ -225,11 +241,15 @@ async def test_a_writer_killed_in_a_transaction_leaves_no_half(tmp_path: Path) -
                     break
             await asyncio.sleep(wait)
             writer.send_signal(signal.SIGKILL)
-            await writer.wait()
+            said, _ = await writer.communicate()
+            acknowledged = {int(line) for line in said.splitlines(keepends=True) if line.endswith(b"\n")}
             found = await store.read(lambda tx: events.read_after(tx, 0, limit=1_000_000))
             types = Counter(event.type for event in found)
             assert types["note"] == types["heard"]
+            assert acknowledged <= {event.seq for event in found if event.lane == "w"}
+            told += len(acknowledged)
             assert await verify(store) == []
+        assert told
     finally:
         await store.close()
 

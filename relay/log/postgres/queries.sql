@@ -31,6 +31,12 @@ VALUES (:id, :v, :session, :lane, :seq, :type, :prev, :parents, :causal_deps, :c
   :file_touches, :inputs, :outputs, :source_key, :at)
 RETURNING pos
 
+-- name: record_event
+INSERT INTO events (id, v, session, lane, seq, type, prev, parents, causal_deps, clock, role, branch, snapshot,
+  file_touches, inputs, outputs, source_key, at)
+VALUES (:id, :v, :session, :lane, :seq, :type, :prev, :parents, :causal_deps, :clock, :role, :branch, :snapshot,
+  :file_touches, :inputs, :outputs, :source_key, :at)
+
 -- name: event
 SELECT * FROM events WHERE id = :id
 

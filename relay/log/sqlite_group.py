@@ -1,0 +1,150 @@
+"""Writes that waited together, as one transaction with one COMMIT; one that waited alone, as a transaction.
+
+Invariants:
+- none has its answer before the COMMIT of what it wrote;
+- each of a group is in a savepoint of its own: one whose work raises is rolled back alone and gets its own error;
+- where the whole group is lost (SQLite itself rolled it back, or the COMMIT failed) nothing of it is kept, and each
+  is done again by itself, which gives it the answer that it had got alone;
+- one that was cancelled before it began is not done.
+
+All of it runs on the writer's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from relay.log.sqlite_transaction import SqliteTx, begin, drive
+from relay.log.store import StoreBusy, Work
+
+T = TypeVar("T")
+W = TypeVar("W")
+#: Seconds after which nothing more of a group begins: the first of it waits for the others' work, some 0.2 ms each,
+#: and what stays within the loop's lag that is allowed (25 ms, docs/figures.md) is not felt.
+GROUP_S = 0.01
+
+
+@dataclass(slots=True, eq=False)
+class Wanted:
+    """A write that is waited for. `give_up`: when it no longer waits for the lock, in seconds of the monotonic clock.
+
+    Its answer: `result`, or `error`, and the number of `rows` that it changed.
+    """
+
+    work: Work[Any]
+    durable: bool
+    give_up: float
+    future: asyncio.Future[Any]
+    alone: bool = False
+    result: Any = None
+    error: BaseException | None = None
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The connection that writes, and by which clock and for how long (seconds) it waits for others' locks."""
+
+    connection: sqlite3.Connection
+    clock: Callable[[], float]
+    busy_timeout_s: float
+
+    def carry_out(self, group: Sequence[Wanted]) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
+        """Do these, in their order: those that have their answer, and those that are to be done next."""
+        if len(group) < 2:
+            for one in group:
+                self._alone(one)
+            return group, ()
+        try:
+            return self._synced(any(one.durable for one in group), self._together, group)
+        except BaseException:
+            # Whose fault it was, each finds out by itself.
+            for one in group:
+                one.alone, one.result, one.error, one.rows = True, None, None, 0
+            return (), group
+
+    def _alone(self, one: Wanted) -> None:
+        if one.future.cancelled():
+            return
+        try:
+            one.result, one.rows = self._synced(one.durable, self._transaction, one)
+        except BaseException as error:
+            one.error = error
+
+    def _transaction(self, one: Wanted) -> tuple[Any, int]:
+        begin(self.connection, self.busy_timeout_s, one.give_up)
+        before = self.connection.total_changes
+        try:
+            result = drive(one.work, SqliteTx(self.connection, self.clock))
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        return result, self.connection.total_changes - before
+
+    def _together(self, group: Sequence[Wanted]) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
+        """As `carry_out`. Raises when the group is lost."""
+        try:
+            begin(self.connection, self.busy_timeout_s, min(one.give_up for one in group))
+        except StoreBusy as busy:
+            return _given_up(group, busy)
+        until = time.monotonic() + GROUP_S
+        done = 0
+        try:
+            for one in group:
+                if done and time.monotonic() > until:
+                    break
+                if not one.future.cancelled():
+                    self._in_savepoint(one)
+                done += 1
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        return group[:done], group[done:]
+
+    def _in_savepoint(self, one: Wanted) -> None:
+        run = self.connection.execute
+        run("SAVEPOINT one")
+        before = self.connection.total_changes
+        try:
+            one.result = drive(one.work, SqliteTx(self.connection, self.clock))
+            run("RELEASE one")
+            one.rows = self.connection.total_changes - before
+        except BaseException as error:
+            if not self.connection.in_transaction:
+                raise  # a full disk, say: SQLite gave up the whole
+            run("ROLLBACK TO one")
+            run("RELEASE one")
+            one.error = error
+
+    def _roll_back(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def _synced(self, durable: bool, transaction: Callable[[W], T], what: W) -> T:
+        """The transaction, on disk when it is over if it is to be `durable`."""
+        if not durable:
+            return transaction(what)
+        self.connection.execute("PRAGMA synchronous=FULL")
+        try:
+            return transaction(what)
+        finally:
+            # What was committed stays so; it is slower, and as safe, until the next one.
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _given_up(group: Sequence[Wanted], busy: StoreBusy) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
+    """Those whose time is over, as of the lock that nobody got; who came later waits on."""
+    now = time.monotonic()
+    over = [one for one in group if one.give_up <= now]
+    for one in over:
+        one.error = StoreBusy(*busy.args)
+    return over, [one for one in group if one.give_up > now]
