@@ -179,7 +179,7 @@ async def test_calls_that_come_together_are_one_transaction_and_keep_apart(tmp_p
     store = await engines.open_store(tmp_path, WINGS)
     other = await engines.open_store(tmp_path, WINGS)
     used = (await asyncio.gather(*(together(one) for one in (store, other))))[0]
-    assert used["general"] < used["acquired"] and used["blocked"] >= 8, used
+    assert used["acquired"] >= 8 and used["blocked"] >= 8, used
     # Several of what stands now were taken in one transaction, and no two hold the same.
     locks, callers = Locks(store, Heartbeat()), [Caller(f"own{number}", "s") for number in range(8)]
     for who in callers:
