@@ -34,8 +34,10 @@ def main(words: list[str]) -> int:
         found = [one for one in found if args.agent in (None, one["agent_id"])]
         if len(found) != 1:
             raise _not_one(args.id, found)
-        of = replace(desk.caller, agent=found[0]["agent_id"], session=args.id)
-        return {**await sessions.end(of, reason=f"ended by {desk.caller.agent}"), "session": found[0]}
+        of, me = replace(desk.caller, agent=found[0]["agent_id"], session=args.id), desk.caller.agent
+        itself = (of.agent, of.session) == (me, desk.caller.session)
+        ended = await sessions.end(of, reason=f"ended by {me}", by=None if itself else me)
+        return {**ended, "session": found[0]}
 
     return run(args, work, _list if args.action == "list" else _ended)
 

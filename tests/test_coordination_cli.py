@@ -16,7 +16,7 @@ from relay.daemon import open_room_store
 from relay.faces.services import Services
 from relay.log import events
 from relay.log.store import Tx
-from relay.model import Caller
+from relay.model import Caller, Rejected
 from relay.services import services_of
 from tests.airspace.repository import commit, git, repository
 
@@ -139,6 +139,13 @@ def test_sessions_are_listed_and_ended(room: Room) -> None:
     ended = [one for one in room.json("sessions", "--all") if one["agent_id"] == "CLAUDE"]
     assert [(one["alive"], one["end_reason"]) for one in ended] == [(False, "ended by ann")]
     assert "ended by ann" in room.relay("sessions", "--all")[1]
+
+    async def wake(services: Services) -> None:
+        with pytest.raises(Rejected) as lost:
+            await services.locks.release(CLAUDE, "src/app.py")
+        assert (lost.value.code, lost.value.details["forced_by"]) == ("stale_token", "ann")
+
+    room.agents_do(wake)
 
 
 def test_work_is_submitted_shown_and_reopened(room: Room) -> None:

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 import relay
+from relay.config_coordination import CoordinationSettings
 from relay.coordination.locks import Locks
+from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import take_in
 from relay.guard_offline import reasons_against
@@ -234,6 +236,24 @@ def test_a_session_whose_lease_ran_out_is_refused(guarded: Site) -> None:
     guarded.commit("a.py", RELAY_AGENT_ID="CODEX", RELAY_SESSION_ID="s-codex")
     guarded.lock("a.py", by=CLAUDE)
     guarded.commit("a.py", **me)
+    guarded.free("a.py", by=CLAUDE)
+
+    # So is one whose claim was lost in its sleep, though another came and went.
+    async def claimed(locks: Locks) -> None:
+        work = WorkQueue(guarded.store, CoordinationSettings(), heartbeat=Heartbeat(), locks=locks)
+        await work.submit(CODEX, "fix", "x", files=["b.py"])
+        guarded.clock = -120.0
+        await work.get(CLAUDE, lease_s=60.0)
+        guarded.clock = 0.0
+        assert len(await work.take_back()) == 1
+
+    guarded.run(claimed)
+    guarded.lock("b.py")
+    guarded.free("b.py")
+    said = guarded.commit("b.py", ok=False, **me)
+    assert "stale_token" in said and "Your lease on b.py ran out" in said
+    guarded.lock("b.py", by=CLAUDE)
+    guarded.commit("b.py", **me)
 
 
 def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not(guarded: Site) -> None:

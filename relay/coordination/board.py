@@ -21,6 +21,7 @@ from relay.coordination import changes, transitions, work
 from relay.coordination.changes import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
 from relay.coordination.claims import Claims
 from relay.coordination.history import story
+from relay.coordination.lock import Loss
 from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
 from relay.log.events import Lane
@@ -261,9 +262,11 @@ class Board:
         undid: dict[str, str] | None = None,
     ) -> Changed:
         made = await changes.make(tx, change, pairs, by=By(by, lane, cause), undid=undid)
-        for before, _ in pairs:
-            if self._claims is not None and before is not None and before.claim is not None:
-                await self._claims.free_files(tx, before, by, f"{change} by {by}")
+        for before, after in pairs:
+            # Who works on a task that gets another title goes on, and keeps its files.
+            if self._claims is not None and before is not None and before.claim not in (None, after.claim):
+                lost = Loss(await tx.now(), by, f"the claim of task #{before.number} was ended on the board")
+                await self._claims.free_files(tx, before, by, f"{change} by {by}", lost)
         return Changed(
             change=change,
             by=by,

@@ -7,7 +7,8 @@ Invariants:
 - a claim holds while its lease and its session's lie ahead, by the store's clock. One that does not is taken back by
   whoever asks for work: the attempt counts, and the next one waits from the moment of the loss on, not from when
   somebody noticed;
-- a claim that ends, however it ends, gives back the locks that it took.
+- a claim that ends, however it ends, gives back the locks that it took; those of a claim that its holder lost stay on
+  record as leases that are over, so that its next write is stale.
 
 Everything here runs in the caller's transaction. (004, "Work Queue"; docs/coordination.md, "Work".)
 """
@@ -24,7 +25,7 @@ from relay.coordination import changes, transitions
 from relay.coordination import lock_table as table
 from relay.coordination.changes import By, Change, Followed, Q, next_fence
 from relay.coordination.completion import file_lost, why_not
-from relay.coordination.lock import MAX_TTL_S, MIN_TTL_S
+from relay.coordination.lock import MAX_TTL_S, MIN_TTL_S, Loss
 from relay.coordination.lock_index import Standing
 from relay.coordination.locks import Locks
 from relay.coordination.transitions import BackOff
@@ -184,19 +185,22 @@ class Claims:
         task = Task.of_row(row)
         change = Change.COMPLETED if status is Status.COMPLETED else Change.FAILED
         event = await changes.log(tx, change, [(None, task)], by=by(caller))
-        await self.free_files(tx, task, caller.agent, str(change))
+        await self.free_files(tx, task, caller.agent, str(change), None)
         return task, await changes.follow(tx, [task.id], by=by(caller, [event.id]))
 
-    async def give_back(self, tx: Tx, caller: Caller, task: Task, why: str) -> Task:
-        """The task after the caller, who holds its claim, gave it back: an attempt that counts."""
+    async def give_back(self, tx: Tx, caller: Caller, task: Task, why: str, lost: Loss | None = None) -> Task:
+        """The task after the caller, who holds its claim, gave it back: an attempt that counts. `lost`: it was made
+        to."""
         now = await tx.now()
-        return await self._lapse(tx, task, at=now, why=why, change=Change.RELEASED, by_=by(caller))
+        return await self._lapse(tx, task, at=now, why=why, change=Change.RELEASED, by_=by(caller), lost=lost)
 
-    async def give_back_all(self, tx: Tx, caller: Caller, reason: str) -> None:
-        """Give back what the caller's session claimed: it ends (for `Sessions.at_end`)."""
+    async def give_back_all(self, tx: Tx, caller: Caller, reason: str, by_: str | None = None) -> None:
+        """Give back what the caller's session claimed: it ends (for `Sessions.at_end`). `by_`: who ends it in its
+        place."""
+        lost = None if by_ is None else Loss(await tx.now(), by_, reason)
         rows = await tx.all(Q.claims_of_session, agent=caller.agent, session=caller.session)
         for task in map(Task.of_row, rows):
-            await self.give_back(tx, caller, task, f"the session of {caller.agent} ended ({reason})")
+            await self.give_back(tx, caller, task, f"the session of {caller.agent} ended ({reason})", lost)
 
     async def take_back(self, tx: Tx) -> list[Task]:
         """Take back every claim whose lease ran out, or whose session is dead; the tasks as they are then."""
@@ -205,9 +209,10 @@ class Claims:
             # Nobody's session did it: a short lane of its own, so that it orders nobody.
             lane = Lane("room", f"work:{task.id}:{task.fence}", short=True)
             async with tx.as_room():
+                whose = By("RELAY", lane)
                 taken.append(
                     await self._lapse(
-                        tx, task, at=at, why=why, change=Change.RECOVERED, by_=By("RELAY", lane)
+                        tx, task, at=at, why=why, change=Change.RECOVERED, by_=whose, lost=Loss(at)
                     )
                 )
         return taken
@@ -225,18 +230,21 @@ class Claims:
             over[task.id] = await changes.settle(tx, after)
         return [over.get(task.id, task) for task in tasks]
 
-    async def _lapse(self, tx: Tx, task: Task, *, at: float, why: str, change: Change, by_: By) -> Task:
+    async def _lapse(
+        self, tx: Tx, task: Task, *, at: float, why: str, change: Change, by_: By, lost: Loss | None
+    ) -> Task:
         now = await tx.now()
         token = await next_fence(tx)
         after = transitions.lapsed(task, at=at, now=now, fence=token, why=why, back_off=self._back_off)
         change = Change.DEAD if after.status is Status.DEAD else change
         made = await changes.make(tx, change, [(task, after)], by=by_)
-        await self.free_files(tx, task, by_.name, why)
+        await self.free_files(tx, task, by_.name, why, lost)
         return made.tasks[0]
 
-    async def free_files(self, tx: Tx, task: Task, by_: str, why: str) -> None:
+    async def free_files(self, tx: Tx, task: Task, by_: str, why: str, lost: Loss | None) -> None:
+        """Free what the claim took; `lost`: its holder did not end it itself."""
         if task.files:
-            await self._locks.release_of_task(tx, task.id, by=by_, reason=why)
+            await self._locks.release_of_task(tx, task.id, by=by_, reason=why, lost=lost)
 
 
 async def no_claim(tx: Tx, task: Task, caller: Caller, token: int | None) -> Rejected:

@@ -90,6 +90,16 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """That a holder lost what it held, and did not give it back: when (Unix seconds); `by`: the person who took it,
+    and why; None: nobody did, its time was over."""
+
+    at: float
+    by: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """A row of `lock_waits`; `id` is the place in line, `until` when it gives up."""
 

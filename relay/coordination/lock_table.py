@@ -10,19 +10,19 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from relay.coordination.containment import contains
-from relay.coordination.lock import Lock, Wish, stale
+from relay.coordination.lock import Lock, Loss, Wish, stale
 from relay.coordination.paths import Target, above
 from relay.coordination.patterns import shape, stands_for
 from relay.coordination.sessions import iso, lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
-from relay.log.store import Queries, Row, StoreError, Tx
+from relay.log.store import Queries, Query, StoreError, Tx
 from relay.model import Caller, Fault, Rejected
 
 Q = Queries(Path(__file__).parent)
@@ -185,10 +185,46 @@ async def own(tx: Tx, caller: Caller, target: Target) -> Lock | None:
     return None if row is None else Lock.of_row(row)
 
 
-async def free_all(tx: Tx, rows: Iterable[Row], *, by: str, reason: str | None) -> list[Lock]:
-    """Say of rows that were deleted that they are free, of those whose lease was not over."""
+async def free_of_task(
+    tx: Tx, task_id: str, *, by: str, reason: str | None, lost: Loss | None
+) -> Sequence[Lock]:
+    """Free what was taken with the claim of this task, with the events. `lost`: see `_let_go`."""
+    held = await of_task(tx, task_id)
+    return await _let_go(
+        tx, held, Q.free_locks_of_task, Q.cut_locks_of_task, {"task_id": task_id}, by, reason, lost
+    )
+
+
+async def free_of_session(tx: Tx, caller: Caller, *, reason: str | None, lost: Loss | None) -> Sequence[Lock]:
+    """Free all that the caller's session holds, with the events. `lost`: see `_let_go`."""
+    held, whose = await of_session(tx, caller), {"agent": caller.agent, "session": caller.session}
+    free, cut = Q.free_locks_of_session, Q.cut_locks_of_session
+    return await _let_go(tx, held, free, cut, whose, caller.agent, reason, lost)
+
+
+async def _let_go(
+    tx: Tx,
+    found: Sequence[Lock],
+    free: Query,
+    cut: Query,
+    whose: dict[str, str],
+    by: str,
+    reason: str | None,
+    lost: Loss | None,
+) -> Sequence[Lock]:
+    """End these leases; those that were not over before.
+
+    What its holder gives back (`lost` is None) leaves no trace. What it lost is cut to the loss and stays on record,
+    so that it is found stale; so does a lease that was over or forced before, whoever ends the rest.
+    """
     now = await tx.now()
-    freed = [lock for lock in map(Lock.of_row, rows) if lock.expires_at > now]
+    if not found:
+        return []
+    if lost is None:
+        await tx.execute(free, **whose, now=now)
+    else:
+        await tx.execute(cut, **whose, at=lost.at, by=lost.by, why=lost.why)
+    freed = [lock for lock in found if lock.expires_at > now]
     for lock in freed:
         await say(tx, RELEASED, lock, Lane(lock.session, lock.agent), by=by, reason=reason)
     return freed

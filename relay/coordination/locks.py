@@ -25,6 +25,7 @@ from relay.coordination.lock import (
     Granted,
     Json,
     Lock,
+    Loss,
     Outcome,
     Repeated,
     Wait,
@@ -344,24 +345,25 @@ class Locks:
         await self._store.write(forget)
 
     async def release_of_task(
-        self, tx: Tx, task_id: str, *, by: str, reason: str | None = None
-    ) -> list[Lock]:
+        self, tx: Tx, task_id: str, *, by: str, reason: str | None = None, lost: Loss | None = None
+    ) -> Sequence[Lock]:
         """Free what was taken with the claim of this task, in the caller's own transaction; except what another claim
-        of the same session wants too, and goes on with."""
+        of the same session wants too, and goes on with. `lost`: its holder did not give it back, and its leases stay
+        on record."""
         for row in await tx.all(Q.other_claims_of_session, task_id=task_id):
             wanted = {(one.kind, one.key) for one in self.targets(loads(row["files"]))}
             for lock in await table.of_task(tx, task_id):
                 if (lock.target.kind, lock.target.key) in wanted:
                     await table.hand_on(tx, lock, row["id"])
-        rows = await tx.all(Q.free_locks_of_task, task_id=task_id)
-        return await table.free_all(tx, rows, by=by, reason=reason)
+        return await table.free_of_task(tx, task_id, by=by, reason=reason, lost=lost)
 
-    async def release_of_session(self, tx: Tx, caller: Caller, reason: str) -> None:
-        """Free all that the caller's session holds, and its places in line (for `Sessions.at_end`)."""
+    async def release_of_session(self, tx: Tx, caller: Caller, reason: str, by: str | None = None) -> None:
+        """Free all that the caller's session holds, and its places in line (for `Sessions.at_end`). `by`: who ends
+        it in its place, and its leases stay on record."""
         who = {"agent": caller.agent, "session": caller.session}
         await tx.execute(Q.forget_waits_of_session, **who)
-        rows = await tx.all(Q.free_locks_of_session, **who)
-        await table.free_all(tx, rows, by=caller.agent, reason=reason)
+        lost = None if by is None else Loss(await tx.now(), by, reason)
+        await table.free_of_session(tx, caller, reason=reason, lost=lost)
 
     async def _decided(self, caller: Caller, work: Callable[[Tx], Awaitable[Json | Rejected]]) -> Json:
         """Run `work`; its refusal is raised behind the transaction, which keeps the heartbeat."""

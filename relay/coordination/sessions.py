@@ -4,7 +4,8 @@ Invariants:
 - a session is alive while it was not ended and its lease lies ahead, by the store's clock; nothing has to notice for
   it to be dead;
 - what a session held is gone with it: one that was dead and calls again is started anew, and its locks and claims
-  stay lost (their leases are cut to its death), on record so that it is found stale;
+  stay lost (their leases are cut to its death), on record so that it is found stale; so are those of one that was
+  ended by somebody else. Only one that ends itself gives back what it holds without a trace;
 - a claim never outlives its own files: whatever extends it extends every lock of its session on one of them;
 - a row and the event that says why it is so commit together.
 
@@ -42,8 +43,9 @@ GAP_S = 5.0
 MOST_SHOWN = 500
 
 Json = dict[str, Any]
-#: Gives back what a session that ends holds, in the transaction that ends it.
-AtEnd = Callable[[Tx, Caller, str], Awaitable[None]]
+#: Gives back what a session that ends holds, in the transaction that ends it: whose, why, and who ended it (None: it
+#: did itself).
+AtEnd = Callable[[Tx, Caller, str, str | None], Awaitable[None]]
 
 
 @lru_cache(maxsize=1024)
@@ -234,7 +236,7 @@ class Sessions:
         self._at_end: list[AtEnd] = []
 
     def at_end(self, give_back: AtEnd) -> None:
-        """Have `give_back(tx, caller, reason)` run in the transaction that ends a session."""
+        """Have `give_back(tx, caller, reason, by)` run in the transaction that ends a session."""
         self._at_end.append(give_back)
 
     async def touch(self, caller: Caller) -> None:
@@ -242,11 +244,12 @@ class Sessions:
         if await self._store.read(lambda tx: self._heartbeat.fresh(tx, caller)) is None:
             await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
 
-    async def end(self, caller: Caller, *, reason: str = "ended") -> Json:
-        """End the caller's session and give back all that it holds. `{success: true, ended}`."""
-        return await self._store.write(lambda tx: self._end(tx, caller, reason), actor=caller)
+    async def end(self, caller: Caller, *, reason: str = "ended", by: str | None = None) -> Json:
+        """End the caller's session and give back all that it holds. `{success: true, ended}`. `by`: the name of who
+        ends it in its place (None: it does itself): what it held stays on record then, so that it is found stale."""
+        return await self._store.write(lambda tx: self._end(tx, caller, reason, by), actor=caller)
 
-    async def _end(self, tx: Tx, caller: Caller, reason: str) -> Json:
+    async def _end(self, tx: Tx, caller: Caller, reason: str, by: str | None) -> Json:
         now = await tx.now()
         row = await tx.one(Q.end_session, agent=caller.agent, session=caller.session, now=now, reason=reason)
         if row is None:
@@ -254,7 +257,7 @@ class Sessions:
         session = Session.of_row(row)
         if session.lease_until > now:
             for give_back in self._at_end:
-                await give_back(tx, caller, reason)
+                await give_back(tx, caller, reason, by)
         await _say_ended(tx, session, lane_of(caller))
         return {"success": True, "ended": True}
 

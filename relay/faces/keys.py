@@ -333,5 +333,5 @@ async def take_back(keys: Revoking, sessions: SessionsApi, caller: Caller, id: s
     ends with its lease. Raises Rejected as `Keys.revoke` does."""
     told = await keys.revoke(caller, id)
     its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
-    await sessions.end(its, reason="its key was revoked")
+    await sessions.end(its, reason="its key was revoked", by=caller.agent)
     return told

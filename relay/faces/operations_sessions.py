@@ -50,7 +50,8 @@ async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
         message = f"Only a person ends another's session, and {caller.agent} is an agent."
         fix = "Ask a person in the room, or wait: a session that says nothing ends by itself."
         raise Rejected(Fault.FORBIDDEN, "person_only", message, fix)
-    return await services.sessions.end(replace(caller, agent=asked.of), reason=asked.reason)
+    whose = replace(caller, agent=asked.of)
+    return await services.sessions.end(whose, reason=asked.reason, by=caller.agent)
 
 
 async def _beat(services: Services, caller: Caller, asked: Beat) -> Json:

@@ -102,7 +102,9 @@ class SessionsApi(Protocol):
         """The heartbeat of a call that writes nothing else."""
         ...
 
-    async def end(self, caller: Caller, *, reason: str = "ended") -> Json: ...
+    async def end(self, caller: Caller, *, reason: str = "ended", by: str | None = None) -> Json:
+        """`by`: the name of who ends it in the caller's place; None: it does itself."""
+        ...
 
     async def list(self, caller: Caller, *, all: bool = False) -> Sequence[Json]:
         """SESSION = `{session_id, agent_id, agent_type, kind, alive, started_at, heartbeat_at, lease_until, ended_at,

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from relay.coordination.board import Board
 from relay.coordination.lock import Verdict
-from relay.model import Rejected
+from relay.coordination.lock_table import RELEASED
+from relay.coordination.queue import WorkQueue
+from relay.log.events import Lane
+from relay.model import Caller, Rejected
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -126,3 +130,132 @@ async def test_a_stale_mark_is_kept_for_a_day(room: Room) -> None:
     room.clock.at += 2
     await room.locks.prune()
     assert await said(room, room.ann, "a") == ["ok"]
+
+
+async def lost_with_claim(room: Room, work: WorkQueue, how: str) -> Caller:
+    """Somebody whose claim of a task with the files `src/b.py` and `lib` was lost in this way, or given back."""
+    task = (await work.submit(room.person, how, "x", files=["src/b.py", "lib"]))["task_id"]
+    who = room.process if how == "its process died" else Caller("sleepy", how.replace(" ", "-"))
+    number = (await work.get(who, [how], lease_s=60))["number"]
+    assert await said(room, who, "src/b.py", "lib/x") == ["ok", "ok"]
+    board, lane = Board(claims=work.claims), Lane("room", "human:eve")
+
+    async def move(to: str) -> None:
+        await room.store.write(lambda tx: board.move(tx, number, to, by="eve", lane=lane))
+
+    if how == "its lease ran out":
+        room.clock.at += 61
+        await work.take_back()
+    elif how == "its process died":
+        room.clock.at += room.settings.process_lease_s
+        await work.get(room.bob, ["none"])
+    elif how == "a person moved it":
+        await move("pending")
+    elif how == "a person archived it":
+        await room.store.write(lambda tx: board.clear_all(tx, by="eve", lane=lane))
+    elif how == "a person ended its session":
+        assert (await room.sessions.end(who, reason="asleep", by="eve"))["ended"]
+    elif how == "it ended its session":
+        await room.sessions.end(who)
+    elif how == "it gave it back":
+        await work.release(who, task)
+    else:
+        await work.complete(who, task, how == "it completed it")
+    return who
+
+
+async def test_who_lost_a_claim_is_stale_for_its_files_and_who_ended_it_is_not(room: Room) -> None:
+    work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
+    room.sessions.at_end(work.claims.give_back_all)
+    taken = "eve took your lock on src/b.py away"
+    for how, told in {
+        "its lease ran out": "ran out",
+        "its process died": "ran out",
+        "a person moved it": taken,
+        "a person archived it": taken,
+        "a person ended its session": taken,
+        "it ended its session": None,
+        "it gave it back": None,
+        "it completed it": None,
+        "it failed": None,
+    }.items():
+        before = len(await room.told(RELEASED))
+        who = await lost_with_claim(room, work, how)
+        freed = [event.outputs["lock"] for event in (await room.told(RELEASED))[before:]]
+        assert all(lock["expires_at"] > lock["acquired_at"] for lock in freed), "as it was held"
+        assert len(freed) == (0 if told == "ran out" else 2), how
+        # Another comes and goes: nothing that it does clears the mark.
+        await room.locks.acquire(room.bob, ["src"])
+        assert await said(room, who, "src/b.py") == ["locked"], how
+        await room.locks.release(room.bob, "src")
+        assert await said(room, who, "src/b.py", "lib/x", "doc") == ["stale" if told else "ok"] * 2 + [
+            "ok"
+        ], how
+        if told is not None:
+            assert told in (await verdicts(room, who, "src/b.py"))[0].message(room.clock()), how
+        with pytest.raises(Rejected) as unheld:
+            await room.locks.release(who, "src/b.py")
+        assert unheld.value.code == ("stale_token" if told else "not_held"), how
+        assert await room.locks.check(room.bob) == []
+        await room.locks.acquire(who, ["src/b.py"])
+        assert await said(room, who, "src/b.py") == ["ok"], how
+        await room.locks.release(who, "src/b.py")
+        assert await said(room, who, "src/b.py") == ["ok"], how
+
+
+async def test_the_end_of_a_claim_clears_no_loss_from_before(room: Room) -> None:
+    work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
+    room.sessions.at_end(work.claims.give_back_all)
+    lane = Lane("room", "human:eve")
+    for how in ("complete", "release", "lapse", "end"):
+        who = Caller("sleepy", how)
+        task = (await work.submit(room.person, "fix", "x", files=["a", "b"]))["task_id"]
+        await work.get(who, lease_s=60)
+        await room.locks.force_release(room.person, "a", reason="hotfix")
+        if how == "complete":
+            await work.complete(who, task, True)
+        elif how == "release":
+            await work.release(who, task)
+        elif how == "end":
+            await room.sessions.end(who)
+        else:
+            room.clock.at += 61
+            await work.take_back()
+        assert await said(room, who, "a", "b") == ["stale", "stale" if how == "lapse" else "ok"], how
+        assert "hotfix" in (await verdicts(room, who, "a"))[0].message(room.clock()), how
+        # The same task, taken by another and ended, forgets its own locks and no mark of the first one's.
+        room.clock.at += room.settings.backoff_max_s
+        if how != "complete":
+            assert (await work.get(room.bob))["task_id"] == task
+            await work.complete(room.bob, task, True)
+        assert await said(room, room.bob, "a", "b") == ["ok", "ok"], how
+        assert await said(room, who, "a") == ["stale"], how
+    # Another title takes nothing from who works on it.
+    await work.submit(room.person, "fix", "x", files=["a"])
+    number = (await work.get(room.ann))["number"]
+    board = Board(claims=work.claims)
+    await room.store.write(lambda tx: board.rename(tx, number, "y", by="eve", lane=lane))
+    assert await said(room, room.ann, "a") == ["ok"]
+    assert [lock["locked_by"] for lock in await room.locks.check(room.bob)] == ["ann"]
+
+
+async def test_a_session_that_a_person_ended_is_stale(room: Room) -> None:
+    await room.locks.acquire(room.ann, ["a"])
+    await room.locks.acquire(room.ann, ["b"], ttl_s=1)
+    room.clock.at += 2
+    await room.sessions.end(room.ann, reason="its key was revoked", by="eve")
+    room.clock.at += 1
+    assert await said(room, room.ann, "a", "b", "c") == ["stale", "stale", "ok"]
+    lost = [one.message(room.clock()) for one in await verdicts(room, room.ann, "a", "b")]
+    assert "eve took your lock on a away" in lost[0] and "key was revoked" in lost[0] and "ran out" in lost[1]
+    await room.sessions.touch(room.ann)
+    assert await said(room, room.ann, "a", "b") == ["stale", "stale"], "awake again"
+    with pytest.raises(Rejected) as over:
+        await room.locks.release(room.ann, "a")
+    assert (over.value.code, over.value.details["forced_by"]) == ("stale_token", "eve")
+    await room.locks.acquire(room.ann, ["a"])
+    await room.sessions.end(room.ann)
+    assert await said(room, room.ann, "a", "b") == ["ok", "stale"], "its own end clears no loss"
+    room.clock.at += 24 * 3600
+    await room.locks.prune()
+    assert await said(room, room.ann, "b") == ["ok"]

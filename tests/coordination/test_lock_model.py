@@ -17,9 +17,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from relay.coordination.lock import Granted, Loss
 from relay.coordination.lock_table import living
 from relay.coordination.paths import target
 from relay.coordination.patterns import stands_for
+from relay.log.store import Tx
 from relay.model import Caller, Rejected
 from tests import engines
 from tests.coordination.conftest import WINGS, Clock, Room
@@ -46,6 +48,11 @@ def files_of(lock: str) -> frozenset[str]:
     return frozenset({lock}) if one.kind == "key" else below
 
 
+def task_of(who: Caller) -> str:
+    """The one task that it claims."""
+    return f"task of {who.session}"
+
+
 @dataclass
 class Held:
     """A lease that the model believes in."""
@@ -54,6 +61,7 @@ class Held:
     until: float
     token: int
     lost: bool = False
+    of_claim: bool = False
 
 
 class LockModel(RuleBasedStateMachine):
@@ -121,6 +129,45 @@ class LockModel(RuleBasedStateMachine):
     )
     def acquire(self, who: Caller, paths: list[str], mode: str, ttl: float) -> None:
         answer = self.ask(self.room.locks.acquire(who, paths, mode=mode, ttl_s=ttl))
+        self.taken(who, paths, mode, ttl, answer, of_claim=False)
+
+    @rule(who=st.sampled_from(WHO), path=st.sampled_from(PATHS), ttl=st.sampled_from(TTLS))
+    def claim(self, who: Caller, path: str, ttl: float) -> None:
+        """A claim takes its files; it ends by `end_claim`."""
+
+        async def take(tx: Tx) -> Any:
+            session = await self.room.heartbeat.touch(tx, who)
+            wanted = self.room.locks.targets([path])
+            outcome = await self.room.locks.acquire_in(tx, who, wanted, ttl_s=ttl, task_id=task_of(who))
+            if isinstance(outcome, Granted):
+                await self.room.heartbeat.promise(tx, who, session, outcome.locks[0].expires_at)
+            return outcome.as_json()
+
+        self.taken(who, [path], "exclusive", ttl, self.ask(self.room.store.write(take)), of_claim=True)
+
+    @rule(who=st.sampled_from(WHO), own=st.booleans())
+    def end_claim(self, who: Caller, own: bool) -> None:
+        """What its holder ends, it gives back; what it lost stays on record."""
+        if own and not self.alive(who):
+            return
+
+        async def give_up(tx: Tx) -> None:
+            lost = None if own else Loss(await tx.now())
+            await self.room.locks.release_of_task(tx, task_of(who), by=who.agent, lost=lost)
+
+        self.ask(self.room.store.write(give_up))
+        self.let_go(who, own, [key for key, lease in self.held.items() if key[0] == who and lease.of_claim])
+
+    def let_go(self, who: Caller, own: bool, these: list[tuple[Caller, str]]) -> None:
+        for key in these:
+            if own and self.holds(*key):
+                del self.held[key]
+            else:
+                self.held[key].lost = True
+
+    def taken(
+        self, who: Caller, paths: list[str], mode: str, ttl: float, answer: Any, *, of_claim: bool
+    ) -> None:
         self.call(who)
         blocked = set[Caller]().union(*(self.in_the_way(who, path, mode) for path in paths))
         assert answer["success"] is not bool(blocked), (answer, blocked)
@@ -135,11 +182,12 @@ class LockModel(RuleBasedStateMachine):
             if self.holds(who, path):
                 known = self.held[who, path]
                 assert token == known.token
-                known.mode, known.until = mode, max(known.until, self.clock.at + ttl)
+                known.mode = known.mode if known.of_claim else mode
+                known.until = max(known.until, self.clock.at + ttl)
             else:
                 assert token > before and token not in self.tokens, "tokens grow"
                 self.tokens.append(token)
-                self.held[who, path] = Held(mode, self.clock.at + ttl, token)
+                self.held[who, path] = Held(mode, self.clock.at + ttl, token, of_claim=of_claim)
             # What is over and lies in what was taken is forgotten.
             over = [one for holder, one in self.held if holder == who and files_of(one) <= files_of(path)]
             for one in over:
@@ -186,12 +234,12 @@ class LockModel(RuleBasedStateMachine):
         for who in holders:
             self.held[who, path].lost = True
 
-    @rule(who=st.sampled_from(WHO))
-    def end(self, who: Caller) -> None:
-        ended = self.ask(self.room.sessions.end(who))["ended"]
+    @rule(who=st.sampled_from(WHO), by=st.sampled_from([None, "eve"]))
+    def end(self, who: Caller, by: str | None) -> None:
+        ended = self.ask(self.room.sessions.end(who, by=by))["ended"]
         if self.alive(who):
             assert ended
-            self.held = {key: lease for key, lease in self.held.items() if key[0] != who}
+            self.let_go(who, by is None, [key for key in self.held if key[0] == who])
         self.lease[who] = 0
 
     @rule(seconds=st.sampled_from(STEPS))

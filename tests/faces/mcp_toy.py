@@ -81,7 +81,7 @@ class Toy:
     async def touch(self, caller: Caller) -> None:
         self.note(f"touch {caller.agent} {caller.agent_type}")
 
-    async def end(self, caller: Caller, *, reason: str = "ended") -> dict[str, Any]:
+    async def end(self, caller: Caller, *, reason: str = "ended", by: str | None = None) -> dict[str, Any]:
         self.note(f"end {caller.session[:4]} {reason}")
         return {"success": True}
 

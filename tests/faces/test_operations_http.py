@@ -322,7 +322,8 @@ async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_sc
         _, agent = await key_of(doors, "EVE", scopes=every)
         _, person = await key_of(doors, "bea", agent_type="person", scopes=every)
         _, gil = await key_of(doors, "GIL", scopes=every)
-        await doors.ask("POST", "/sessions/heartbeat", json={"session_id": "gil-1"}, headers=gil)
+        mine = {"file_path": "g", "session_id": "gil-1"}
+        await doors.ask("POST", "/locks/acquire", json=mine, headers=gil)
         for path, body in (
             ("/locks/force-release", {"file_path": "a", "reason": "mine"}),
             ("/keys", {"identity": "fay", "key_type": "person"}),
@@ -333,6 +334,17 @@ async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_sc
             assert (status, told["reason"] in ("forbidden", "person_only")) == (403, True), path
             assert "EVE is an agent" in told["message"] and told["fix"]
             assert (await doors.ask("POST", path, json=body, headers=person))[1]["success"], path
+        told = (await doors.ask("POST", "/locks/release", json=mine, headers=gil))[1]
+        assert (told["reason"], told["forced_by"]) == ("stale_token", "bea"), "whose session she ended"
+        done = {"summary": "s", "files": ["g"], "session_id": "gil-1"}
+        assert (await doors.ask("POST", "/changesets", json=done, headers=gil))[1]["reason"] == "stale_token"
+        # A key that is revoked, and its session with it.
+        its, key = await key_of(doors, "GIL")
+        await doors.ask("POST", "/locks/acquire", json={"file_path": "k"}, headers=key)
+        assert (await doors.ask("DELETE", f"/keys/{its}", headers=person))[0] == 200
+        again = {"file_path": "k", "session_id": f"key-{its}"}
+        told = (await doors.ask("POST", "/locks/release", json=again, headers=gil))[1]
+        assert (told["reason"], told["forced_why"]) == ("stale_token", "its key was revoked")
         assert (await doors.ask("POST", "/keys", json={"identity": "fay"}, headers=agent))[1]["success"]
 
 

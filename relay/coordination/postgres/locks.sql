@@ -91,7 +91,11 @@ WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :sessio
 SELECT * FROM file_locks WHERE agent_id = :agent AND session_id = :session
 
 -- name: free_locks_of_session
-DELETE FROM file_locks WHERE agent_id = :agent AND session_id = :session RETURNING *
+DELETE FROM file_locks WHERE agent_id = :agent AND session_id = :session AND expires_at > :now
+
+-- name: cut_locks_of_session
+UPDATE file_locks SET expires_at = :at, forced_by = :by, forced_why = :why
+WHERE agent_id = :agent AND session_id = :session AND expires_at > :at AND forced_by IS NULL
 
 -- name: locks_of_task
 SELECT * FROM file_locks WHERE task_id = :task_id
@@ -106,7 +110,11 @@ UPDATE file_locks SET task_id = :task_id
 WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
 
 -- name: free_locks_of_task
-DELETE FROM file_locks WHERE task_id = :task_id RETURNING *
+DELETE FROM file_locks WHERE task_id = :task_id AND expires_at > :now
+
+-- name: cut_locks_of_task
+UPDATE file_locks SET expires_at = :at, forced_by = :by, forced_why = :why
+WHERE task_id = :task_id AND expires_at > :at AND forced_by IS NULL
 
 -- name: living_locks
 SELECT l.* FROM file_locks l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
