@@ -449,6 +449,28 @@ def test_what_an_error_says_is_shown_without_its_form(capsys: pytest.CaptureFixt
     assert guard_cli.main(["hook", "--help"]) == 0 and "usage" in capsys.readouterr().out
 
 
+def test_what_was_refused_stands_when_time_runs_out_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [f"{number}.py" for number in range(guard_cli.AT_ONCE + 1)]
+
+    def ask(decision: str, reason: str) -> tuple[list[str], str]:
+        def post(_: Any, path: str, question: dict[str, Any], give_up: float) -> dict[str, Any]:
+            if "paths" not in question:
+                raise guard_cli.CannotAsk("no answer in time")
+            return {"decisions": [{"decision": decision, "reason": reason}] * len(question["paths"])}
+
+        monkeypatch.setattr(guard_cli, "post", post)
+        return guard_cli.ask_room(("", 0, "", ""), places, "apply_patch", {}, "BOT", 0.0)
+
+    assert ask("locked", "It is ann's.") == (["It is ann's."], "")
+    with pytest.raises(guard_cli.CannotAsk):
+        ask("allow", "")
+    places.pop()
+    assert ask("allow", "The guard gave no answer within 1.5 s.") == (
+        [],
+        "The guard gave no answer within 1.5 s.",
+    )
+
+
 def test_the_hook_imports_little() -> None:
     """It starts before every edit; what is not needed at once is not to be loaded."""
     source = Path(SCRIPT).read_text()
