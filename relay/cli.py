@@ -45,16 +45,16 @@ def main(argv: list[str] | None = None) -> int:
         from relay.faces.terminal import main as join
 
         return join(words[1:])
-    if words[:1] == ["guard"]:
-        from relay.guard_cli import main as guard
-
-        return guard(words[1:])
-    if words[:1] == ["mcp"]:
-        from relay.mcp_cli import main as mcp
-
-        return mcp(words[1:])
+    # What programs run ends as they are told to; what people run, as below.
+    if words[:1] == ["guard"] and words[1:2] and (words[1] == "hook" or words[1].startswith("pre-")):
+        return _guard(words[1:])
+    if words[:1] == ["mcp"] and words[1:2] != ["install"]:
+        return _mcp(words[1:])
+    code = 0
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        sys.stdout.flush()  # here, where a reader that has gone is no error
+        return code
     except ConfigError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -63,7 +63,19 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(str(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return code
+
+
+def _guard(words: list[str]) -> int:
+    from relay.guard_cli import main as guard
+
+    return guard(words)
+
+
+def _mcp(words: list[str]) -> int:
+    from relay.mcp_cli import main as mcp
+
+    return mcp(words)
 
 
 def _options_last(words: list[str]) -> list[str]:
@@ -77,6 +89,10 @@ def _options_last(words: list[str]) -> list[str]:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["guard"]:
+        return _guard(words[1:])
+    if words[:1] == ["mcp"]:
+        return _mcp(words[1:])
     if words[:1] == ["airspace"]:
         from relay.airspace_cli import main as airspace
 

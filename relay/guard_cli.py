@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: Seconds that an edit waits for the room, whatever it asks about.
 ANSWER_S = 2.0
 FORMATS = ("claude", "codex", "gemini")
-#: Files of one edit that are asked about; a patch with more is a rewrite, and its first ones tell.
-MOST_PATHS = 50
+#: Files of a patch that one question is about, so that what the first ones say is known when time runs out.
+AT_ONCE = 200
 #: Bytes of a file that is searched for the lines of an edit.
 SEARCHED = 4_000_000
 USAGE = """usage: relay guard hook [--format claude|codex|gemini] [--agent NAME] [--config PATH]
@@ -127,7 +127,7 @@ def ask(edit: dict[str, Any], agent: str, config: str) -> tuple[list[str], str]:
     tool, given = str(edit.get("tool_name", "")), edit.get("tool_input") or {}
     folder = str(edit.get("cwd") or os.getcwd())  # noqa: PTH109 - pathlib would double the start-up time
     give_up = time.monotonic() + ANSWER_S
-    places = [os.path.join(folder, path) for path in paths_of(given)[:MOST_PATHS]]  # noqa: PTH118
+    places = [os.path.join(folder, path) for path in paths_of(given)]  # noqa: PTH118
     if not places:
         return [], ""
     try:
@@ -144,24 +144,42 @@ def ask_room(
     agent: str,
     give_up: float,
 ) -> tuple[list[str], str]:
-    """What a running room says. Raises CannotAsk, OSError, ValueError."""
+    """What a running room says of all of them. Raises CannotAsk, OSError, ValueError where it says too little, unless
+    it refused one before."""
     reasons: dict[str, None] = {}
     notes: dict[str, None] = {}
+    about: dict[str, Any] = {"agent": agent, "tool": tool}
     session = os.environ.get("RELAY_SESSION_ID")
-    for at in places:
-        question: dict[str, Any] = {"agent": agent, "path": at, "tool": tool}
-        if session:
-            question["session"] = session
-        lines = lines_of(at, given)
-        if lines is not None:
-            question["lines"] = lines
-        answer = post(address, "/api/guard", question, give_up)
-        said = str(answer.get("reason") or "")
-        if answer.get("decision") in NO:
-            reasons[said or f"Another agent works on {at}: steer clear of it."] = None
-        elif "could not be read" in said:
-            notes[said] = None
+    if session:
+        about["session"] = session
+    try:
+        for first in range(0, len(places), AT_ONCE):
+            some = places[first : first + AT_ONCE]
+            for at, answer in zip(some, answers(address, some, about, given, give_up), strict=True):
+                said = str(answer.get("reason") or "")
+                if answer.get("decision") in NO:
+                    reasons[said or f"Another agent works on {at}: steer clear of it."] = None
+                elif "could not be read" in said or "gave no answer" in said:
+                    notes[said] = None
+    except (CannotAsk, OSError, ValueError):
+        if not reasons:
+            raise
     return list(reasons), " ".join(notes)
+
+
+def answers(
+    address: tuple[str, int, str, str],
+    places: list[str],
+    about: dict[str, Any],
+    given: dict[str, Any],
+    give_up: float,
+) -> list[dict[str, Any]]:
+    """What a running room says of each of these. Raises CannotAsk, OSError, ValueError."""
+    if len(places) > 1:
+        return list(post(address, "/api/guard", {**about, "paths": places}, give_up).get("decisions") or ())
+    lines = lines_of(places[0], given)
+    question = {**about, "path": places[0]} if lines is None else {**about, "path": places[0], "lines": lines}
+    return [post(address, "/api/guard", question, give_up)]
 
 
 def look_it_up(

@@ -42,10 +42,12 @@ def main(arguments: list[str]) -> int:
     try:
         settings = load(args.config)
         about(settings.path)
-        told = [_act(args.action, repo, settings) for repo in _repos(settings, args.repo)]
-        if args.action == "install":
-            # So that the first commit finds something to ask, whether the room was ever started or not.
+        repos = _repos(settings, args.repo)
+        if args.action == "install" and settings.storage == "sqlite":
+            # So that the first commit finds something to ask, whether the room was ever started or not; and before a
+            # hook stands. On PostgreSQL the hooks ask the running room alone, which has its database.
             asyncio.run(_make_database(settings))
+        told = [_act(args.action, repo, settings) for repo in repos]
     except (CannotInstall, ConfigError, StoreError, OSError) as error:
         print(f"relay: {safe(str(error))}", file=sys.stderr)
         return 1

@@ -130,6 +130,11 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
         ({"agent": "BOT", "path": "a", "lines": [True, 2]}, 400),
         ({"agent": "BOT", "path": "a", "lines": 3}, 400),
         ({"agent": "BOT", "path": "a", "more": 1}, 400),
+        ({"agent": "BOT", "path": "a", "paths": ["b"]}, 400),
+        ({"agent": "BOT", "paths": ["b"], "lines": [1, 2]}, 400),
+        ({"agent": "BOT", "paths": "b"}, 400),
+        ({"agent": "BOT", "paths": ["\ud800"]}, 400),
+        ({"agent": "BOT", "paths": ["b", "x" * 5000]}, 400),
         ({"agent": "x" * 65, "path": "a"}, 400),
         ({"agent": "@BOT", "path": "a"}, 400),
     ],
@@ -216,7 +221,11 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
         tmp_path / "room", routes=GuardDoor(Stuck(), {"BOT": tree}.get, home=lambda: tree).table()
     ) as one:
         _, told, _ = await one.ask("POST", "/api/guard", json={"agent": "BOT", "path": "src/a.py"})
+        _, both, _ = await one.ask(
+            "POST", "/api/guard", json={"agent": "BOT", "paths": ["/etc/x", "src/a.py"]}
+        )
     assert told["decision"] == "allow" and "no answer" in told["reason"]
+    assert [one["reason"][:20] for one in both["decisions"]] == ["The path is outside ", told["reason"][:20]]
 
 
 async def test_without_an_airspace_nothing_is_contested() -> None:
@@ -329,6 +338,24 @@ async def test_a_contested_edit_is_refused_in_the_programs_own_words(
     assert (code, said, noted) == (0, refused, "")
 
 
+async def test_every_file_of_a_patch_is_asked_about(
+    home: House, tree: Path, tmp_path: Path, guard: Standing
+) -> None:
+    config = tmp_path / "room" / "config.json"
+    new = [f"new/{number}.py" for number in range(guard_cli.AT_ONCE + 1)]
+    added = "".join(f"*** Add File: {name}\n+x\n" for name in new)
+    patch = f"*** Begin Patch\n{added}*** Update File: {{}}\n@@\n-x\n+y\n*** End Patch\n"
+    code, said, noted = await hook(edit(tree, "apply_patch", command=patch.format("src/a.py")), config=config)
+    assert (code, said, noted) == (0, DENIED, "")
+    assert [place.path for _, place in guard.asked] == [*new, "src/a.py"]
+    given = edit(tree, "apply_patch", command=patch.format("/etc/passwd"))
+    assert await hook(given, config=config) == (0, None, "")
+    body = {"agent": "BOT", "paths": ["src/b.py", "src/a.py", "/etc/passwd"]}
+    _, told, _ = await home.ask("POST", "/api/guard", json=body)
+    assert [one["decision"] for one in told["decisions"]] == ["allow", "steer", "allow"]
+    assert "outside" in told["decisions"][2]["reason"]
+
+
 async def test_an_edit_that_may_go_on_gets_no_word(
     home: House, tree: Path, tmp_path: Path, guard: Standing
 ) -> None:
@@ -420,6 +447,28 @@ def test_what_an_error_says_is_shown_without_its_form(capsys: pytest.CaptureFixt
     assert guard_cli.said_no(b"HTTP/1.1 503 Service Unavailable", b"<html>") == "503 Service Unavailable"
     assert guard_cli.said_no(b"", b"[]") == "nothing that is HTTP"
     assert guard_cli.main(["hook", "--help"]) == 0 and "usage" in capsys.readouterr().out
+
+
+def test_what_was_refused_stands_when_time_runs_out_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [f"{number}.py" for number in range(guard_cli.AT_ONCE + 1)]
+
+    def ask(decision: str, reason: str) -> tuple[list[str], str]:
+        def post(_: Any, path: str, question: dict[str, Any], give_up: float) -> dict[str, Any]:
+            if "paths" not in question:
+                raise guard_cli.CannotAsk("no answer in time")
+            return {"decisions": [{"decision": decision, "reason": reason}] * len(question["paths"])}
+
+        monkeypatch.setattr(guard_cli, "post", post)
+        return guard_cli.ask_room(("", 0, "", ""), places, "apply_patch", {}, "BOT", 0.0)
+
+    assert ask("locked", "It is ann's.") == (["It is ann's."], "")
+    with pytest.raises(guard_cli.CannotAsk):
+        ask("allow", "")
+    places.pop()
+    assert ask("allow", "The guard gave no answer within 1.5 s.") == (
+        [],
+        "The guard gave no answer within 1.5 s.",
+    )
 
 
 def test_the_hook_imports_little() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import relay
+from relay import cli
 from relay.config_coordination import CoordinationSettings
 from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue
@@ -333,6 +334,32 @@ def test_hooks_that_were_there_run_first_and_come_back(site: Site) -> None:
     assert before.read_text().startswith("#!/bin/sh\necho was here")
     assert "no hooks of relay" in site.relay("guard", "uninstall")
     site.relay("guard", "status", ok=False)
+
+
+def test_what_cannot_be_installed_leaves_no_hook(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(site.home))
+    monkeypatch.delenv("RELAY_POSTGRES_DSN", raising=False)
+    words = ["--config", str(site.config)]
+    kept = site.config.parent / ".relay"
+    kept.write_text("in the way")
+    assert cli.main(["guard", "install", *words]) == 1
+    assert cli.main(["guard", "status", *words]) == 1
+    kept.unlink()
+    # The hooks ask a room on PostgreSQL, and need no address of its database; nor does who installs them.
+    told = json.loads(site.config.read_text())
+    site.config.write_text(json.dumps({**told, "storage": "postgres"}))
+    capsys.readouterr()
+    # Whoever reads what it says may have gone.
+    ends = os.pipe()
+    os.close(ends[0])
+    with os.fdopen(ends[1], "w") as gone, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", gone)
+        assert cli.main(["guard", "install", *words]) == 0
+    assert capsys.readouterr().err == ""
+    assert cli.main(["guard", "status", *words]) == 0
+    assert "asked before each commit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("scope", ["--local", "--global"])

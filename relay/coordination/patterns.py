@@ -1,11 +1,12 @@
 """Patterns over paths, and whether two of them can meet.
 
 Invariants:
-- a pattern stands for the paths that it matches and everything below them; but nothing lies below a file, which is
-  what a last name with an extension means (`app.py`, `*.md`): else `**/*.md` would meet every path there is, which
-  might be a folder;
-- two meet when there is a path that both stand for. This is decided exactly: by walking the product of the two
-  automata, name by name and, where a name has wildcards, character by character;
+- a pattern stands for the paths that it matches and everything below them (`stands_for`);
+- two meet when there is a path that both stand for, where a name with an extension (`app.py`, `*.md`) is a folder
+  only if the one that goes on below says so: by that very name or by one with an extension. Else `**/*.md` would meet
+  every path there is, which might be a folder. This is decided exactly: by walking the product of the two automata,
+  name by name and, where a name has wildcards, character by character;
+- so a pattern that stands for a file always meets the file's path: what the guard refuses, nobody else acquires;
 - `*` and `?` stay within a name (a leading dot is nothing special), `**` as a whole name is any number of folders,
   none included, and like `*` elsewhere; `{a,b}` is one of several and may be nested; braces without a comma, or
   without their other half, are characters, as in a shell (`{{name}}/` is a folder); `[` is a character; `\\` takes
@@ -267,13 +268,10 @@ def alternatives_of(kind: str, key: str) -> tuple[tuple[Name, ...], ...]:
 
 @lru_cache(maxsize=16384)
 def overlaps(a_kind: str, a_key: str, b_kind: str, b_key: str) -> bool:
-    """Is there anything that both locks are about? A `key` is about itself only; a path as such about all below it,
-    whatever its name."""
+    """Is there anything that both locks are about? A `key` is about itself only."""
     if a_kind == "key" or b_kind == "key":
         return (a_kind, a_key) == (b_kind, b_key)
     one, other = alternatives_of(a_kind, a_key), alternatives_of(b_kind, b_key)
-    if (a_kind == "path" and _within(other, one[0])) or (b_kind == "path" and _within(one, other[0])):
-        return True
     return any(_meet(a, b) for a in one for b in other)
 
 
@@ -299,13 +297,8 @@ def shape(kind: str, key: str) -> str:
     return json.dumps(told)
 
 
-def _within(alternatives: Sequence[Sequence[Name]], path: Sequence[Name]) -> bool:
-    """Does all of this begin with the path?"""
-    return all(names[: len(path)] == path for names in alternatives)
-
-
 def is_file(name: Name) -> bool:
-    """Has the name an extension, so that nothing lies below it?"""
+    """Has the name an extension, so that it is a file where nobody says that it is a folder?"""
     dot = max((at for at, char in enumerate(name) if char == "."), default=0)
     tail = [char for char in name[dot + 1 :] if isinstance(char, str)]
     extension = "".join(tail)
@@ -320,7 +313,7 @@ def is_file(name: Name) -> bool:
 @lru_cache(maxsize=16384)
 def stands_for(key: str, file: str) -> bool:
     """Does the pattern stand for this file: does it match it, or a folder that it is in? Other than for `overlaps`,
-    there is nothing below a file: `**/*.py` stands for no `README.md`, though a folder of that name may hold some."""
+    the path is no folder: `**/*.py` stands for no `README`, though a folder of that name may hold some."""
     names = file.split("/")
     return any(_leads_to(one, names) for one in alternatives_of("glob", key))
 
@@ -344,8 +337,8 @@ def _leads_to(pattern: Sequence[Name], names: Sequence[str]) -> bool:
 
 
 def _meet(a: Sequence[Name], b: Sequence[Name]) -> bool:
-    """Walks both automata at once, a name a step. Where one is at its end and no file, it stands for everything
-    below, and what is left of the other can always be some path there."""
+    """Walks both automata at once, a name a step. Where one is at its end, it stands for everything below, and what
+    is left of the other can always be some path there; if it ends as a file, only where the other names a folder."""
     files = is_file(a[-1]), is_file(b[-1])
     seen: set[tuple[int, int]] = set()
     waiting = [(0, 0)]
@@ -362,8 +355,15 @@ def _meet(a: Sequence[Name], b: Sequence[Name]) -> bool:
         elif a[i] == FOLDERS or b[j] == FOLDERS:
             waiting += [(i, j + 1), (i + 1, j)]
         elif _names_meet(a[i], b[j]):
+            if (i + 1 == len(a) and _is_named(b[j])) or (j + 1 == len(b) and _is_named(a[i])):
+                return True
             waiting.append((i + 1, j + 1))
     return False
+
+
+def _is_named(name: Name) -> bool:
+    """Where more follows: does it say of a name with an extension that it is a folder?"""
+    return isinstance(name, str) or is_file(name)
 
 
 #: How much of a name was read, as far as it matters for `.` and `..`, which are no names: nothing, a dot, two dots,

@@ -4,8 +4,8 @@ Invariants:
 - whoever asks is answered by the same rules, whether the room runs that agent or somebody else does;
 - a path is judged as it stands in the checkout of the codebase that it is in, the agent's own or another; what is in
   none of them is nobody's and goes on;
-- a question of an edit never waits longer than `GUARD_S`: past that the edit goes on, with a note; one of git's that
-  cannot be answered is an error, and its hook refuses (`relay/guard_git.py`);
+- a question of an edit never waits longer than `GUARD_S`, however many files the edit has: past that it goes on, with
+  a note; one of git's that cannot be answered is an error, and its hook refuses (`relay/guard_git.py`);
 - a key asks for its own identity only.
 """
 
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 GUARD_S = 1.5
 #: Bytes of a path on any system we run on (PATH_MAX).
 MOST_PATH = 4096
-#: Bytes of a question of git's: some 100,000 paths, and more than that is no commit.
+#: Bytes of a question with many paths: some 100,000 of them, and more than that is no commit.
 MOST_WRITE = 16 * 1_048_576
 ACTS = ("commit", "merge", "push")
 
@@ -68,32 +68,46 @@ class GuardDoor:
 
     async def ask(self, request: web.Request) -> web.Response:
         """`{agent, path, session?, lines?: [first, last], tool?}` -> `{decision: allow|locked|stale|steer, reason,
-        advisory, locked_by, session, file_path, expires_at, fencing_token}`."""
-        limits = self._limits
-        fields = ("agent", "path", "lines", "tool", "session")
-        body = await read_body(request, fields, limit=limits.body_bytes, within_s=limits.body_s)
-        agent, path, session = self._name(body.text("agent")), body.text("path"), body.maybe_text("session")
+        advisory, locked_by, session, file_path, expires_at, fencing_token}`; with `paths` instead of `path`, for an
+        edit of several files, `{decisions: [...]}`, such an answer on each in their order."""
+        fields = ("agent", "path", "paths", "lines", "tool", "session")
+        body = await read_body(request, fields, limit=MOST_WRITE, within_s=self._limits.body_s)
+        agent, session = self._name(body.text("agent")), body.maybe_text("session")
         body.maybe_text("tool")
-        if len(path.encode()) > MOST_PATH:
-            raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
+        many = body.values.get("paths") is not None
+        if many and (body.values.get("path") is not None or body.values.get("lines") is not None):
+            raise bad(
+                "paths stands beside path or lines.", "Send path and lines for one file, paths for several."
+            )
+        paths = _paths(body) if many else [body.text("path")]
+        _check_names(paths)
         lines = _lines(body)
         _own(request, agent)
         root = self._root_of(agent)
         if root is None:
             # Whose the lines are that were changed in a checkout, nobody knows of an agent without one of its own.
             root, lines = self._home(), None
-        place = await asyncio.to_thread(_place, root, self._checkouts(), path)
-        if place is None:
-            return answer(GuardDecision(reason="The path is outside of the codebase.").as_json())
+        places = await asyncio.to_thread(_places, root, self._checkouts(), paths)
+        told: list[GuardDecision] = []
         try:
             async with asyncio.timeout(GUARD_S):
-                decision = await self._guard.decide(agent, Location(place, lines, True), session)
+                for place in places:
+                    told.append(await self._decide(agent, place, lines, session))
         except Rejected as error:
             raise bad(error.message, error.fix) from None
         except TimeoutError:
-            log.warning("guard gave no answer", agent=agent, path=place, within_s=GUARD_S)
-            decision = GuardDecision(reason=f"The guard gave no answer within {GUARD_S:g} s.")
-        return answer(decision.as_json())
+            log.warning("guard gave no answer", agent=agent, path=places[len(told)], within_s=GUARD_S)
+            late = GuardDecision(reason=f"The guard gave no answer within {GUARD_S:g} s.")
+            told += [late] * (len(places) - len(told))
+        answers = [decision.as_json() for decision in told]
+        return answer({"decisions": answers} if many else answers[0])
+
+    async def _decide(
+        self, agent: str, place: str | None, lines: tuple[int, int] | None, session: str | None
+    ) -> GuardDecision:
+        if place is None:
+            return GuardDecision(reason="The path is outside of the codebase.")
+        return await self._guard.decide(agent, Location(place, lines, True), session)
 
     async def write(self, request: web.Request) -> web.Response:
         """`{agent?, session?, paths: [...], act: commit|merge|push, override?}` -> `{decision: allow|locked|stale|
@@ -103,9 +117,7 @@ class GuardDoor:
         agent, act = body.maybe_text("agent"), body.text("act")
         if act not in ACTS:
             raise bad(f"act is {act[:40]!r}.", f"One of: {', '.join(ACTS)}.")
-        paths = body.values.get("paths")
-        if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
-            raise bad("paths is no list of texts.", 'Send {"paths": ["src/app.py"]}.')
+        paths = _paths(body)
         credential = request[CREDENTIAL]
         identity = credential.identity
         who = identity or self._owner if agent is None else self._name(agent)
@@ -123,6 +135,27 @@ class GuardDoor:
             return self._spelled(clean_name(agent, most=MAX_AGENT_NAME))
         except ValueError as error:
             raise bad(f"agent is {agent[:60]!r}. {error}", "Send the agent's name.") from None
+
+
+def _paths(body: Body) -> list[str]:
+    paths = body.values.get("paths")
+    if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
+        raise bad("paths is no list of texts.", 'Send {"paths": ["src/app.py"]}.')
+    return paths
+
+
+def _check_names(paths: Iterable[str]) -> None:
+    """Raises ApiError 400 for what is the name of no file."""
+    try:
+        most = max((len(path.encode()) for path in paths), default=0)
+    except UnicodeEncodeError:
+        raise bad("paths holds half of a character.", "Send whole Unicode characters.") from None
+    if most > MOST_PATH:
+        raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
+
+
+def _places(root: Path, checkouts: Sequence[Path], paths: Sequence[str]) -> list[str | None]:
+    return [_place(root, checkouts, path) for path in paths]
 
 
 def _place(root: Path, checkouts: Iterable[Path], path: str) -> str | None:

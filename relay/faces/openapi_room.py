@@ -110,15 +110,16 @@ ROOM_DOORS = (
     RoomDoor(
         "POST",
         "/api/guard",
-        "May an agent change this file now?",
+        "May an agent change this file now, or each of these?",
         body={
             "agent": _TEXT,
-            "path": _TEXT,
+            "path": _MAYBE,
+            "paths": {"type": ["array", "null"], "items": {"type": "string"}},
             "lines": {"type": ["array", "null"]},
             "tool": _MAYBE,
             "session": _MAYBE,
         },
-        required=("agent", "path"),
+        required=("agent",),
     ),
     RoomDoor(
         "POST",

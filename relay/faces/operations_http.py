@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
@@ -74,6 +75,7 @@ class OperationDoors:
     async def _values(self, request: web.Request, operation: Operation) -> dict[str, Any]:
         """What the request says: its body, or its query, with what stands in its path."""
         fields = operation.request.model_fields
+        _check_bytes(request)
         if request.method in ("GET", "HEAD", "DELETE"):
             values = _query(request, operation)
         else:
@@ -85,6 +87,8 @@ class OperationDoors:
             )
         for name, text in request.match_info.items():
             if name in fields:
+                if values.get(name, text) != text:
+                    raise bad(f"{name} stands in the path and in the query.", "Say it in one of them.")
                 values[name] = text
         return values
 
@@ -164,6 +168,14 @@ def _person_session(name: str) -> str:
 
 def _required(operation: Operation) -> bool:
     return any(field.is_required() for field in operation.request.model_fields.values())
+
+
+def _check_bytes(request: web.Request) -> None:
+    """Raises ApiError for an address that writes no text: the server would take its escapes for characters."""
+    try:
+        unquote_to_bytes(request.raw_path).decode()
+    except UnicodeError:
+        raise bad("The address is not UTF-8.", "Escape the bytes of its characters in UTF-8.") from None
 
 
 def _query(request: web.Request, operation: Operation) -> dict[str, Any]:

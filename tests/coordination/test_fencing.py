@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from relay.coordination.board import Board
+from relay.coordination.judge import FEW, file_target
 from relay.coordination.lock import Verdict
 from relay.coordination.lock_table import RELEASED
 from relay.coordination.queue import WorkQueue
@@ -36,6 +37,50 @@ async def test_what_another_holds_is_locked_and_what_nobody_holds_is_free(room: 
     assert "ann (session s1)" in told.message(room.clock()) and "2027-01-15T" in told.message(room.clock())
     # A file is no pattern and no key, whatever its name.
     assert await said(room, room.cid, "src*", "{lib,src}", "db:x") == ["ok", "ok", "ok"]
+
+
+async def test_what_is_refused_is_refused_among_many_and_cannot_be_acquired(room: Room) -> None:
+    held = [
+        "pk/{next.js,react.js}",
+        "*.js",
+        "{x.com,y.com}",
+        "g18/*.py",
+        "**/*.md",
+        "src/*/x",
+        "v1.2",
+        "./db:x",
+    ]
+    asked = [
+        *("pk/next.js/src/i.ts", "pk/next.js", "pk/next", "next.js/i.ts", ".js/x", "x.com/a/b.html", "x.org"),
+        *(
+            "g18/pkg.py/deep/y.c",
+            "g18/pkg",
+            "a/b.md/c",
+            "a/b.mdx",
+            "src/app.py/x",
+            "src/app.py",
+            "v1.2/a.b/c",
+        ),
+        *("src", "db:x", "db:x/y", "g18/*.py", "a\\b.md"),
+    ]
+    wrong, refused = [], 0
+    for lock in held:
+        await room.locks.acquire(room.ann, [lock])
+        many = await said(room, room.bob, *asked)
+        for file, among in zip(asked, many, strict=True):
+            alone = (await said(room, room.bob, file))[0]
+            refused += alone == "locked"
+            target = file_target(file, fold=False)
+            assert target is not None
+            taken = await room.locks.acquire(room.bob, [target.path])
+            if taken["success"]:
+                await room.locks.release(room.bob, target.path)
+            if alone != among or (alone == "locked" and taken["success"]):
+                wrong.append((lock, file, alone, among, taken["success"]))
+        await room.locks.release(room.ann, lock)
+    assert wrong == []
+    assert refused >= len(held)
+    assert len(asked) > FEW
 
 
 async def test_who_slept_is_stale_until_it_takes_it_anew(room: Room) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import dataclass
 from functools import cache
 
 import pytest
@@ -36,8 +37,21 @@ def meets(a: str, b: str) -> bool:
         ("src/app.py", "src/app.pyc", False),
         ("src", "src2", False),
         ("src/*", "src/a/b/c", True),
-        ("src/*.py", "src/a.py/b", False),
-        # A last name with an extension is a file, below which nothing lies; else it may be a folder.
+        # What lies below a match is covered, whatever its name.
+        ("src/*.py", "src/a.py/b", True),
+        ("pk/{next.js,react.js}", "pk/next.js/src/i.ts", True),
+        ("*.js", "next.js/i.ts", True),
+        ("*.js", "next.js/*.ts", True),
+        ("{x.com,y.com}", "x.com/*.html", True),
+        ("g18/*.py", "g18/pkg.py/deep/*.c", True),
+        ("**/*.py", "src/a.py/**/x", True),
+        ("*.py", "*.py/x", True),
+        ("a.py", "{a.py/x,b}", True),
+        # A last name with an extension is a file, unless the other one says that it is a folder.
+        ("a.py", "*/x", False),
+        ("*.py", "a*/x", False),
+        ("*.py", "**/x", False),
+        ("*.py", "**/x.py/y", True),
         ("**/*.md", "src/app.py", False),
         ("**/*.md", "src/app.md", True),
         ("**/*.md", "src", True),
@@ -121,20 +135,63 @@ REAL += ["a.b", "b.a", "a.a"]
 EVERY = ["/".join(names) for size in (1, 2, 3) for names in itertools.product(REAL, repeat=size)]
 
 
+@dataclass(frozen=True)
+class Found:
+    """An alternative among EVERY path, by regular expressions. `matched`: what it matches, by names; `folders`: such
+    a path, and how many of its names are a folder that the alternative names; `file`: its end has an extension."""
+
+    matched: frozenset[tuple[str, ...]]
+    folders: frozenset[tuple[tuple[str, ...], int]]
+    file: bool
+
+    def meets(self, other: Found) -> bool:
+        """Is there a path that this one matches, and the other one or a folder of it that may be one?"""
+        return any(
+            path[:size] in other.matched
+            and (size == len(path) or not other.file or (path, size) in self.folders)
+            for path in self.matched
+            for size in range(1, len(path) + 1)
+        )
+
+
+def spelled(pattern: str) -> list[str]:
+    """The pattern without its braces: the innermost group is written out first."""
+    group = re.search(r"{([^{}]*)}", pattern)
+    if group is None:
+        return [pattern]
+    before, after = pattern[: group.start()], pattern[group.end() :]
+    return [text for one in group[1].split(",") for text in spelled(before + one + after)]
+
+
+def expression(names: list[str]) -> re.Pattern[str]:
+    chars = {"*": "[^/]*", "?": "[^/]"}
+    many, folders = "[^/]*[^/]*/", "(?:[^/]+/)*"
+    made = ("".join(chars.get(char) or re.escape(char) for char in name) + "/" for name in names)
+    return re.compile("".join(folders if name == many else name for name in made))
+
+
 @cache
-def stands_for(pattern: str) -> frozenset[str]:
-    """What a pattern stands for among EVERY path, found another way: by a regular expression."""
-    out = ""
-    for name in pattern.split("/"):
-        if name == "**":
-            out += "(?:[^/]+/)*"
-            continue
-        for char in name:
-            out += {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}.get(char) or re.escape(char)
-        out += "/"
-    file = re.search(r"[^/.][.]a$", pattern) is not None
-    found = re.compile(out).fullmatch if file else re.compile(out).match
-    return frozenset(path for path in EVERY if found(path + "/"))
+def found(alternative: str) -> Found:
+    names = alternative.split("/")
+    whole = expression(names)
+    matched = [tuple(path.split("/")) for path in EVERY if whole.fullmatch(path + "/")]
+    named = [
+        at
+        for at, name in enumerate(names)
+        if not {"*", "?"} & set(name) or (name.endswith(".a") and name != ".a")
+    ]
+    parts = [tuple(map(expression, (names[:at], [names[at]], names[at + 1 :]))) for at in named]
+    folders = [
+        (path, size)
+        for path in matched
+        for size in range(1, len(path))
+        for part in parts
+        if all(
+            one.fullmatch("".join(f"{name}/" for name in some))
+            for one, some in zip(part, (path[: size - 1], [path[size - 1]], path[size:]), strict=True)
+        )
+    ]
+    return Found(frozenset(matched), frozenset(folders), re.search(r"[^/][.]a$", alternative) is not None)
 
 
 #: Two of these need no name of more than two characters to meet.
@@ -147,10 +204,23 @@ PATTERN = st.lists(NAME, min_size=1, max_size=3).map("/".join)
 @settings(max_examples=400, deadline=None)
 @given(PATTERN, PATTERN)
 def test_overlap_is_what_enumeration_finds(a: str, b: str) -> None:
-    found = bool(stands_for(a) & stands_for(b))
+    pairs = list(itertools.product(map(found, spelled(a)), map(found, spelled(b))))
+    expected = any(one.meets(other) or other.meets(one) for one, other in pairs)
     # With `**` in both, what meets may be as long as both together: longer than what was enumerated.
-    if found or sum(name != "**" for name in (*a.split("/"), *b.split("/"))) <= 3:
-        assert meets(a, b) is found, (a, b)
+    if expected or sum(name != "**" for name in (*a.split("/"), *b.split("/"))) <= 3:
+        assert meets(a, b) is expected, (a, b)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PATTERN)
+def test_what_a_pattern_stands_for_it_meets(pattern: str) -> None:
+    kind, key = paths.target(pattern).kind, paths.target(pattern).key
+    expected = {path for text in spelled(pattern) for path in found(text).matched}
+    for path in EVERY[::4]:
+        names = tuple(path.split("/"))
+        below = any(names[:size] in expected for size in range(1, len(names) + 1))
+        assert patterns.stands_for(key, path) is below, path
+        assert patterns.overlaps(kind, key, "path", path) or not below, path
 
 
 @pytest.mark.parametrize(
