@@ -304,7 +304,7 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)
     lines += [f"  and {more} more"] if more else []
     if stale:
-        lines.append(f"Acquire them again and look at the files anew, or release them ({command('locks')}).")
+        lines.append("Acquire again what ran out, and look at the files anew before you write them.")
     else:
         lines.append(f"Wait, leave these files out, or ask who holds them; {command('locks')} shows all.")
         lines += _own_name(act, answer, asker)

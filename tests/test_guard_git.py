@@ -233,6 +233,7 @@ def test_a_session_whose_lease_ran_out_is_refused(guarded: Site) -> None:
     guarded.clock = 0.0
     said = guarded.commit("a.py", ok=False, **me)
     assert "stale_token" in said and "Your lease on a.py ran out" in said and "OVERRIDE" not in said
+    assert "Acquire again what ran out" in said and "release" not in said  # which the locks refuse
     guarded.commit("a.py")  # nobody holds it: a person may, and so may another agent
     guarded.commit("a.py", RELAY_AGENT_ID="CODEX", RELAY_SESSION_ID="s-codex")
     guarded.lock("a.py", by=CLAUDE)
