@@ -49,7 +49,8 @@ as seen by you.
 until a person says /continue.
 declare_intent(paths) tells others which files you will touch; it replaces what your session said before and ends
 after 30 minutes.
-who() says who you are, which agents there are and which sessions live."""
+who() says who you are, which agents there are (`agents`: @NAME sets them to work; `visitors` run on their own and
+read your message with their next read_room, as `people` do) and which sessions live."""
 
 _SESSIONS = """\
 You are (agent, session); the pair holds locks and claims, and two sessions of one agent are two holders.

@@ -61,6 +61,8 @@ class Who(Request):
 class WhoAnswer(Shown):
     you: Json
     agents: list[Json]
+    visitors: list[Json] = Field(description="agents that run on their own")
+    people: list[str]
     sessions: list[Json]
 
 
@@ -151,8 +153,9 @@ OPERATIONS = (
         _who,
         "GET",
         "/who",
-        "See who you are, which agents there are, and the living sessions with what they hold.\n"
-        "These are the names for @NAME, and those in locked_by.",
+        "See who you are, who else is here, and the living sessions with what they hold.\n"
+        "@NAME of agents sets them to work; visitors (agents that run on their own) and people read "
+        "the room themselves. locked_by names any of them.",
         tool=True,
         read_only=True,
         tag="room",
