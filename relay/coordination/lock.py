@@ -273,7 +273,7 @@ def lost(lock: Lock, now: float) -> str:
 
 def stale(lock: Lock, now: float) -> Rejected:
     """The answer to who acts on a lease that it lost."""
-    details: Json = {"released": False, "file_path": lock.path, "fencing_token": lock.token}
+    details: Json = {"file_path": lock.path, "fencing_token": lock.token}
     if lock.forced_by is not None:
         details |= {"lost": "forced", "forced_by": lock.forced_by, "forced_why": lock.forced_why}
     else:

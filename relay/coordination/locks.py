@@ -227,7 +227,8 @@ class Locks:
         return await self._decided(caller, work)
 
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
-        """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises as `release`."""
+        """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Rejected: not_held,
+        not_yours, stale_token."""
         meant = self.target(path)
         ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
 
@@ -235,7 +236,7 @@ class Locks:
             session = await self._heartbeat.touch(tx, caller)
             lock = await table.renew(tx, caller, meant, ttl)
             if lock is None:
-                return await table.why_not(tx, caller, meant, None)
+                return await table.why_not_renewed(tx, caller, meant)
             await self._heartbeat.promise(tx, caller, session, lock.expires_at)
             return Granted((lock,), frozenset()).as_json()
 

@@ -125,7 +125,18 @@ async def test_two_sessions_of_one_agent_are_two_holders(room: Room) -> None:
     blocked = await room.locks.acquire(room.ann2, ["a"])
     assert (blocked["locked_by"], blocked["locked_by_session"]) == ("ann", "s1")
     assert (await refused(room.locks.release(room.ann2, "a"))).code == "not_yours"
-    assert (await refused(room.locks.renew(room.ann2, "a"))).code == "not_yours"
+    told = await refused(room.locks.renew(room.ann2, "a"))
+    assert (told.code, told.details["locked_by"]) == ("not_yours", "ann") and "released" not in told.details
+    assert "wait_seconds" in told.fix and "release" not in told.fix
+    room.clock.at += 4000
+    assert "released" not in (await refused(room.locks.renew(room.ann, "a"))).details
+    assert (await refused(room.locks.release(room.ann, "a"))).details["released"] is False
+    assert (await room.locks.acquire(room.bob, ["a"]))["success"]
+    told = await refused(room.locks.renew(room.ann, "a"))
+    assert (told.code, told.details["locked_by"]) == ("stale_token", "bob") and "released" not in told.details
+    assert "wait_seconds" in told.fix and "bob" in told.message and "ran out" in told.message
+    told = await refused(room.locks.renew(room.ann, "never"))
+    assert told.code == "not_held" and "acquire_lock" in told.fix
 
 
 async def test_an_absolute_path_of_the_repository_is_refused_with_the_one_to_give(room: Room) -> None:
