@@ -139,8 +139,8 @@ OPERATIONS = (
         "GET",
         "/room/messages",
         "Read what was said, when you begin and between your steps.\n"
-        "entries, oldest first; give next as the cursor of your next read; more: there is more at "
-        "once.",
+        "entries, oldest first; give next as the cursor of your next read; more: there is more "
+        "at next now.",
         tool=True,
         read_only=True,
         tag="room",

@@ -184,7 +184,8 @@ class Voices:
         return message, asked
 
     async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
-        """`{entries, next, more}`: behind the cursor, or the newest; oldest first. It counts as seen."""
+        """`{entries, next, more}`: behind the cursor, or the newest; oldest first; `more`: there is more at `next`.
+        It counts as seen."""
         after = None if cursor is None else int(cursor)
         page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
         others = [one for one in page.entries if one.speaker != caller.agent]
@@ -193,7 +194,8 @@ class Voices:
         return {
             "entries": [one.as_json() for one in page.entries],
             "next": str(page.next),
-            "more": page.more,
+            # Without a cursor the page ends at the newest; what it has more of lies before it.
+            "more": page.more and after is not None,
         }
 
     async def _seen(self, caller: Caller, entries: Sequence[Message], upto: int) -> None:

@@ -104,6 +104,12 @@ async def test_what_a_session_read_its_next_entry_has_seen_and_nothing_else(stor
 async def test_what_is_remembered_of_a_long_reading_is_bounded(store: Store) -> None:
     room = voices(store)
     posted = [await room.post(B, f"line {n}") for n in range(MOST_SEEN + 5)]
+    newest = await room.read(B, limit=2)
+    assert (len(newest["entries"]), newest["more"]) == (2, False), "nothing is newer"
+    first = await room.read(B, cursor="0", limit=len(posted) - 1)
+    assert first["more"], "there is one more at `next`"
+    rest = await room.read(B, cursor=first["next"], limit=1)
+    assert ([one["body"] for one in rest["entries"]], rest["more"]) == ([f"line {len(posted) - 1}"], False)
     await room.read(A, cursor="0", limit=500)
     last = await room.post(A, "done")
     assert len((await event_of(store, last["id"])).causal_deps) == MOST_SEEN
