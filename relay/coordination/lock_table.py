@@ -305,7 +305,7 @@ async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> R
     first = await _holder(tx, meant)
     if first is not None:
         fix = "Only its holder releases a lock; a person may with a forced release."
-        return _of_release(_not_yours(first, meant, now, fix))
+        return _of_release(_not_yours(first.told(meant, now, caller.agent), first, fix))
     return _of_release(_not_held(meant, "check_locks shows what is held; give the path as it was acquired."))
 
 
@@ -318,9 +318,11 @@ async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Rejected:
         if first is None:
             return lost
         details = lost.details | _held_by(first)
-        return Rejected(lost.fault, lost.code, f"{lost.message} {first.told(meant, now)}", line, details)
+        return Rejected(
+            lost.fault, lost.code, f"{lost.message} {first.told(meant, now, caller.agent)}", line, details
+        )
     if first is not None:
-        return _not_yours(first, meant, now, line)
+        return _not_yours(first.told(meant, now, caller.agent), first, line)
     return _not_held(meant, "acquire_lock takes it; a lock is renewed by the path as it was acquired.")
 
 
@@ -337,8 +339,8 @@ def _held_by(lock: Lock) -> dict[str, Any]:
     return who | {"expires_at": iso(lock.expires_at), "held": lock.as_json()}
 
 
-def _not_yours(lock: Lock, meant: Target, now: float, fix: str) -> Rejected:
-    return Rejected(Fault.REFUSED, "not_yours", lock.told(meant, now), fix, _held_by(lock))
+def _not_yours(message: str, lock: Lock, fix: str) -> Rejected:
+    return Rejected(Fault.REFUSED, "not_yours", message, fix, _held_by(lock))
 
 
 def _not_held(meant: Target, fix: str) -> Rejected:

@@ -288,13 +288,13 @@ class Locks:
                 "free": blocked is None,
                 "locks": [lock.as_json() for lock in locks],
                 "waiting": _line(waits.wanting(line, meant)),
-                "why": [lock.told(meant, now) for lock in locks if lock.holder != holder],
+                "why": [lock.told(meant, now, caller.agent) for lock in locks if lock.holder != holder],
             }
             if any(lock.holder == holder for lock in locks):
                 answer["why"].append("This session holds what meets it.")
             elif mine is not None:
                 answer |= {"lost": stale(mine, now).message}
-            if blocked is not None and (place is not None or not locks):
+            if blocked is not None and blocked.position is not None:
                 answer["position"] = blocked.position
             if blocked is not None and not answer["why"]:
                 answer["why"].append(blocked.as_json()["message"])
