@@ -146,6 +146,8 @@ async def test_scopes_are_checked_before_anything_runs() -> None:
     await perform(seen.services(), reader, OPERATIONS["check_locks"], {})
     await perform(seen.services(), reader, OPERATIONS["end_session"], {"of": "bot"})
     assert [one[0] for one in seen.asked] == ["locks.check", "sessions.end"]
+    # It stands in a sentence about the claims that the session gave back.
+    assert seen.asked[-1][3] == {"reason": "by a call of its own"}
 
 
 async def test_help_names_only_what_exists() -> None:
