@@ -271,8 +271,9 @@ class Locks:
         return await self._looked(caller, look)
 
     async def explain(self, caller: Caller, path: str) -> Json:
-        """What keeps the caller from holding this: `{success: true, file_path, free, why: [sentence], locks, waiting,
-        position?, lost?}`. `free`: it would get it now; `lost`: how it lost its own lease on exactly this."""
+        """What keeps the caller from holding this: `{success: true, file_path, free, yours, why: [sentence], locks,
+        waiting, position?, lost?}`. `free`: no lock meets it, and it would get it now; `yours`: it holds all of this;
+        `lost`: how it lost its own lease on exactly this."""
         meant = self.target(path)
 
         async def look(tx: Tx) -> Json:
@@ -285,7 +286,8 @@ class Locks:
             answer: Json = {
                 "success": True,
                 "file_path": meant.path,
-                "free": blocked is None,
+                "free": blocked is None and not locks,
+                "yours": any(lock.holder == holder and table.covers(lock.target, meant) for lock in locks),
                 "locks": [lock.as_json() for lock in locks],
                 "waiting": _line(waits.wanting(line, meant)),
                 "why": [lock.told(meant, now, caller.agent) for lock in locks if lock.holder != holder],
