@@ -53,7 +53,9 @@ async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
         fix = "Ask a person in the room, or wait: a session that says nothing ends by itself."
         raise Rejected(Fault.FORBIDDEN, "person_only", message, fix)
     whose = replace(caller, agent=asked.of)
-    return await services.sessions.end(whose, reason=asked.reason or f"by {caller.agent}", by=caller.agent)
+    return await services.sessions.end(
+        whose, reason=asked.reason or f"ended by {caller.agent}", by=caller.agent
+    )
 
 
 async def _beat(services: Services, caller: Caller, asked: Beat) -> Json:
