@@ -12,7 +12,6 @@ so imports little.
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -30,6 +29,8 @@ HOOKS = {"pre-commit": "commit", "pre-merge-commit": "merge", "pre-push": "push"
 ANSWER_S = 10.0
 #: Seconds for one call of git.
 GIT_S = 60.0
+#: How an agent says who it is, for one call.
+OWN_NAME = "RELAY_AGENT_ID=NAME"
 #: Refused files that are listed.
 MOST_SHOWN = 10
 #: Where git says what it works on; a hook's own calls must look at the same index.
@@ -284,7 +285,7 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
 def way_out(act: str, asker: Asker) -> list[str]:
     if asker.program:
         return [
-            f"You seem to be an agent ({asker.program}): set RELAY_AGENT_ID=NAME (the name in your MCP settings).",
+            f"You seem to be an agent ({asker.program}): {OWN_NAME} git {act} ... (the name in your MCP settings).",
             "If it cannot wait, ask a person in the room.",
         ]
     if not asker.person:
@@ -304,20 +305,13 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)
     lines += [f"  and {more} more"] if more else []
     if stale:
-        lines.append(f"Acquire them again and look at the files anew, or release them ({command('locks')}).")
+        lines.append("Acquire again what ran out, and look at the files anew before you write them.")
     else:
         lines.append(f"Wait, leave these files out, or ask who holds them; {command('locks')} shows all.")
-        lines += _own_name(act, answer, asker)
+        if asker.person:
+            # Never with the holder's name: who is told it may come as the holder.
+            lines.append(f"An agent whose own lock this is says its name: {OWN_NAME} git {act} ...")
     return "\n".join([*lines, *way_out(act, asker)])
-
-
-def _own_name(act: str, answer: dict[str, Any], asker: Asker) -> list[str]:
-    """Who did not say a name may be the very holder. Nothing when more than one blocks, or not all are told."""
-    holders = {str(one["locked_by"]) for one in answer["refusals"] if one["code"] == "locked"}
-    if asker.agent is not None or asker.key or len(holders) != 1 or answer.get("more"):
-        return []
-    holder = _plain(holders.pop())
-    return [f"If you are that agent: RELAY_AGENT_ID={shlex.quote(holder)} git {act} ..."]
 
 
 def _plain(text: str) -> str:

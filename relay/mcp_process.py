@@ -270,7 +270,7 @@ class Desk:
         try:
             if self._caller is not None and self._caller.process:
                 async with asyncio.timeout(END_S):
-                    await place.services.sessions.end(self._caller)
+                    await place.services.sessions.end(self._caller, reason="its process ended")
         except Exception as error:  # whatever it is, the process ends now
             log.warning("the session was not ended; its lease does that", error=str(error))
         finally:

@@ -12,6 +12,7 @@ from relay.airspace import intent, records
 from relay.airspace.intent import Source
 from relay.config import Settings
 from relay.faces.services import SessionsApi
+from relay.holds import RoomHolds
 from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Refusal, Rejected
 from relay.room.ledger import Rules
@@ -49,6 +50,7 @@ class RoomDesk:
                 Seat(one.name, one.kind, one.preset, one.model, one.enabled) for one in settings().agents
             ],
             max_entry_bytes=lambda: settings().workspace.max_entry_bytes,
+            sessions=RoomHolds().sessions,
         )
 
     async def post(
@@ -67,11 +69,9 @@ class RoomDesk:
             "person": caller.person,
             "scopes": sorted(caller.scopes),
         }
-        return {
-            "you": you,
-            "agents": await self._voices.agents(),
-            "sessions": list(await self._sessions.list(caller)),
-        }
+        # The call itself makes the caller's session known, so it comes first.
+        sessions = list(await self._sessions.list(caller))
+        return {"you": you, **await self._voices.who(), "sessions": sessions}
 
     async def airspace(self, caller: Caller) -> Json:
         """`{enabled, advisories, near: [{agents, level}], intents: {agent: [path]}}`."""

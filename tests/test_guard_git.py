@@ -233,6 +233,7 @@ def test_a_session_whose_lease_ran_out_is_refused(guarded: Site) -> None:
     guarded.clock = 0.0
     said = guarded.commit("a.py", ok=False, **me)
     assert "stale_token" in said and "Your lease on a.py ran out" in said and "OVERRIDE" not in said
+    assert "Acquire again what ran out" in said and "release" not in said  # which the locks refuse
     guarded.commit("a.py")  # nobody holds it: a person may, and so may another agent
     guarded.commit("a.py", RELAY_AGENT_ID="CODEX", RELAY_SESSION_ID="s-codex")
     guarded.lock("a.py", by=CLAUDE)
@@ -260,21 +261,23 @@ def test_a_session_whose_lease_ran_out_is_refused(guarded: Site) -> None:
 def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not(guarded: Site) -> None:
     guarded.lock("a.py")
     said = guarded.commit("a.py", ok=False, RELAY_AGENT_ID="CLAUDE", RELAY_GUARD_OVERRIDE="because")
-    assert "OVERRIDE" not in said and "that agent" not in said
+    assert "OVERRIDE" not in said and "RELAY_AGENT_ID" not in said, "it has said its name"
     # The shell of an agent's program is nobody's who may override; with its name the holder commits its own file.
     for mark in ("CLAUDECODE", "CODEX_THREAD_ID", "GEMINI_CLI"):
         said = guarded.commit("a.py", ok=False, RELAY_GUARD_OVERRIDE="because", **{mark: "1"})
-        assert "set RELAY_AGENT_ID=NAME (the name in your MCP settings)" in said and "OVERRIDE" not in said
-        assert "If you are that agent: RELAY_AGENT_ID=CODEX git commit" in said
+        assert "RELAY_AGENT_ID=NAME git commit ... (the name in your MCP settings)" in said
+        assert "OVERRIDE" not in said and "RELAY_AGENT_ID=CODEX" not in said, (
+            "nobody is handed the holder's name"
+        )
     guarded.commit("a.py", CLAUDECODE="1", RELAY_AGENT_ID="CODEX")
     # The name that `relay mcp install` gives a program's shells; an agent of the room's has its own, which counts.
     guarded.commit("a.py", CLAUDECODE="1", RELAY_SHELL_AGENT="CODEX")
     said = guarded.commit("a.py", ok=False, RELAY_SHELL_AGENT="CODEX", RELAY_AGENT_ID="CLAUDE")
     assert "locked by CODEX" in said
-    # Settings of a person's are no marks; two holders are nobody's name.
+    # Settings of a person's are no marks.
     guarded.lock("b.py", by=CLAUDE)
     said = guarded.commit("a.py", "b.py", ok=False, CLAUDE_CODE_USE_BEDROCK="1", CODEX_HOME="/x")
-    assert "OVERRIDE" in said and "that agent" not in said
+    assert "OVERRIDE" in said and "says its name: RELAY_AGENT_ID=NAME git commit" in said
     guarded.git("restore", "--staged", "--worktree", "b.py")
     said = guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
     assert "1 refused files let through; the room is told when it starts" in said
@@ -289,7 +292,7 @@ def test_what_nobody_can_be_asked_about_is_refused(guarded: Site) -> None:
     assert "nobody can say" in said and "there is no database at" in said and "RELAY_GUARD_OVERRIDE" in said
     assert "ask a person" in guarded.git("commit", "-m", "x", ok=False, RELAY_AGENT_ID="CLAUDE")
     said = guarded.git("commit", "-m", "x", ok=False, CLAUDECODE="1", RELAY_GUARD_OVERRIDE="the room is gone")
-    assert "set RELAY_AGENT_ID=NAME" in said and "OVERRIDE" not in said
+    assert "RELAY_AGENT_ID=NAME git commit" in said and "OVERRIDE" not in said
     guarded.database.write_text("no database")
     assert "cannot be read" in guarded.git("commit", "-m", "x", ok=False)
     said = guarded.git("commit", "-m", "x", RELAY_GUARD_OVERRIDE="the room is gone")

@@ -74,6 +74,7 @@ async def test_six_at_once_on_an_empty_folder(folder: Path) -> None:
         assert [await process.end() for process in all_of_them if process is not one] == [0] * 5
     ended = rows(folder, "SELECT agent_id FROM agent_sessions WHERE ended_at IS NOT NULL ORDER BY agent_id")
     assert [name for (name,) in ended] == list(NAMES)
+    assert rows(folder, "SELECT DISTINCT end_reason FROM agent_sessions") == [("its process ended",)]
 
 
 async def _work(one: Process, other: Process) -> None:

@@ -36,6 +36,7 @@ async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
         assert (await services.locks.acquire(BOT, ["src/app.py"]))["success"]
         told = await services.room.who(BOT)
         assert [one["name"] for one in told["agents"]] == ["CLAUDE"]
+        assert [(one["name"], one["locks"]) for one in told["visitors"]] == [("bot", 1)]
         assert [(one["agent_id"], one["locks"]) for one in told["sessions"]] == [("bot", 1)]
         if airspace:
             assert await services.intents.declare(BOT, ["./src/a.py"]) == {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from relay.coordination.holder import named
 from relay.coordination.lock import Lock
 from relay.coordination.work import Status, Task, iso
 from relay.model import Caller, Fault, Rejected
@@ -57,7 +58,9 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
         )
     if mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), told)
-    who = f"your session {task.claimed_session}" if task.claimed_by == caller.agent else task.claimed_by
+    who = task.claimed_by
+    if who == caller.agent and task.claimed_session is not None:
+        who = named(who, task.claimed_session, caller.agent)
     where, fix = f"it is {task.status}, and nobody's", "`get_work` gives you a task of your own."
     if task.status is Status.CLAIMED and task.lease_until is not None and task.lease_until <= now:
         until = f"{iso(task.lease_until)} ({since(task.lease_until, now)})"
@@ -73,7 +76,7 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
 def file_lost(task: Task, lock: Lock, now: float) -> Rejected:
     """Why a claim cannot be completed whose file another session holds by now."""
     until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
-    held = f"{lock.agent} (session {lock.session}) holds {lock.path} until {until}"
+    held = f"{named(lock.agent, lock.session, task.claimed_by or '')} holds {lock.path} until {until}"
     return Rejected(
         Fault.REFUSED,
         "stale_token",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
+from relay.coordination.holder import capital, named
 from relay.coordination.paths import Target
 from relay.coordination.sessions import iso
 from relay.log.store import Row
@@ -67,12 +68,13 @@ class Lock:
         """The agent and its session."""
         return self.agent, self.session
 
-    def told(self, wanted: Target, now: float) -> str:
-        """Who holds what was wanted, until when and for how long yet, in one sentence."""
+    def told(self, wanted: Target, now: float, reader: str = "") -> str:
+        """Who holds what was wanted, until when and for how long yet, in one sentence for the agent `reader`."""
         about = "" if self.path == wanted.path else f", through the lock on {self.path}"
         why = f" ({self.reason})" if self.reason else ""
         until = f"{iso(self.expires_at)} (free in {within(self.expires_at, now)})"
-        return f"{self.agent} (session {self.session}) holds {wanted.path}{about}{why} until {until}."
+        who = capital(named(self.agent, self.session, reader))
+        return f"{who} holds {wanted.path}{about}{why} until {until}."
 
     def as_json(self) -> Json:
         """LOCK (docs/coordination.md)."""
@@ -160,7 +162,8 @@ class Granted:
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """Nothing was taken: at `now`, `by` is in the way of `target`. A `Wait` is an earlier one in line.
-    `position`: the place in line (1 = the next), `cycle`: who would wait for whom, from the caller on."""
+    `position`: the place in line (1 = the next), None = the caller `reader` stands in none; `cycle`: who would wait
+    for whom, from the caller on."""
 
     target: Target
     by: Lock | Wait
@@ -168,6 +171,7 @@ class Blocked:
     reason: Literal["locked", "queued", "deadlock", "timeout"] = "locked"
     position: int | None = None
     cycle: tuple[Json, ...] = ()
+    reader: str = ""
 
     @property
     def until(self) -> float:
@@ -198,7 +202,9 @@ class Blocked:
 
     def in_line(self) -> str:
         """Where in line it stands and behind whom, in two sentences."""
-        return f"{_ordinal(self.position or 1)} in line behind {self.by.agent}. {self._message()}"
+        mine = self.by.agent == self.reader
+        who = named(self.by.agent, self.by.session, self.reader) if mine else self.by.agent
+        return f"{_ordinal(self.position or 1)} in line behind {who}. {self._message()}"
 
     def _message(self) -> str:
         path = self.target.path
@@ -210,8 +216,9 @@ class Blocked:
         if isinstance(self.by, Wait):
             by = self.by
             until = f"it waits {within(by.until, self.now)} more at most"
-            return f"{by.agent} (session {by.session}) stands in line before you, for what meets {path}; {until}."
-        return self.by.told(self.target, self.now)
+            who = capital(named(by.agent, by.session, self.reader))
+            return f"{who} stands in line before you, for what meets {path}; {until}."
+        return self.by.told(self.target, self.now, self.reader)
 
     def _fix(self) -> str:
         if self.cycle:
@@ -253,7 +260,7 @@ class Verdict:
         if self.verdict == "locked":
             lock = self.lock
             until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
-            return f"{self.path} is locked by {lock.agent} (session {lock.session}) until {until}."
+            return f"{self.path} is locked by {named(lock.agent, lock.session)} until {until}."
         return lost(self.lock, now)
 
 
@@ -273,7 +280,7 @@ def lost(lock: Lock, now: float) -> str:
 
 def stale(lock: Lock, now: float) -> Rejected:
     """The answer to who acts on a lease that it lost."""
-    details: Json = {"released": False, "file_path": lock.path, "fencing_token": lock.token}
+    details: Json = {"file_path": lock.path, "fencing_token": lock.token}
     if lock.forced_by is not None:
         details |= {"lost": "forced", "forced_by": lock.forced_by, "forced_why": lock.forced_why}
     else:

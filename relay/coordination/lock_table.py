@@ -288,34 +288,66 @@ async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
 
 
 async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
-    """Why the caller has no lock of exactly this (and of that token) to release or renew."""
+    """Why the caller has no lock of exactly this (and of that token) to release."""
     mine, now = await own(tx, caller, meant), await tx.now()
     if mine is not None:
         if mine.expires_at <= now:
-            return stale(mine, now)
-        return Rejected(
-            Fault.REFUSED,
-            "stale_token",
-            f"Fencing token {token} is not the one of your lock on {meant.path}, which is {mine.token}.",
-            "Give the token of the lease that you hold, or none.",
-            {"released": False, "file_path": mine.path, "fencing_token": mine.token},
+            return _of_release(stale(mine, now))
+        return _of_release(
+            Rejected(
+                Fault.REFUSED,
+                "stale_token",
+                f"Fencing token {token} is not the one of your lock on {meant.path}, which is {mine.token}.",
+                "Give the token of the lease that you hold, or none.",
+                {"file_path": mine.path, "fencing_token": mine.token},
+            )
         )
+    first = await _holder(tx, meant)
+    if first is not None:
+        fix = "Only its holder releases a lock; a person may with a forced release."
+        return _of_release(_not_yours(first.told(meant, now, caller.agent), first, fix))
+    return _of_release(_not_held(meant, "check_locks shows what is held; give the path as it was acquired."))
+
+
+async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Rejected:
+    """Why the caller has no lock of exactly this to renew."""
+    mine, now, first = await own(tx, caller, meant), await tx.now(), await _holder(tx, meant)
+    line = "Stand in line for it (acquire_lock with wait_seconds), and look at what changed before you write."
+    if mine is not None:
+        lost = stale(mine, now)
+        if first is None:
+            return lost
+        details = lost.details | _held_by(first)
+        return Rejected(
+            lost.fault, lost.code, f"{lost.message} {first.told(meant, now, caller.agent)}", line, details
+        )
+    if first is not None:
+        return _not_yours(first.told(meant, now, caller.agent), first, line)
+    return _not_held(meant, "acquire_lock takes it; a lock is renewed by the path as it was acquired.")
+
+
+async def _holder(tx: Tx, meant: Target) -> Lock | None:
+    """Who holds exactly this now."""
     held = await meeting(tx, meant)
-    others = [lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
-    if others:
-        first = others[0]
-        return Rejected(
-            Fault.REFUSED,
-            "not_yours",
-            first.told(meant, now),
-            "Only its holder releases a lock; a person may with a forced release.",
-            {"released": False, "locked_by": first.agent, "locked_by_session": first.session}
-            | {"expires_at": iso(first.expires_at), "held": first.as_json()},
-        )
-    return Rejected(
-        Fault.REFUSED,
-        "not_held",
-        f"This session holds no lock on {meant.path}.",
-        "check_locks shows what is held; give the path as it was acquired.",
-        {"released": False},
+    return next(
+        (lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)), None
     )
+
+
+def _held_by(lock: Lock) -> dict[str, Any]:
+    who = {"locked_by": lock.agent, "locked_by_session": lock.session}
+    return who | {"expires_at": iso(lock.expires_at), "held": lock.as_json()}
+
+
+def _not_yours(message: str, lock: Lock, fix: str) -> Rejected:
+    return Rejected(Fault.REFUSED, "not_yours", message, fix, _held_by(lock))
+
+
+def _not_held(meant: Target, fix: str) -> Rejected:
+    return Rejected(Fault.REFUSED, "not_held", f"This session holds no lock on {meant.path}.", fix)
+
+
+def _of_release(refused: Rejected) -> Rejected:
+    """With the field that an answer to a release has."""
+    refused.details = {"released": False} | refused.details
+    return refused

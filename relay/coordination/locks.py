@@ -227,7 +227,8 @@ class Locks:
         return await self._decided(caller, work)
 
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
-        """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises as `release`."""
+        """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Rejected: not_held,
+        not_yours, stale_token."""
         meant = self.target(path)
         ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
 
@@ -235,7 +236,7 @@ class Locks:
             session = await self._heartbeat.touch(tx, caller)
             lock = await table.renew(tx, caller, meant, ttl)
             if lock is None:
-                return await table.why_not(tx, caller, meant, None)
+                return await table.why_not_renewed(tx, caller, meant)
             await self._heartbeat.promise(tx, caller, session, lock.expires_at)
             return Granted((lock,), frozenset()).as_json()
 
@@ -270,8 +271,9 @@ class Locks:
         return await self._looked(caller, look)
 
     async def explain(self, caller: Caller, path: str) -> Json:
-        """What keeps the caller from holding this: `{success: true, file_path, free, why: [sentence], locks, waiting,
-        position?, lost?}`. `free`: it would get it now; `lost`: how it lost its own lease on exactly this."""
+        """What keeps the caller from holding this: `{success: true, file_path, free, yours, why: [sentence], locks,
+        waiting, position?, lost?}`. `free`: no lock meets it, and it would get it now; `yours`: it holds all of this;
+        `lost`: how it lost its own lease on exactly this."""
         meant = self.target(path)
 
         async def look(tx: Tx) -> Json:
@@ -284,16 +286,17 @@ class Locks:
             answer: Json = {
                 "success": True,
                 "file_path": meant.path,
-                "free": blocked is None,
+                "free": blocked is None and not locks,
+                "yours": any(lock.holder == holder and table.covers(lock.target, meant) for lock in locks),
                 "locks": [lock.as_json() for lock in locks],
                 "waiting": _line(waits.wanting(line, meant)),
-                "why": [lock.told(meant, now) for lock in locks if lock.holder != holder],
+                "why": [lock.told(meant, now, caller.agent) for lock in locks if lock.holder != holder],
             }
             if any(lock.holder == holder for lock in locks):
                 answer["why"].append("This session holds what meets it.")
             elif mine is not None:
                 answer |= {"lost": stale(mine, now).message}
-            if blocked is not None and (place is not None or not locks):
+            if blocked is not None and blocked.position is not None:
                 answer["position"] = blocked.position
             if blocked is not None and not answer["why"]:
                 answer["why"].append(blocked.as_json()["message"])

@@ -11,6 +11,7 @@ from typing import Any
 
 from relay.coordination import changes
 from relay.coordination.dependencies import State
+from relay.coordination.holder import capital, named
 from relay.coordination.lock import wish
 from relay.coordination.locks import Locks
 from relay.coordination.waits import obstacle
@@ -59,7 +60,13 @@ def _claimed(task: Task, caller: Caller, now: float) -> Json:
     if mine:
         message = f"It is yours already, until {until}{left}."
     else:
-        message = f"{task.claimed_by} works on it{f' until {until}{left}' if until else ''}."
+        other = task.claimed_by == caller.agent and task.claimed_session is not None
+        name = (
+            capital(named(caller.agent, task.claimed_session or "", caller.agent))
+            if other
+            else task.claimed_by
+        )
+        message = f"{name} works on it{f' until {until}{left}' if until else ''}."
     who = {"claimed_by": task.claimed_by, "claimed_session": task.claimed_session}
     return _told("claimed", message, lease_until=until, **who)
 

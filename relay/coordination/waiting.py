@@ -21,6 +21,7 @@ from typing import Protocol
 
 from relay.coordination import lock_table as table
 from relay.coordination import waits
+from relay.coordination.holder import short
 from relay.coordination.lock import Blocked, Granted, Outcome, Repeated, Wish
 from relay.coordination.sessions import was_ended
 from relay.log.store import Store, StoreError, Tx, Wakeup
@@ -153,9 +154,8 @@ class Waiting:
         why = await was_ended(tx, self._caller)
         if why is None:
             return None
-        message = (
-            f"The session {self._caller.session} of {self._caller.agent} was ended while it waited: {why}."
-        )
+        session = short(self._caller.session)
+        message = f"The session {session} of {self._caller.agent} was ended while it waited: {why}."
         fix = "A new call starts the session anew; what it held is to be acquired again."
         return Rejected(Fault.REFUSED, "session_ended", message, fix)
 

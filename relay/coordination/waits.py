@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from relay.coordination.lock import Blocked, Json, Lock, Wait, Wish
 from relay.coordination.lock_table import STALE_S, Q, meeting
@@ -145,15 +146,17 @@ async def obstacle(
     needs = await _needs(tx, me, held, standing) if standing else {me.holder: held}
     found = circle(me, needs) if waits_on and held else ()
     front = in_front(me, standing, needs)
-    position = len(front) + 1
+    reason: Literal["deadlock", "locked"] = "deadlock" if found else "locked"
+    # Who does not wait has no place, and who may not wait neither.
+    position = len(front) + 1 if (waits_on or place is not None) and not found else None
     if held:
         first = held[0]
-        return Blocked(first.target, first.lock, now, "deadlock" if found else "locked", position, found)
+        return Blocked(first.target, first.lock, now, reason, position, found, caller.agent)
     if front:
         met_first = next(
             target for target in wish.targets for one in front[0].wanted if target.meets(one.kind, one.key)
         )
-        return Blocked(met_first, front[0], now, "queued", position)
+        return Blocked(met_first, front[0], now, "queued", position, reader=caller.agent)
     return None
 
 

@@ -49,7 +49,8 @@ as seen by you.
 until a person says /continue.
 declare_intent(paths) tells others which files you will touch; it replaces what your session said before and ends
 after 30 minutes.
-who() says who you are, which agents there are and which sessions live."""
+who() says who you are, which agents there are (`agents`: @NAME sets them to work; `visitors` run on their own and
+read your message with their next read_room, as `people` do) and which sessions live."""
 
 _SESSIONS = """\
 You are (agent, session); the pair holds locks and claims, and two sessions of one agent are two holders.
@@ -84,9 +85,13 @@ GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\
-relay join (the room in a terminal), relay log, relay link (a sign-in link for the page), relay keys create NAME |
-list | revoke ID, relay mcp, relay mcp install, relay guard install (git hooks), relay airspace, relay worktrees.
-Each has --help, and --json where it prints data."""
+- the room: relay run (starts it), relay join (the room in a terminal), relay link (a sign-in link for the page),
+  relay log, relay archive, relay verify (is the log of events whole?), relay demo (a throw-away room to look at)
+- who holds what: relay locks [list | show PATH | release PATH --reason R], relay work [list | show N | submit TEXT |
+  reopen N], relay sessions [list | end ID], relay changesets [list | show ID | record TEXT FILE...]
+- the codebase: relay airspace, relay worktrees, relay guard install (git hooks)
+- who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install
+Each has --help, and --json where it prints data. A release, an end and a reopen are a person's."""
 
 _SETUP = """\
 MCP: `relay mcp install` writes the configuration for Claude Code, Codex and Gemini. By hand: the command `relay

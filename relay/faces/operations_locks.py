@@ -97,10 +97,12 @@ class RenewAnswer(Answer):
     fencing_token: int | None = None
 
 
-class RenewLock(Request):
+class ThisLock(Request):
+    """One path, by its own name or as the tools `renew` and `explain` ask for it."""
+
     file_path: Path | None = Field(None, description=_PATH)
+    kind: Literal["lock"] | None = Field(None, description="as the tool says it")
     id: Name | None = Field(None, description="the same as file_path")
-    ttl_minutes: Minutes | None = Field(None, description="1 s to 8 h; as at first")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -112,6 +114,10 @@ class RenewLock(Request):
         return self.file_path or self.id or ""
 
 
+class RenewLock(ThisLock):
+    ttl_minutes: Minutes | None = Field(None, description="1 s to 8 h; as at first")
+
+
 class Explain(Request):
     kind: Literal["lock", "work", "task", "claim"]
     id: Name = Field(description="path, or task_id")
@@ -119,10 +125,6 @@ class Explain(Request):
 
 class ExplainAnswer(Shown):
     success: bool | None = None
-
-
-class OnePath(Request):
-    file_path: Path = Field(description=_PATH)
 
 
 class ForceRelease(Request):
@@ -187,8 +189,8 @@ async def _explain(services: Services, caller: Caller, asked: Explain) -> Json:
     return await services.work.explain(caller, asked.id)
 
 
-async def _explain_lock(services: Services, caller: Caller, asked: OnePath) -> Json:
-    return await services.locks.explain(caller, asked.file_path)
+async def _explain_lock(services: Services, caller: Caller, asked: ThisLock) -> Json:
+    return await services.locks.explain(caller, asked.path)
 
 
 async def _force(services: Services, caller: Caller, asked: ForceRelease) -> Json:
@@ -273,7 +275,7 @@ OPERATIONS = (
         "POST",
         "/explain",
         "Ask why a path is blocked, or a task cannot be claimed; it changes nothing.\n"
-        "lock: free, why, locks, waiting, and your position. work: claimable, and every reason "
+        "lock: free, yours, why, locks, waiting, and your position. work: claimable, and every reason "
         "against it.",
         tool=True,
         read_only=True,
@@ -293,7 +295,7 @@ OPERATIONS = (
     ),
     Operation(
         "explain_lock",
-        OnePath,
+        ThisLock,
         ExplainAnswer,
         "read",
         _explain_lock,

@@ -61,6 +61,8 @@ class Who(Request):
 class WhoAnswer(Shown):
     you: Json
     agents: list[Json]
+    visitors: list[Json] = Field(description="agents that run on their own")
+    people: list[str]
     sessions: list[Json]
 
 
@@ -137,8 +139,8 @@ OPERATIONS = (
         "GET",
         "/room/messages",
         "Read what was said, when you begin and between your steps.\n"
-        "entries, oldest first; give next as the cursor of your next read; more: there is more at "
-        "once.",
+        "entries, oldest first; give next as the cursor of your next read; more: there is more "
+        "at next now.",
         tool=True,
         read_only=True,
         tag="room",
@@ -151,8 +153,9 @@ OPERATIONS = (
         _who,
         "GET",
         "/who",
-        "See who you are, which agents there are, and the living sessions with what they hold.\n"
-        "These are the names for @NAME, and those in locked_by.",
+        "See who you are, who else is here, and the living sessions with what they hold.\n"
+        "@NAME of agents sets them to work; visitors (agents that run on their own) and people read "
+        "the room themselves. locked_by names any of them.",
         tool=True,
         read_only=True,
         tag="room",

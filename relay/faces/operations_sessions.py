@@ -31,7 +31,9 @@ class EndSession(Request):
     of: Annotated[Name, Field(max_length=200)] | None = Field(
         None, description="another agent, whose session_id it is; a person's to do"
     )
-    reason: Annotated[Text, Field(max_length=200)] = "ended"
+    reason: Annotated[Text, Field(max_length=200)] | None = Field(
+        None, description="why, for its claims and lists"
+    )
 
 
 class Beat(Request):
@@ -44,14 +46,16 @@ async def _list(services: Services, caller: Caller, asked: ListSessions) -> list
 
 async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
     if asked.of is None or asked.of == caller.agent:
-        return await services.sessions.end(caller, reason=asked.reason)
+        return await services.sessions.end(caller, reason=asked.reason or "by a call of its own")
     need(caller, ADMIN)
     if not caller.person:
         message = f"Only a person ends another's session, and {caller.agent} is an agent."
         fix = "Ask a person in the room, or wait: a session that says nothing ends by itself."
         raise Rejected(Fault.FORBIDDEN, "person_only", message, fix)
     whose = replace(caller, agent=asked.of)
-    return await services.sessions.end(whose, reason=asked.reason, by=caller.agent)
+    return await services.sessions.end(
+        whose, reason=asked.reason or f"ended by {caller.agent}", by=caller.agent
+    )
 
 
 async def _beat(services: Services, caller: Caller, asked: Beat) -> Json:

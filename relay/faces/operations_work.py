@@ -5,9 +5,9 @@ Invariant: names and shapes are the document's; whether a task may change is the
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from relay.coordination.paths import MAX_BYTES
 from relay.coordination.requests import (
@@ -21,7 +21,7 @@ from relay.coordination.requests import (
     MOST_TYPES,
 )
 from relay.coordination.work import Column, Status
-from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text, Token
+from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text, Token, one_of
 from relay.faces.services import Services
 from relay.model import Caller
 
@@ -88,13 +88,37 @@ class StatusAnswer(Answer):
     status: str | None = None
 
 
-class RenewClaim(Request):
-    task_id: Word
-    lease_minutes: Minutes | None = None
-
-
 class OneTask(Request):
     task_id: Word
+
+
+class ThisTask(Request):
+    """One task, by its own name or as the tools `renew` and `explain` ask for it."""
+
+    task_id: Word | None = None
+    kind: Literal["claim", "work", "task"] | None = Field(None, description="as the tool says it")
+    id: Word | None = Field(None, description="the same as task_id")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        one_of(self, "task_id", "id")
+        return self
+
+    @property
+    def task(self) -> str:
+        return self.task_id or self.id or ""
+
+
+class RenewClaim(ThisTask):
+    kind: Literal["claim"] | None = Field(None, description="as the tool says it")
+    lease_minutes: Minutes | None = None
+    ttl_minutes: Minutes | None = Field(None, description="the same as lease_minutes")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if self.lease_minutes is not None:
+            one_of(self, "lease_minutes", "ttl_minutes")
+        return self
 
 
 class SetNeeds(Request):
@@ -163,12 +187,13 @@ async def _release(services: Services, caller: Caller, asked: ReleaseWork) -> Js
 
 
 async def _renew(services: Services, caller: Caller, asked: RenewClaim) -> Json:
-    seconds = None if asked.lease_minutes is None else asked.lease_minutes * 60
-    return await services.work.renew(caller, asked.task_id, lease_s=seconds)
+    minutes = asked.ttl_minutes if asked.lease_minutes is None else asked.lease_minutes
+    seconds = None if minutes is None else minutes * 60
+    return await services.work.renew(caller, asked.task, lease_s=seconds)
 
 
-async def _explain(services: Services, caller: Caller, asked: OneTask) -> Json:
-    return await services.work.explain(caller, asked.task_id)
+async def _explain(services: Services, caller: Caller, asked: ThisTask) -> Json:
+    return await services.work.explain(caller, asked.task)
 
 
 async def _needs(services: Services, caller: Caller, asked: SetNeeds) -> Json:
@@ -267,7 +292,7 @@ OPERATIONS = (
     ),
     Operation(
         "explain_work",
-        OneTask,
+        ThisTask,
         Explained,
         "read",
         _explain,

@@ -61,7 +61,7 @@ class LockRefusal:
     def fix(self) -> str:
         """What would let the write through."""
         if self.code == STALE:
-            return "Acquire it again and look at the file anew before you change it, or release it."
+            return f"Acquire {self.lock} again and look at the file anew before you change it."
         return (
             f"Take other work first, wait for it (acquire_lock with wait_seconds), or ask {self.locked_by}."
         )

@@ -26,6 +26,7 @@ from relay.model import DISPATCHER, STEWARD, Kind, Message
 from relay.room import commands, entry, hops, jitter
 from relay.room.mentions import mentions, misspelt
 from relay.room.values import CycleState, Job, JobState, iso, message_of_row
+from relay.room.visitors import told_apart
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
@@ -217,13 +218,7 @@ async def admit(
 
 
 def _apart(message: Message, apart: Sequence[str], named: Sequence[str], agents: Sequence[str]) -> str:
-    who = ", ".join(f"@{name}" for name in apart)
-    one = len(apart) == 1
-    said = (
-        f"{who} {'works on its own' if one else 'work on their own'}: the room does not start "
-        f"{'it' if one else 'them'}. {'It reads' if one else 'They read'} #{message.number} with "
-        f"{'its' if one else 'their'} next look at the room (`read_room`)."
-    )
+    said = told_apart(apart, message.number)
     if named:
         return said
     other = f" `/route #{message.number} @{agents[0]}` asks one of the room's." if agents else ""

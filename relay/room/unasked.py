@@ -7,14 +7,27 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from relay.model import STEWARD
 from relay.room import commands
 from relay.room.ledger import Rules
 from relay.room.mentions import mentions, strangers
+from relay.room.visitors import told_apart
 
 #: Names of nobody that one answer speaks of: a text may be full of them.
 MOST_STRANGERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The names of who is in the room beside its own agents."""
+
+    visitors: Sequence[str] = ()
+    people: Sequence[str] = ()
+
+
+NOBODY = Present()
 
 
 def why(
@@ -22,22 +35,33 @@ def why(
     asked: Sequence[str],
     rules: Rules,
     *,
+    number: int,
     speaker: str,
     person: bool,
     to_advisory: bool = False,
     away: Mapping[str, str] | None = None,
+    present: Present = NOBODY,
 ) -> str | None:
-    """In sentences; None where all that it names were asked and are there. `away`: of agents that take no
-    turn up now, what becomes of it."""
+    """In sentences; None where all that it names were asked and are there. `number`: the message's; `away`: of
+    agents that take no turn up now, what becomes of it; `present`: who else is in the room."""
     if person and commands.parse(body, rules.agents) is not None:
         return None
     named = mentions(body, rules.agents, also=(STEWARD,) if person else ())
-    unknown = strangers(body, (*rules.agents, STEWARD))[:MOST_STRANGERS]
-    told = [f"@{one} is no agent of this room: `who` lists them." for one in unknown]
+    apart = mentions(body, (), also=present.visitors)
+    humans = mentions(body, (), also=present.people)
+    # A name of two words is no stranger by its first one.
+    known = (*rules.agents, STEWARD, *apart, *humans, *(name.split()[0] for name in (*apart, *humans)))
+    unknown = strangers(body, known)[:MOST_STRANGERS]
+    others = [name for name in apart if name != speaker]
+    told = [told_apart(others, number)] if others else []
+    told += [f"@{one} is a person and no agent: persons read the room." for one in humans if one != speaker]
+    told += [f"@{one} is no agent of this room: `who` lists them." for one in unknown]
     if person:
-        told += [] if named else ["It names no agent, so the room decides who answers."]
+        # Who names those alone that the room does not start asks nobody else (`ledger.admit`).
+        told += [] if named or apart else ["It names no agent, so the room decides who answers."]
     else:
-        told += _of_an_agent(named, asked, rules, speaker, to_advisory, bool(unknown))
+        mine = [name for name in (*apart, *humans) if name == speaker]
+        told += _of_an_agent((*named, *mine), asked, rules, speaker, to_advisory, bool(told))
     told += [f"{name} {how}." for name, how in (away or {}).items() if name in asked]
     return " ".join(told) or None
 
@@ -48,18 +72,14 @@ def _of_an_agent(
     rules: Rules,
     speaker: str,
     to_advisory: bool,
-    unknown: bool,
+    elsewhere: bool,
 ) -> list[str]:
-    others = [name for name in named if name != speaker]
-    if asked:
+    """`elsewhere`: it names others too, of whom something was told."""
+    if asked or (elsewhere and not set(named) - {speaker}):
         return []
     if not named:
-        return (
-            []
-            if unknown
-            else ["It names no agent with @NAME, so nobody gets a turn for it; all may read it."]
-        )
-    if not others:
+        return ["It names no agent with @NAME, so nobody gets a turn for it; all may read it."]
+    if not set(named) - {speaker}:
         return ["It names yourself alone."]
     if to_advisory:
         return ["What an agent answers to an advisory sets nobody to work."]

@@ -5,7 +5,7 @@ Invariant: a visitor is the name of a living session, no person's and no agent's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,11 @@ class Visitor:
     heard_at: str
     locks: int = 0
     claims: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """VISITOR (docs/coordination.md)."""
+        told = {"name": self.name, "agent_type": self.kind, "heard_at": self.heard_at}
+        return told | {"locks": self.locks, "claims": self.claims}
 
     @property
     def holds(self) -> str:
@@ -49,6 +54,23 @@ def visitors(sessions: Iterable[Mapping[str, Any]], own: Iterable[str]) -> tuple
             seen.claims + _count(one.get("claims")),
         )
     return tuple(found[name] for name in sorted(found, key=str.casefold))
+
+
+def people(sessions: Iterable[Mapping[str, Any]], spoke: Iterable[str] = ()) -> tuple[str, ...]:
+    """The persons of these SESSIONs, and those who `spoke` as persons, each once, by name."""
+    living = [one for one in sessions if one.get("alive") and one.get("agent_type") == "person"]
+    found = {name.casefold(): name for name in (*spoke, *(str(one.get("agent_id")) for one in living))}
+    return tuple(found[name] for name in sorted(found))
+
+
+def told_apart(names: Sequence[str], number: int) -> str:
+    """What becomes of message `number` for visitors that it names, in sentences."""
+    who, one = ", ".join(f"@{name}" for name in names), len(names) == 1
+    return (
+        f"{who} {'works on its own' if one else 'work on their own'}: the room does not start "
+        f"{'it' if one else 'them'}. {'It reads' if one else 'They read'} #{number} with "
+        f"{'its' if one else 'their'} next look at the room (`read_room`)."
+    )
 
 
 def _count(value: Any) -> int:

@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,16 @@ from relay.model import Caller, Fault, Kind, Message, Rejected
 from relay.room import hops, ledger, pages
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.passing import pass_on
-from relay.room.unasked import why
+from relay.room.unasked import NOBODY, Present, why
 from relay.room.values import message_of_row
+from relay.room.visitors import people, visitors
 
 Json = dict[str, Any]
 
 #: Entries of what a session read that its next one names as seen: the rest is in the clocks of these, mostly.
 MOST_SEEN = 50
+#: Entries among whose authors persons are looked for: some days of a busy room.
+MOST_HEARD = 200
 _NUMBER = re.compile(r"#?([0-9]{1,9})")
 
 
@@ -44,7 +47,8 @@ class Seat:
 
 
 class Voices:
-    """The room for callers. `rules` and `seats` are asked anew each time; `max_entry_bytes` of one entry."""
+    """The room for callers. `rules` and `seats` are asked anew each time; `max_entry_bytes` of one entry; `sessions`
+    gives SESSION (docs/coordination.md) of each that lives."""
 
     def __init__(
         self,
@@ -53,8 +57,10 @@ class Voices:
         seats: Callable[[], Sequence[Seat]],
         *,
         max_entry_bytes: Callable[[], int],
+        sessions: Callable[[Tx], Awaitable[Sequence[Json]]],
     ) -> None:
         self._store, self._rules, self._seats, self._most = store, rules, seats, max_entry_bytes
+        self._sessions = sessions
 
     async def post(
         self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
@@ -109,10 +115,17 @@ class Voices:
             self._rules(),
             speaker=caller.agent,
             person=_is_person(caller),
+            number=message.number,
             to_advisory=reply is not None and reply["kind"] == Kind.ADVISORY,
             away=await self._away(tx) if asked else None,
+            present=await self._present(tx) if "@" in message.body else NOBODY,
         )
         return told if said is None else told | {"why": said}
+
+    async def _present(self, tx: Tx) -> Present:
+        sessions = await self._sessions(tx)
+        found = visitors(sessions, [seat.name for seat in self._seats()])
+        return Present([one.name for one in found], people(sessions, await _spoke(tx)))
 
     async def _away(self, tx: Tx) -> dict[str, str]:
         """Which agents take no turn up now, and what becomes of one (`queue.claim_next_dispatch`)."""
@@ -135,7 +148,8 @@ class Voices:
             in_reply_to=reply["id"] if reply else None,
             client_id=client_id,
         )
-        message = await ledger.admit(tx, new, self._rules())
+        present = await self._present(tx) if "@" in body else NOBODY
+        message = await ledger.admit(tx, new, self._rules(), visitors=present.visitors)
         await hops.reset(tx)
         jobs = await tx.all(Q.jobs_of_message, message_id=message.id)
         return message, [row["agent"] for row in jobs]
@@ -170,7 +184,8 @@ class Voices:
         return message, asked
 
     async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
-        """`{entries, next, more}`: behind the cursor, or the newest; oldest first. It counts as seen."""
+        """`{entries, next, more}`: behind the cursor, or the newest; oldest first; `more`: there is more at `next`.
+        It counts as seen."""
         after = None if cursor is None else int(cursor)
         page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
         others = [one for one in page.entries if one.speaker != caller.agent]
@@ -179,7 +194,8 @@ class Voices:
         return {
             "entries": [one.as_json() for one in page.entries],
             "next": str(page.next),
-            "more": page.more,
+            # Without a cursor the page ends at the newest; what it has more of lies before it.
+            "more": page.more and after is not None,
         }
 
     async def _seen(self, caller: Caller, entries: Sequence[Message], upto: int) -> None:
@@ -195,35 +211,51 @@ class Voices:
         if await self._store.read(lambda tx: _news(tx, caller, entries[-1])):
             await self._store.write(work)
 
-    async def agents(self) -> list[Json]:
-        """The agents of the configuration, as far as the database knows how they stand."""
+    async def who(self) -> Json:
+        """`{agents, visitors, people}`: those of the configuration, as far as the database knows how they stand;
+        VISITOR of each that works on its own; the names of the persons who are connected, or spoke of late."""
 
-        async def work(tx: Tx) -> list[Json]:
-            states = {row["name"]: row for row in await tx.all(Q.agents)}
-            breakers = {row["agent"]: row["state"] for row in await tx.all(Q.breakers)}
-            waiting = {row["agent"]: row["waiting"] for row in await tx.all(Q.open_counts)}
-            working = {row["agent"] for row in await tx.all(Q.active_jobs)}
-            return [
-                {
-                    "name": seat.name,
-                    "kind": seat.kind,
-                    "preset": seat.preset,
-                    "model": seat.model,
-                    "enabled": seat.enabled,
-                    "paused": bool(seat.name in states and states[seat.name]["paused"]),
-                    "breaker": breakers.get(seat.name, "closed"),
-                    "working": seat.name in working,
-                    "queued": waiting.get(seat.name, 0),
-                }
-                for seat in self._seats()
-            ]
+        async def work(tx: Tx) -> Json:
+            sessions = await self._sessions(tx)
+            found = visitors(sessions, [seat.name for seat in self._seats()])
+            return {
+                "agents": await self._agents(tx),
+                "visitors": [one.as_json() for one in found],
+                "people": list(people(sessions, await _spoke(tx))),
+            }
 
         return await self._store.read(work)
+
+    async def _agents(self, tx: Tx) -> list[Json]:
+        states = {row["name"]: row for row in await tx.all(Q.agents)}
+        breakers = {row["agent"]: row["state"] for row in await tx.all(Q.breakers)}
+        waiting = {row["agent"]: row["waiting"] for row in await tx.all(Q.open_counts)}
+        working = {row["agent"] for row in await tx.all(Q.active_jobs)}
+        return [
+            {
+                "name": seat.name,
+                "kind": seat.kind,
+                "preset": seat.preset,
+                "model": seat.model,
+                "enabled": seat.enabled,
+                "paused": bool(seat.name in states and states[seat.name]["paused"]),
+                "breaker": breakers.get(seat.name, "closed"),
+                "working": seat.name in working,
+                "queued": waiting.get(seat.name, 0),
+            }
+            for seat in self._seats()
+        ]
 
 
 def _is_person(caller: Caller) -> bool:
     """A person's credential may also speak for a program, which then is an agent."""
     return caller.person and caller.agent_type == "person"
+
+
+async def _spoke(tx: Tx) -> list[str]:
+    """Who spoke of late as a person."""
+    rows = await tx.all(Q.latest_speakers, limit=MOST_HEARD)
+    return [row["speaker"] for row in rows if row["kind"] == Kind.HUMAN]
 
 
 async def _news(tx: Tx, caller: Caller, newest: Message) -> bool:

@@ -102,6 +102,10 @@ async def test_a_dead_session_loses_its_claims_and_only_its_own(desk: Desk) -> N
     await desk.sessions.end(A, reason="done")
     assert (await desk.told(tasks[1]))["note"] == "Attempt 1 ended: the session of CLAUDE ended (done)."
     assert await desk.states(*tasks) == ["pending", "pending", "claimed"]
+    # As a release by hand does: an attempt, and a while until the next.
+    released = await desk.work.release(A2, tasks[2], reason="done")
+    assert released["next_at"] == (await desk.told(tasks[1]))["not_before"]
+    assert [(await desk.told(one))["attempts"] for one in tasks[1:]] == [1, 1]
 
 
 async def test_a_claim_of_a_dead_session_reads_as_it_can_be_claimed(desk: Desk) -> None:

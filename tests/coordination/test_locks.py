@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import uuid
 from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import datetime
@@ -124,8 +125,27 @@ async def test_two_sessions_of_one_agent_are_two_holders(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"])
     blocked = await room.locks.acquire(room.ann2, ["a"])
     assert (blocked["locked_by"], blocked["locked_by_session"]) == ("ann", "s1")
+    assert blocked["message"].startswith("Another session of yours (s1) holds a until "), "not the name alone"
+    assert (await room.locks.explain(room.ann2, "a"))["why"][0] == blocked["message"]
+    assert (await refused(room.locks.release(room.ann2, "a"))).message == blocked["message"]
+    long = Caller("zoe", f"mcp-{uuid.UUID(int=7 << 124 | 9).hex}")
+    assert (await room.locks.acquire(long, ["z"]))["success"]
+    other = await room.locks.acquire(room.ann2, ["z"])
+    assert other["locked_by_session"] == long.session and other["held"]["session"] == long.session
+    assert other["message"].startswith("zoe (session mcp-7000\u20260009) holds z until ")
     assert (await refused(room.locks.release(room.ann2, "a"))).code == "not_yours"
-    assert (await refused(room.locks.renew(room.ann2, "a"))).code == "not_yours"
+    told = await refused(room.locks.renew(room.ann2, "a"))
+    assert (told.code, told.details["locked_by"]) == ("not_yours", "ann") and "released" not in told.details
+    assert "wait_seconds" in told.fix and "release" not in told.fix
+    room.clock.at += 4000
+    assert "released" not in (await refused(room.locks.renew(room.ann, "a"))).details
+    assert (await refused(room.locks.release(room.ann, "a"))).details["released"] is False
+    assert (await room.locks.acquire(room.bob, ["a"]))["success"]
+    told = await refused(room.locks.renew(room.ann, "a"))
+    assert (told.code, told.details["locked_by"]) == ("stale_token", "bob") and "released" not in told.details
+    assert "wait_seconds" in told.fix and "bob" in told.message and "ran out" in told.message
+    told = await refused(room.locks.renew(room.ann, "never"))
+    assert told.code == "not_held" and "acquire_lock" in told.fix
 
 
 async def test_an_absolute_path_of_the_repository_is_refused_with_the_one_to_give(room: Room) -> None:
@@ -277,10 +297,12 @@ async def test_status_and_explain(room: Room) -> None:
     why = await room.locks.explain(room.cid, "src/a")
     assert (why["free"], len(why["why"])) == (False, 1) and "moving" in why["why"][0]
     lib = await room.locks.explain(room.cid, "lib")
-    assert (lib["free"], lib["locks"], lib["position"]) == (False, [], 2) and "bob" in lib["why"][0]
+    assert (lib["free"], lib["locks"]) == (False, []) and "position" not in lib and "bob" in lib["why"][0]
     assert (await room.locks.explain(room.bob, "src/a"))["position"] == 1
     mine = await room.locks.explain(room.ann, "src/a")
-    assert (mine["free"], mine["why"]) == (True, ["This session holds what meets it."])
+    assert (mine["free"], mine["yours"], mine["why"]) == (False, True, ["This session holds what meets it."])
+    assert [one["agent"] for one in mine["waiting"]] == ["bob"] and not why["yours"]
+    assert not (await room.locks.explain(room.ann, "**"))["yours"], "more than its lock covers"
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     free = await room.locks.explain(room.cid, "lib")

@@ -18,7 +18,7 @@ ANSWERS: dict[str, Any] = {
     "sessions.list": [],
     "changesets.list": [],
     "room.read": {"entries": [], "next": "0", "more": False},
-    "room.who": {"you": {}, "agents": [], "sessions": []},
+    "room.who": {"you": {}, "agents": [], "visitors": [], "people": [], "sessions": []},
     "room.post": {"success": True, "id": "m", "number": 1, "cursor": "1", "asked": []},
 }
 

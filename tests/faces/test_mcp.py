@@ -236,7 +236,7 @@ async def test_one_process_through_everything(folder: Path) -> None:
         assert "printed" in errors and "written" in errors and "from a child" in errors and "opened" in errors
         assert "the inside" in errors and "Traceback" in errors  # for people who look for the cause
     assert "touch ANN test-client" in journal(folder)
-    assert journal(folder)[-2:] == ["end mcp- ended", "closed"]
+    assert journal(folder)[-2:] == ["end mcp- its process ended", "closed"]
 
 
 async def _answers(one: Process) -> None:
@@ -329,7 +329,7 @@ async def test_the_end_of_a_process(folder: Path) -> None:
         await noted(folder, "waits")
         one.process.send_signal(signal.SIGTERM)
         assert await one.wait() == 0
-    assert journal(folder) == ["waits", "cancelled", "end mcp- ended", "closed"]
+    assert journal(folder) == ["waits", "cancelled", "end mcp- its process ended", "closed"]
 
 
 async def test_the_official_client(folder: Path) -> None:

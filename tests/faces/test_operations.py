@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from typing import Any
 
 import pytest
 
+from relay import cli
 from relay.coordination.changesets import MOST_SUMMARY
 from relay.faces.help_topics import TOPICS, help_text
 from relay.faces.mcp_schema import input_schema
@@ -146,6 +148,29 @@ async def test_scopes_are_checked_before_anything_runs() -> None:
     await perform(seen.services(), reader, OPERATIONS["check_locks"], {})
     await perform(seen.services(), reader, OPERATIONS["end_session"], {"of": "bot"})
     assert [one[0] for one in seen.asked] == ["locks.check", "sessions.end"]
+    # It stands in a sentence about the claims that the session gave back.
+    assert seen.asked[-1][3] == {"reason": "by a call of its own"}
+
+
+async def test_the_endpoints_of_a_tool_for_both_take_its_fields_too() -> None:
+    seen = Recorder()
+    for name, tool, own, length in (
+        ("renew_lock", {"kind": "lock", "id": "a"}, {"file_path": "a"}, {"ttl_minutes": 2}),
+        ("explain_lock", {"kind": "lock", "id": "a"}, {"file_path": "a"}, {}),
+        ("renew_claim", {"kind": "claim", "id": "t"}, {"task_id": "t"}, {"ttl_minutes": 2}),
+        ("explain_work", {"kind": "work", "id": "t"}, {"task_id": "t"}, {}),
+    ):
+        seen.asked.clear()
+        for values in (tool | length, own | length):
+            await perform(seen.services(), BOT, OPERATIONS[name], values)
+        first, second = seen.asked
+        assert first == second, name
+        for wrong in ({}, tool | own, tool | {"kind": "memory"}):
+            with pytest.raises(Rejected) as refused:
+                await perform(seen.services(), BOT, OPERATIONS[name], wrong)
+            assert refused.value.fault is Fault.MALFORMED
+    with pytest.raises(Rejected, match="lease_minutes or ttl_minutes"):
+        read(OPERATIONS["renew_claim"], {"id": "t", "lease_minutes": 2, "ttl_minutes": 2})
 
 
 async def test_help_names_only_what_exists() -> None:
@@ -165,6 +190,9 @@ async def test_help_names_only_what_exists() -> None:
             )
         )
         assert {one.rstrip(".") for one in named} <= paths, topic
+    actions = cli._parser()._actions
+    (commands,) = (one for one in actions if isinstance(one, argparse._SubParsersAction))
+    assert set(commands.choices) == set(re.findall(r"\brelay ([a-z]+)", help_text("cli") or ""))
     told = await perform(Recorder().services(), BOT, OPERATIONS["help"], {})
     assert told["topics"] == list(TOPICS)
     with pytest.raises(Rejected, match="There is no help"):

@@ -15,6 +15,7 @@ from relay.room.ledger import Q, Rules
 from relay.room.values import message_of_row
 from relay.room.voices import MOST_SEEN, Seat, Voices
 from tests.engines import BOTH
+from tests.room.test_visitors import session
 
 pytestmark = BOTH
 
@@ -23,9 +24,20 @@ ANN = Caller("ann", "person-ann", "person", person=True)
 RULES = Rules(agents=("ALPHA", "BETA"), agent_mentions=True, hop_limit=2)
 
 
+SESSIONS = [
+    session("root-claude", agent_type="claude-code", locks=1),
+    session("ALPHA"),
+    session("dee kay", agent_type="person"),
+]
+
+
 def voices(store: Store, rules: Rules = RULES) -> Voices:
     seats = [Seat("ALPHA", "command", "claude", None, True), Seat("BETA", "command", None, None, False)]
-    return Voices(store, lambda: rules, lambda: seats, max_entry_bytes=lambda: 1000)
+
+    async def sessions(tx: Any) -> list[dict[str, Any]]:
+        return SESSIONS
+
+    return Voices(store, lambda: rules, lambda: seats, max_entry_bytes=lambda: 1000, sessions=sessions)
 
 
 async def event_of(store: Store, message_id: str) -> Event:
@@ -92,6 +104,12 @@ async def test_what_a_session_read_its_next_entry_has_seen_and_nothing_else(stor
 async def test_what_is_remembered_of_a_long_reading_is_bounded(store: Store) -> None:
     room = voices(store)
     posted = [await room.post(B, f"line {n}") for n in range(MOST_SEEN + 5)]
+    newest = await room.read(B, limit=2)
+    assert (len(newest["entries"]), newest["more"]) == (2, False), "nothing is newer"
+    first = await room.read(B, cursor="0", limit=len(posted) - 1)
+    assert first["more"], "there is one more at `next`"
+    rest = await room.read(B, cursor=first["next"], limit=1)
+    assert ([one["body"] for one in rest["entries"]], rest["more"]) == ([f"line {len(posted) - 1}"], False)
     await room.read(A, cursor="0", limit=500)
     last = await room.post(A, "done")
     assert len((await event_of(store, last["id"])).causal_deps) == MOST_SEEN
@@ -175,6 +193,32 @@ async def test_who_is_there(store: Store) -> None:
     room = voices(store)
     await store.write(lambda tx: tx.execute(Q.set_paused, name="BETA", paused=1))
     await room.post(ANN, "@ALPHA go")
-    shown = {one["name"]: one for one in await room.agents()}
+    told = await room.who()
+    shown = {one["name"]: one for one in told["agents"]}
     assert (shown["ALPHA"]["queued"], shown["ALPHA"]["paused"]) == (1, False)
     assert (shown["BETA"]["enabled"], shown["BETA"]["paused"]) == (False, True)
+    assert [(one["name"], one["agent_type"], one["locks"]) for one in told["visitors"]] == [
+        ("root-claude", "claude-code", 1)
+    ]
+    assert told["people"] == ["ann", "dee kay"]
+
+
+async def test_who_is_here_without_being_the_rooms_reads_for_itself(store: Store) -> None:
+    room, beth = voices(store), Caller("root-claude", "s-r", "claude-code")
+    await room.post(ANN, "hello")
+    alone = "@root-claude works on its own: the room does not start it. It reads #{} with its next look at the room"
+    for caller, body, asked, said, never in (
+        (A, "@root-claude look", [], alone, "no agent"),
+        (A, "@BETA and @Root-Claude look", ["BETA"], alone, "no agent"),
+        (A, "@ann look", [], "@ann is a person and no agent: persons read the room.", "who"),
+        (A, "@Dee Kay, look", [], "@dee kay is a person and no agent", "who"),
+        (A, "@GAMMA and @ann", [], "@GAMMA is no agent of this room: `who` lists them.", "names no agent"),
+        (ANN, "@root-claude look", [], alone, "decides who answers"),
+        (ANN, "@dee kay look", [], "the room decides who answers", "no agent of this room"),
+        (beth, "@root-claude myself", [], "yourself alone", "works on its own"),
+    ):
+        told = await room.post(caller, body)
+        assert told["asked"] == asked and said.format(told["number"]) in told["why"], body
+        assert never not in told["why"], told["why"]
+        cycle = await store.read(lambda tx, id=told["id"]: tx.one(Q.cycle, message_id=id))  # type: ignore[misc]
+        assert (cycle is None) == (body != "@dee kay look"), "who names a visitor asks nobody else"

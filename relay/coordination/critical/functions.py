@@ -70,7 +70,7 @@ class Functions:
             return None
         lock = Lock.of_row(row)
         if row["outcome"] == "blocked":
-            return Blocked(target, lock, row["now"], position=1)
+            return Blocked(target, lock, row["now"], reader=caller.agent)
         return Granted((lock,), frozenset({lock.token} if row["outcome"] == "acquired" else ()))
 
     async def release(self, caller: Caller, target: Target, token: int | None) -> Lock | None:
