@@ -200,7 +200,7 @@ class Claims:
         lost = None if by_ is None else Loss(await tx.now(), by_, reason)
         rows = await tx.all(Q.claims_of_session, agent=caller.agent, session=caller.session)
         for task in map(Task.of_row, rows):
-            await self.give_back(tx, caller, task, f"the session of {caller.agent} ended ({reason})", lost)
+            await self.give_back(tx, caller, task, f"the session of {caller.agent} ended: {reason}", lost)
 
     async def take_back(self, tx: Tx) -> list[Task]:
         """Take back every claim whose lease ran out, or whose session is dead; the tasks as they are then."""

@@ -100,7 +100,7 @@ async def test_a_dead_session_loses_its_claims_and_only_its_own(desk: Desk) -> N
     assert (await refused(desk.work.complete(DEAD, tasks[0], True))).code == "stale_token"
     # A clean end gives back at once.
     await desk.sessions.end(A, reason="done")
-    assert (await desk.told(tasks[1]))["note"] == "Attempt 1 ended: the session of CLAUDE ended (done)."
+    assert (await desk.told(tasks[1]))["note"] == "Attempt 1 ended: the session of CLAUDE ended: done."
     assert await desk.states(*tasks) == ["pending", "pending", "claimed"]
     # As a release by hand does: an attempt, and a while until the next.
     released = await desk.work.release(A2, tasks[2], reason="done")
