@@ -118,7 +118,9 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
-        made.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+        made.add_argument(
+            "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+        )
         made.set_defaults(command=command)
         return made
 

@@ -53,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, act: Any, text: Callable[[Any], str], about: str) -> argparse.ArgumentParser:
         made = acts.add_parser(name, help=about, description=about)
-        made.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+        made.add_argument(
+            "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+        )
         made.add_argument("--json", action="store_true", help="print it as JSON")
         made.set_defaults(act=act, text=text)
         return made

@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--print", action="store_true", help="only print what would be written")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
     parser.add_argument(
-        "--config", help="the room's configuration (else RELAY_CONFIG, else this folder's room)"
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
     )
     return parser
 
