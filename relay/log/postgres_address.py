@@ -42,8 +42,9 @@ def find_address(dsn_file: Path | None, environ: Mapping[str, str] | None = None
         return read_address(named, VARIABLE)
     if dsn_file is None:
         raise StoreError(
-            f"storage is postgres, and there is no address of a database: set {VARIABLE}={_FORM}, or "
-            "`postgres.dsn_file` to a file that holds it"
+            "storage is postgres, and this process is told no address of the database. Set it here, whether the room "
+            f"runs or not: export {VARIABLE}='{_FORM}'. Or once for every command: write the address into a file "
+            "that only you can read, and name that as `postgres.dsn_file` in the configuration"
         )
     return read_address(_text_of(dsn_file), str(dsn_file))
 
