@@ -53,6 +53,7 @@ _QUOTE = re.compile(r"\s{0,3}>\s?(.*)")
 # Spans do not reach over a line's end, and each opens with a different character: one pass.
 _SPAN = re.compile(
     r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|(?<![\w@./])@([A-Za-z][\w-]*+)(?!/)"
+    r"|\\([!-/:-@\[-`{-~])"  # a sign that is escaped stands for itself (CommonMark, "Backslash escapes")
 )
 
 
@@ -68,6 +69,7 @@ def inline(line: str, base: str = "") -> Fragments:
             2: ("bold", span[2]),
             3: ("italic", span[3]),
             4: ("bold " + colour((span[4] or "").upper()), span[0]),
+            5: ("", span[5]),
         }[span.lastindex or 1]
         found.append((f"{base} {style}".strip(), text))
         at = span.end()
