@@ -90,7 +90,8 @@ def render_help(command: str | None = None) -> str:
     listed = "\n".join(f"- `{spec.usage}`: {spec.help}" for spec in COMMANDS)
     return (
         "Write a message and the right agent answers; `@NAME` asks one directly, `@all` asks everybody.\n\n"
-        f"{listed}\n\nA message that starts with a slash is written with two: `//`."
+        f"{listed}\n\nA message that starts with a slash is written with two: `//`. In a terminal "
+        "`/quit` leaves the room."
     )
 
 
