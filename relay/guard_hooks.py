@@ -62,7 +62,10 @@ class Repo:
         """Raises CannotInstall when there is no repository."""
         top = _git(folder, "rev-parse", "--show-toplevel")
         if not top:
-            raise CannotInstall(f"{folder} is in no git checkout")
+            raise CannotInstall(
+                f"{folder} is in no git checkout. Where it should be one: git init, then a first commit; else name "
+                "the repository with --repo PATH"
+            )
         common = _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
         return cls(Path(top), Path(common))
 

@@ -159,10 +159,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     about(find(given.config))
     report = asyncio.run(examine(given.config, repair=given.repair))
-    if given.json:
-        print(json.dumps(report.as_json(), ensure_ascii=False, indent=1))
-    else:
-        show(report, sys.stdout)
+    try:
+        if given.json:
+            print(json.dumps(report.as_json(), ensure_ascii=False, indent=1))
+        else:
+            show(report, sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read it has seen enough (`| head`); Python must not try to flush it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0 if report.ok else 1
 
 

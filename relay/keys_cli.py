@@ -119,10 +119,13 @@ async def _revoke(keys: Keys, sessions: SessionsApi, caller: Caller, args: argpa
 
 
 def _created(told: Json) -> str:
+    agents = told["agent_type"] != "person"
+    whose = " It is an agent's key; `--type person` makes a person's." if agents else " It is a person's key."
     return (
         f"{told['key']}\n"
         f"Key {told['id']} of {told['identity']} ({', '.join(told['scopes'])}), "
         f"good until {told['expires_at'] or 'it is revoked'}. Keep it now: it is not shown again.\n"
+        f"{whose.strip()}\n"
         f"Use it as RELAY_API_KEY for {command('mcp')}, or as X-API-Key on HTTP."
     )
 
