@@ -43,7 +43,9 @@ def _add_intent(commands: Any) -> argparse.ArgumentParser:
     made.add_argument("paths", nargs="*", metavar="PATH", help="files, relative to the repository")
     named = os.environ.get("RELAY_AGENT_ID")
     made.add_argument("--agent", default=named, help="whose intent (else RELAY_AGENT_ID)")
-    made.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+    made.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
     made.add_argument("--json", action="store_true", help="print the room's answer as JSON")
     made.set_defaults(command=_intent)
     return made

@@ -118,7 +118,9 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
-        made.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+        made.add_argument(
+            "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+        )
         made.set_defaults(command=command)
         return made
 
@@ -255,7 +257,14 @@ async def _greet(settings: Settings) -> None:
     print(f"The room is open at {state['url']}", flush=True)
     # A link opens the room to whoever reads it: it belongs on a terminal, not in a service manager's journal.
     if sys.stdout.isatty():
-        print(f"Sign in: {await _new_link(settings, state)}", flush=True)
+        from relay.sign_in import NoLink, new_link
+
+        try:
+            link = await asyncio.to_thread(new_link, state["url"], settings.token_path)
+        except NoLink as error:
+            print(f"There is no link to sign in with: {error}", file=sys.stderr, flush=True)
+        else:
+            print(f"Sign in: {link}", flush=True)
     else:
         print(f"{typed('link')} prints a link to sign in with.", flush=True)
 
@@ -263,6 +272,7 @@ async def _greet(settings: Settings) -> None:
 def _start(settings: Settings) -> int:
     """Start a daemon of its own session, and wait until its doors answer."""
     from relay import instance
+    from relay.sign_in import NoLink, new_link
 
     try:
         record = instance.read(settings.lock_path)
@@ -289,8 +299,11 @@ def _start(settings: Settings) -> int:
     while time.monotonic() < give_up:
         state = _state(settings)
         if state is not None and state.get("pid") == child.pid and _healthy(state["url"]):
-            link = asyncio.run(_new_link(settings, state))
-            print(f"The room is open at {state['url']} (pid {child.pid}).\nSign in: {link}")
+            print(f"The room is open at {state['url']} (pid {child.pid}).", flush=True)
+            try:
+                print(f"Sign in: {new_link(state['url'], settings.token_path)}")
+            except NoLink as error:
+                return _fail(f"there is no link to sign in with: {error}")
             print(f"The link works once, within 10 minutes; {typed('link')} prints another.")
             return 0
         if child.poll() is not None:
@@ -337,6 +350,7 @@ def _healthy(url: str) -> bool:
 
 def _link(args: argparse.Namespace) -> int:
     from relay import instance
+    from relay.sign_in import NoLink, new_link
 
     settings = load(args.config)
     about(settings.path)
@@ -350,21 +364,12 @@ def _link(args: argparse.Namespace) -> int:
     state = _state(settings)
     if state is None or record is None or not instance.is_live(record, settings.locks.ttl):
         return _fail(f"the room does not run; start it with {script('scripts/start.sh')}")
-    url = asyncio.run(_new_link(settings, state))
+    try:
+        url = new_link(state["url"], settings.token_path)
+    except NoLink as error:
+        return _fail(str(error))
     print(json.dumps({"url": url, "expires_in_s": 600}) if args.json else url)
     return 0
-
-
-async def _new_link(settings: Settings, state: dict[str, Any]) -> str:
-    from relay.daemon import open_room_store
-    from relay.faces.auth import Auth, ensure_token
-
-    store = await open_room_store(settings)
-    try:
-        secret = await Auth(ensure_token(settings.token_path), store).new_link()
-    finally:
-        await store.close()
-    return f"{state['url']}/#link={secret}"
 
 
 # -- log

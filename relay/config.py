@@ -23,6 +23,7 @@ from relay import config_file
 from relay.config_airspace import AirspaceSettings, Checkout
 from relay.config_check import Problem, Reading, read_section, setting, table
 from relay.config_coordination import CoordinationSettings, PostgresSettings
+from relay.config_place import advice, find
 from relay.files import alone_in, write_atomically
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
@@ -276,12 +277,6 @@ class Settings:
         return next((agent for agent in self.agents if agent.name == name), None)
 
 
-def find(option: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """The absolute path of the configuration: `--config`, else RELAY_CONFIG, else ./config.json."""
-    named = option or (os.environ if environ is None else environ).get("RELAY_CONFIG") or "config.json"
-    return Path(named).expanduser().absolute()
-
-
 def load(path: str | os.PathLike[str] | None = None) -> Settings:
     """The settings in `path` (None: where `find` says). Raises ConfigError with all that is wrong."""
     at = find(path)
@@ -292,8 +287,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        fix = 'give --config PATH or RELAY_CONFIG; the smallest configuration is {"agents": []}'
-        raise ConfigError(path, [Problem("", "there is no such file", hint=fix)]) from None
+        raise ConfigError(path, [Problem("", "there is no such file", hint=advice(Path.cwd()))]) from None
     except OSError as error:
         raise ConfigError(path, [Problem("", f"cannot be read: {error.strerror}")]) from None
     except UnicodeDecodeError as error:

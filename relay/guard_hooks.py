@@ -60,9 +60,17 @@ class Repo:
     @classmethod
     def at(cls, folder: Path) -> Repo:
         """Raises CannotInstall when there is no repository."""
-        top = _git(folder, "rev-parse", "--show-toplevel")
+        try:
+            top = _git(folder, "rev-parse", "--show-toplevel")
+        except CannotInstall as error:
+            if "not a git repository" not in str(error):
+                raise
+            top = ""
         if not top:
-            raise CannotInstall(f"{folder} is in no git checkout")
+            raise CannotInstall(
+                f"{folder} is in no git checkout. Where it should be one: git init, then a first commit; else name "
+                "the repository with --repo PATH"
+            ) from None
         common = _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
         return cls(Path(top), Path(common))
 

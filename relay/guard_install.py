@@ -36,7 +36,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--repo", type=Path, help="the repository (else the room's, and its agents' own clones)"
     )
-    parser.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
     parser.add_argument("--json", action="store_true", help="print what there is, or was done, as JSON")
     args = parser.parse_args(arguments)
     try:

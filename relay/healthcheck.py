@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from relay.config import find
+from relay.config_place import find
 from relay.health import data, files, outside, process
 from relay.health.scene import Check, Scene, Status, survey, with_store
 from relay.instance import Standing
@@ -151,16 +151,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="healthcheck.sh", description="Look whether the room is well.")
     parser.add_argument("--repair", action="store_true", help="mend what can be mended, then look again")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
     given = parser.parse_args(arguments)
     # The report says what the log lines would; standard output is the report's alone.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     about(find(given.config))
     report = asyncio.run(examine(given.config, repair=given.repair))
-    if given.json:
-        print(json.dumps(report.as_json(), ensure_ascii=False, indent=1))
-    else:
-        show(report, sys.stdout)
+    try:
+        if given.json:
+            print(json.dumps(report.as_json(), ensure_ascii=False, indent=1))
+        else:
+            show(report, sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read it has seen enough (`| head`); Python must not try to flush it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0 if report.ok else 1
 
 

@@ -240,7 +240,9 @@ def _guard(path: Path) -> Iterator[None]:
 def main(arguments: list[str] | None = None) -> int:
     """For scripts: exit code 0 and a line that says where when a daemon runs, 1 when none does."""
     parser = argparse.ArgumentParser(prog="python -m relay.instance", description=main.__doc__)
-    parser.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
     try:
         settings = load(parser.parse_args(arguments).config)
     except ConfigError as error:

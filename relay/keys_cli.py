@@ -53,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, act: Any, text: Callable[[Any], str], about: str) -> argparse.ArgumentParser:
         made = acts.add_parser(name, help=about, description=about)
-        made.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+        made.add_argument(
+            "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+        )
         made.add_argument("--json", action="store_true", help="print it as JSON")
         made.set_defaults(act=act, text=text)
         return made
@@ -117,10 +119,13 @@ async def _revoke(keys: Keys, sessions: SessionsApi, caller: Caller, args: argpa
 
 
 def _created(told: Json) -> str:
+    agents = told["agent_type"] != "person"
+    whose = " It is an agent's key; `--type person` makes a person's." if agents else " It is a person's key."
     return (
         f"{told['key']}\n"
         f"Key {told['id']} of {told['identity']} ({', '.join(told['scopes'])}), "
         f"good until {told['expires_at'] or 'it is revoked'}. Keep it now: it is not shown again.\n"
+        f"{whose.strip()}\n"
         f"Use it as RELAY_API_KEY for {command('mcp')}, or as X-API-Key on HTTP."
     )
 

@@ -28,7 +28,9 @@ def main(words: list[str]) -> int:
     async def work(desk: Desk) -> Any:
         locks = desk.services.locks
         if args.action == "list":
-            return await locks.check(desk.caller)
+            held = await locks.check(desk.caller)
+            line = {path: (await locks.status(desk.caller, path))["waiting"] for path in _paths(held)}
+            return [lock | {"waiting": line[lock["file_path"]]} for lock in held]
         if args.action == "show":
             return await locks.status(desk.caller, args.path)
         return await locks.force_release(desk.caller, args.path, reason=args.reason)
@@ -43,7 +45,22 @@ def _list(locks: list[Json]) -> str:
 
 def _row(lock: Json) -> list[str]:
     mode = "shared" if lock["mode"] == "shared" else ""
-    return [lock["file_path"], lock["locked_by"], left(lock["expires_at"]), mode, lock.get("reason") or ""]
+    names = ", ".join(dict.fromkeys(one["agent"] for one in lock["waiting"]))
+    notes = [
+        lock.get("reason") or "",
+        f"({names} {'waits' if ',' not in names else 'wait'})" if names else "",
+    ]
+    return [
+        lock["file_path"],
+        lock["locked_by"],
+        left(lock["expires_at"]),
+        mode,
+        " ".join(filter(None, notes)),
+    ]
+
+
+def _paths(held: list[Json]) -> list[str]:
+    return list(dict.fromkeys(lock["file_path"] for lock in held))
 
 
 def _show(told: Json) -> str:

@@ -41,6 +41,7 @@ def main(words: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="relay mcp",
+        usage="relay mcp [-h] [--config CONFIG] [--agent NAME]\n       relay mcp install [-h] [PROGRAM ...]",
         description="The room's tools for an agent, over standard input and output (Model Context Protocol). "
         "`relay mcp install` writes it into the configuration of Claude Code, Codex and Gemini CLI.",
     )

@@ -10,12 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay import config_place
 from relay.invocation import command
 from relay.model import SESSION_ID
 from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
-
-CONFIG = "config.json"
-RUNTIME = ".relay"
 
 
 class WrongUse(Exception):
@@ -86,18 +84,11 @@ def spelled(name: str, configured: Collection[str]) -> str:
 
 
 def find_config(option: str | None, environ: Mapping[str, str], folder: Path) -> Path:
-    """The room's configuration: `--config`, else RELAY_CONFIG, else that of the room which `folder` lies in (the
-    nearest folder upwards with `config.json` and `.relay/`, so a worktree of an agent finds its room), else
-    ./config.json. Raises WrongUse."""
-    named = option or environ.get("RELAY_CONFIG")
-    if named:
-        return (folder / Path(named).expanduser()).absolute()
-    for place in (folder, *folder.parents):
-        if (place / CONFIG).is_file() and (place / RUNTIME).is_dir():
-            return place / CONFIG
-    if (folder / CONFIG).is_file():
-        return folder / CONFIG
+    """The room's configuration, as every command finds it (relay/config_place.py). Raises WrongUse: nobody named one,
+    and there is none."""
+    found = config_place.find(option, environ, folder)
+    if option or environ.get("RELAY_CONFIG") or found.is_file():
+        return found
     raise WrongUse(
-        f"there is no room at {folder} or above it. Give --config PATH or RELAY_CONFIG, "
-        'or start where its config.json is; the smallest one is {"agents": []}.'
+        f"there is no {config_place.CONFIG} at {folder} or above it: {config_place.advice(folder)}."
     )

@@ -39,6 +39,12 @@ PATIENCE_MS = 330_000
 #: Seconds that Codex waits for the start: it takes about 1 s, and more on a loaded machine.
 START_S = 20
 _HIDDEN = "(the key)"
+#: Said where the database's address is in nobody's file (docs/mcp.md, "Set up").
+_NEEDS_KEY = (
+    "This room's database is PostgreSQL, whose address those programs do not have, so {programs} must come "
+    "through the running room with a key: {create} makes one; start the program with it as RELAY_API_KEY in "
+    "its environment, or write it into your own file with `--key --scope user`. Without one the tools say so and end."
+)
 _TRUST = "Gemini CLI connects to it only in a trusted folder."
 #: What else each program wants before it reads the file (docs/mcp.md).
 _NOTES = {
@@ -90,6 +96,8 @@ def main(words: list[str]) -> int:
     else:
         for one in done:
             print(_said(one), file=sys.stderr if one["refused"] else sys.stdout)
+        if keyless := [one["program"] for one in done if one["needs_key"]]:
+            print(_NEEDS_KEY.format(programs=" and ".join(keyless), create=command("keys create NAME")))
     return COULD_NOT if any(one["refused"] for one in done) else 0
 
 
@@ -115,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--print", action="store_true", help="only print what would be written")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
     parser.add_argument(
-        "--config", help="the room's configuration (else RELAY_CONFIG, else this folder's room)"
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
     )
     return parser
 
@@ -170,6 +178,7 @@ def _target(
         force=options.force,
         keep_key=key is None and options.name is None and not options.no_key,
         keep_name=key is None and options.name is None,
+        by_door=settings.storage == "postgres" and settings.postgres.dsn_file is None,
     )
     path = places[program, scope]
     shell = settings_of(program, scope, project, home, path)
@@ -230,7 +239,7 @@ def _print(targets: list[Target], *, as_json: bool) -> int:
 
 def _apply(target: Target) -> Json:
     told: Json = {"program": target.program, "scope": target.scope, "path": str(target.path)}
-    told |= {"changed": False, "refused": None}
+    told |= {"changed": False, "refused": None, "needs_key": False}
     path = target.path.resolve()  # a link to a file that is kept elsewhere stays one
     if target.wanted.entry is not None:
         told["snippet"] = snippet(target.form, target.wanted.entry)
@@ -243,6 +252,7 @@ def _apply(target: Target) -> Json:
             return told
         if met.entry is not None:
             told |= {"snippet": snippet(target.form, met.entry), "agent": met.agent}
+            told["needs_key"] = target.wanted.by_door and "RELAY_API_KEY" not in met.entry["env"]
         text = put(target.form, there, met.entry)
         if text != there:
             _write(path, text, private=target.private)

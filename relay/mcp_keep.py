@@ -21,13 +21,15 @@ _KEY = "RELAY_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`entry` as it would be in an empty file, None to take it out; `config`: the room that it is for."""
+    """`entry` as it would be in an empty file, None to take it out; `config`: the room that it is for.
+    `by_door`: it must come through the running room, with a key."""
 
     config: Path
     entry: Json | None
     force: bool = False
     keep_key: bool = True
     keep_name: bool = True
+    by_door: bool = False
 
 
 @dataclass(frozen=True, slots=True)

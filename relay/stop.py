@@ -23,7 +23,8 @@ from typing import Any
 import psutil
 
 from relay import instance
-from relay.config import ConfigError, Settings, find, load, parse
+from relay.config import ConfigError, Settings, load, parse
+from relay.config_place import find
 
 GRACE_S = 10.0
 #: The shims end their agents within 2 s of the daemon's death; the rest is for a loaded machine.
@@ -42,7 +43,9 @@ def say(text: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """The command; gives its exit code."""
     parser = argparse.ArgumentParser(prog="stop.sh", description="Stop the room's daemon and its agents.")
-    parser.add_argument("--config", help="the configuration (else RELAY_CONFIG, else ./config.json)")
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
     named = parser.parse_args(arguments).config
     path = find(named)
     if named and not path.exists() and not (path.parent / ".relay").exists():

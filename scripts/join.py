@@ -18,11 +18,13 @@ def start() -> int:
     if PYTHON.exists() and Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
         os.execv(PYTHON, [str(PYTHON), str(Path(__file__).resolve()), *sys.argv[1:]])
     sys.path.insert(0, str(ROOT))
-    # From a folder without a configuration of its own, the room of this checkout is meant.
+    # From a folder that lies in no room, the room of this checkout is meant.
     ours = ROOT / "config.json"
-    if "RELAY_CONFIG" not in os.environ and not Path("config.json").exists() and ours.exists():
-        os.environ["RELAY_CONFIG"] = str(ours)
     try:
+        from relay.config_place import find, others
+
+        if not find().exists() and not others(Path.cwd()) and ours.exists():
+            os.environ["RELAY_CONFIG"] = str(ours)
         from relay.faces.terminal import main
 
         return main()  # what it needs only later is imported only then

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relay import config, model
-from relay.config import AgentSettings, ConfigError, Settings, diff, find, load, parse, update_agent
+from relay import config, config_place, model
+from relay.config import AgentSettings, ConfigError, Settings, diff, load, parse, update_agent
+from relay.config_place import find
 
 HERE = Path("/room/config.json")
 REPO = Path(__file__).parent.parent
@@ -195,6 +197,42 @@ def test_where_the_configuration_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     assert find(None, {}) == tmp_path / "config.json"
     assert find(None, {"RELAY_CONFIG": "other/c.json"}) == tmp_path / "other/c.json"
     assert find("mine.json", {"RELAY_CONFIG": "other/c.json"}) == tmp_path / "mine.json"
+
+
+def test_every_command_finds_the_room_upwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RELAY_CONFIG", raising=False)
+    own, deep, fresh = tmp_path / "config.json", tmp_path / "docs" / "more", tmp_path / "fresh"
+    copy, mine = tmp_path / ".relay" / "worktrees" / "ANN", tmp_path / "mine"
+    for folder in (deep, fresh, copy, mine / ".relay", mine / "src"):
+        folder.mkdir(parents=True)
+    for file, text in (
+        (own, '{"agents": []}'),
+        (deep / "config.json", '{"compilerOptions": {}}'),  # another program's
+        (fresh / "config.json", '{"agents": [}'),  # one that was never started, with a mistake
+        (copy / "config.json", '{"agents": []}'),
+        (mine / "relay.json", '{"agents": []}'),
+        (mine / "package.json", '{"name": "mine"}'),
+    ):
+        file.write_text(text)
+    for folder, found in (
+        (tmp_path, own),
+        (deep, own),
+        (fresh, fresh / "config.json"),
+        (copy, own),
+        (mine / "src", mine / "config.json"),  # not that of the room above
+    ):
+        assert find(None, {}, folder) == found, folder
+    for folder, said in (
+        (mine, "use --config relay.json"),
+        (mine / "src", r"use --config \.\./relay\.json"),
+    ):
+        monkeypatch.chdir(folder)
+        with pytest.raises(ConfigError, match=f"there is no such file; {said}"):
+            load()
+    (mine / "relay.json").unlink()
+    with pytest.raises(ConfigError, match="whose configuration is gone"):
+        load()
+    assert {each.name for each in fields(config.Settings)} - {"path"} == config_place.SECTIONS
 
 
 @pytest.mark.parametrize(

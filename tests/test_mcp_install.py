@@ -131,6 +131,17 @@ def test_install_and_remove(
     assert main(["install"]) == 0
     assert [(file.read_bytes(), file.stat().st_mtime_ns) for file in files] == before
     assert "says so already" in capsys.readouterr().out
+    # The room has moved to PostgreSQL since: what stands there stays, and is not enough any more.
+    (room / "config.json").write_text('{"agents": [], "storage": "postgres"}')
+    assert main(["install"]) == 0
+    out = capsys.readouterr().out
+    assert "says so already" in out and out.count("relay keys create NAME") == 1, out
+    assert "claude and codex and gemini must come through the running room with a key" in out
+    (room / "config.json").write_text(
+        '{"agents": [], "storage": "postgres", "postgres": {"dsn_file": "dsn"}}'
+    )
+    assert main(["install"]) == 0 and "with a key" not in capsys.readouterr().out
+    (room / "config.json").write_text('{"agents": []}')
 
     # A file that cannot be changed is left alone, and the others are done.
     files[2].write_text("{ // mine\n}")

@@ -115,7 +115,7 @@ class AcpAgent(CommandAgent):
         """One turn, in a process of its own. A conversation that is gone is started anew, and a LogPart says so."""
         path = await self._find()
         if path is None:
-            yield EndPart(FailureClass.NOT_INSTALLED, self._missing())
+            yield EndPart(FailureClass.NOT_INSTALLED, self._not_installed())
             return
         limit = turn.limits.timeout_s
         if self.spec.timeout_s is not None:

@@ -97,7 +97,7 @@ class CommandAgent:
         """One turn. A conversation that is gone is started anew, once, and a LogPart says so."""
         path = await self._find()
         if path is None:
-            yield EndPart(FailureClass.NOT_INSTALLED, self._missing())
+            yield EndPart(FailureClass.NOT_INSTALLED, self._not_installed())
             return
         limit = turn.limits.timeout_s
         if self.spec.timeout_s is not None:
@@ -186,9 +186,12 @@ class CommandAgent:
         return await asyncio.to_thread(shutil.which, program, path=self.env("")["PATH"])
 
     def _missing(self) -> str:
-        if self.preset is None:
-            return f"{self.program} is not on the PATH, or cannot be executed."
-        return f"{self.program} is not on the PATH. Install it with: {self.preset.install}"
+        """What is wrong; what mends it stands beside it (`Availability.fix`)."""
+        return f"{self.program} is not on the PATH{'' if self.preset else ', or cannot be executed'}."
+
+    def _not_installed(self) -> str:
+        """What is wrong and what mends it, where that stands alone."""
+        return f"{self._missing()} Install it: `{self.preset.install}`" if self.preset else self._missing()
 
     async def _ask_version(self, path: str) -> Availability:
         assert self.preset is not None

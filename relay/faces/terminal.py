@@ -35,7 +35,11 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--name", default=None, help="who you are in the room (default: $USER)")
-    made.add_argument("--config", metavar="PATH", help="config.json of the room (or RELAY_CONFIG)")
+    made.add_argument(
+        "--config",
+        metavar="PATH",
+        help="the configuration (else RELAY_CONFIG, else the room this folder is in)",
+    )
     made.add_argument("--url", help="a room elsewhere, http://HOST:PORT; its key is in RELAY_API_KEY")
     made.add_argument("--say", metavar="TEXT", help="post one message and leave; - reads it from stdin")
     made.add_argument("--wait", metavar="SECONDS", type=_seconds, help="with --say: wait for the answers")

@@ -39,6 +39,7 @@ from relay.faces.terminal_client import Down, Post, Refused, RoomClient, Wire, n
 from relay.faces.terminal_place import Place
 from relay.faces.terminal_text import Fragments, colour
 from relay.faces.terminal_view import RoomView
+from relay.faces.terminal_wrap import cropped, wrapped
 from relay.plain import safe_line
 
 STYLE = Style.from_dict(
@@ -58,6 +59,8 @@ STYLE = Style.from_dict(
     }
 )
 LEAVE = ("/quit", "/exit")
+#: Always on the screen, at the end of the status line.
+_HOW_TO_LEAVE = "  /quit leaves"
 #: Seconds between two redraws of what moves by time alone.
 TICK_S = 0.25
 #: Seconds that lines wait for more, so that a burst is one redraw.
@@ -120,7 +123,14 @@ class RoomApp:
     async def run(self) -> int:
         """Stay until the person leaves. Returns the exit code."""
         self._print(
-            [[("class:quiet", f"{safe_line(self._view.name)}: Alt+Enter is a new line, /quit leaves")]]
+            [
+                [
+                    (
+                        "class:quiet",
+                        f"{safe_line(self._view.name)}: Alt+Enter is a new line, /quit or Ctrl-D leaves",
+                    )
+                ]
+            ]
         )
         work = asyncio.create_task(self._work())
         work.add_done_callback(lambda _: self._app.is_running and self._app.exit())
@@ -214,7 +224,9 @@ class RoomApp:
 
     def _flush(self) -> None:
         """Print what was gathered, in one piece with the redraw."""
-        app, parts = self._app, FormattedText([part for line in self._lines for part in [*line, ("", "\n")]])
+        app, columns = self._app, self._app.output.get_size().columns
+        lines = [row for line in self._lines for row in wrapped(line, columns)]
+        parts = FormattedText([part for row in lines for part in [*row, ("", "\n")]])
         self._lines = []
         if not parts:
             return
@@ -235,6 +247,13 @@ class RoomApp:
             lines = self._view.live(time.time(), size.columns, max(3, min(10, size.rows // 2)))
             return FormattedText([part for line in lines for part in [("", "\n"), *line]][1:])
 
+        def toolbar() -> AnyFormattedText:
+            columns = self._app.output.get_size().columns
+            room = columns - len(_HOW_TO_LEAVE)
+            return FormattedText(
+                [*cropped(self._view.toolbar(time.time()), room), ("class:quiet", _HOW_TO_LEAVE)]
+            )
+
         shown = Condition(lambda: bool(self._view.live(time.time(), 80, 2)))
         entry = Window(
             BufferControl(self._input),
@@ -250,7 +269,7 @@ class RoomApp:
                     entry,
                     ConditionalContainer(CompletionsMenu(max_height=6), has_completions),
                     Window(
-                        FormattedTextControl(lambda: FormattedText(self._view.toolbar(time.time()))),
+                        FormattedTextControl(toolbar),
                         style="class:toolbar",
                         height=1,
                     ),

@@ -60,10 +60,11 @@ class Finder:
     def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
         if self._local is None:
             from relay import config  # not needed with --url
+            from relay.config_place import find
             from relay.room import entry
 
             try:
-                settings = config.load(config.find(self._config, self._environ))
+                settings = config.load(find(self._config, self._environ))
             except config.ConfigError as error:
                 raise PlaceError(str(error)) from None
             host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(

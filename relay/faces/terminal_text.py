@@ -4,8 +4,8 @@ Invariant: nothing in another's text reaches the terminal as an instruction (`re
 here is linear in the text, whatever it holds.
 
 Pure: text in, styled fragments (`(style, text)`, prompt_toolkit's form) out. Markdown is only coloured, not
-reflowed: the terminal wraps, so that a copied line stays one line. A renderer of whole Markdown (rich) would
-cost 100 ms of start-up and hard line ends.
+reflowed; a line that is wider than the screen is broken between words (`terminal_wrap`). A renderer of whole Markdown
+(rich) would cost 100 ms of start-up and hard line ends.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ _QUOTE = re.compile(r"\s{0,3}>\s?(.*)")
 # Spans do not reach over a line's end, and each opens with a different character: one pass.
 _SPAN = re.compile(
     r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|(?<![\w@./])@([A-Za-z][\w-]*+)(?!/)"
+    r"|\\([!-/:-@\[-`{-~])"  # a sign that is escaped stands for itself (CommonMark, "Backslash escapes")
 )
 
 
@@ -68,6 +69,7 @@ def inline(line: str, base: str = "") -> Fragments:
             2: ("bold", span[2]),
             3: ("italic", span[3]),
             4: ("bold " + colour((span[4] or "").upper()), span[0]),
+            5: ("", span[5]),
         }[span.lastindex or 1]
         found.append((f"{base} {style}".strip(), text))
         at = span.end()

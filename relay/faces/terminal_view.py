@@ -18,6 +18,7 @@ from relay.faces import terminal_text as text
 from relay.faces.terminal_client import Frame, Post, Wire
 from relay.faces.terminal_held import HeldLocks
 from relay.faces.terminal_text import Fragments
+from relay.faces.terminal_wrap import cropped
 from relay.plain import safe, safe_line
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -235,7 +236,7 @@ class RoomView:
 
     def live(self, now: float, columns: int, most: int = 10) -> list[Fragments]:
         """The lines above the input, each within `columns`; at most `most`."""
-        lines = [_cropped(line, columns) for line in self._live(now, columns)]
+        lines = [cropped(line, columns) for line in self._live(now, columns)]
         if len(lines) > most:
             more = len(lines) - most + 1
             lines = [*lines[: most - 1], [("class:quiet", f"  … and {more} more")]]
@@ -347,21 +348,6 @@ def _changed(told: Any) -> list[str]:
     files = _int(told.get("files"))
     lines = f"+{_int(told.get('insertions'))} -{_int(told.get('deletions'))}"
     return [f"{safe_line(str(told.get('branch')), 64)}: {files} file{'s' * (files != 1)} {lines}"]
-
-
-def _cropped(line: Fragments, columns: int) -> Fragments:
-    """`line` cut to the width of the terminal, wide characters counted as two."""
-    from prompt_toolkit.utils import get_cwidth  # the scripts' mode shows no live part
-
-    left = columns - 1
-    kept: Fragments = []
-    for style, piece in line:
-        for at, char in enumerate(piece):
-            left -= get_cwidth(char)
-            if left < 0:
-                return [*kept, (style, piece[:at] + "…")]
-        kept.append((style, piece))
-    return kept
 
 
 def _failed(task: dict[str, Any]) -> str:

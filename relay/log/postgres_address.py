@@ -6,6 +6,7 @@ Invariant: the address itself is in no message, no log and no answer; `place` (h
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,12 @@ from relay.log.store import StoreError
 #: The environment's name for it (INTERFACES, "Configuration").
 VARIABLE = "RELAY_POSTGRES_DSN"
 _FORM = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+#: What stands in a user or a password and has a meaning in an address (RFC 3986, section 2.1).
+_ENCODED = (
+    "In the user and the password these are percent-encoded: `@` is %40, `/` is %2F, `:` is %3A, `?` is %3F, "
+    "`#` is %23, `%` is %25"
+)
+_STRAY = re.compile("%(?![0-9A-Fa-f]{2})")
 _MOST_BYTES = 8192
 
 
@@ -35,8 +42,9 @@ def find_address(dsn_file: Path | None, environ: Mapping[str, str] | None = None
         return read_address(named, VARIABLE)
     if dsn_file is None:
         raise StoreError(
-            f"storage is postgres, and there is no address of a database: set {VARIABLE}={_FORM}, or "
-            "`postgres.dsn_file` to a file that holds it"
+            "storage is postgres, and this process is told no address of the database. Set it here, whether the room "
+            f"runs or not: export {VARIABLE}='{_FORM}'. Or once for every command: write the address into a file "
+            "that only you can read, and name that as `postgres.dsn_file` in the configuration"
         )
     return read_address(_text_of(dsn_file), str(dsn_file))
 
@@ -59,18 +67,27 @@ def _text_of(path: Path) -> str:
 def read_address(dsn: str, source: str) -> Address:
     """Check an address. `source` says in an error where it stands."""
     wrong = StoreError(
-        f"what stands in {source} is no address of a PostgreSQL database; it looks so: {_FORM}"
+        f"what stands in {source} is no address of a PostgreSQL database; it looks so: {_FORM}. {_ENCODED}"
     )
     try:
         parts = urlsplit(dsn)
         port = parts.port
     except ValueError:
         raise wrong from None
-    if parts.scheme not in ("postgres", "postgresql") or not dsn.isprintable() or parts.netloc.count("@") > 1:
+    # A `/`, `?` or `#` in a password ends the part that it stands in: the rest would be taken for a database's name,
+    # which is shown.
+    spilt = parts.fragment or "@" in parts.path or ("@" in parts.query and "@" not in parts.netloc)
+    if (
+        parts.scheme not in ("postgres", "postgresql")
+        or not dsn.isprintable()
+        or parts.netloc.count("@") > 1
+        or spilt
+        or _STRAY.search(parts.netloc)
+    ):
         raise wrong
     database = unquote(parts.path.lstrip("/")) or _queried(parts, "dbname") or _queried(parts, "database")
     if not database:
-        raise StoreError(f"the address in {source} names no database; it looks so: {_FORM}")
+        raise StoreError(f"the address in {source} names no database; it looks so: {_FORM}. {_ENCODED}")
     # Several hosts and sockets are asyncpg's to understand; what is shown is what stands between @ and /.
     host = parts.netloc.rpartition("@")[2] or _queried(parts, "host") or "localhost"
     if port is not None and f":{port}" not in host:

@@ -55,14 +55,15 @@ _SHOWN = 8
 
 
 def answer(body: str, view: StewardView) -> str:
-    """The steward's answer to `body`, as markdown. With no active agent, every answer says so too."""
+    """The steward's answer to `body`, as markdown. With no active agent every answer says so too: in full to who asks
+    about agents or the room, in a line to everybody else."""
     render = _topic(body)
     if render is None:
         return _otherwise(view) if view.active else no_agent_answer(view)
     text = render(view)
     if view.active:
         return text
-    # Some renderings say already what each agent lacks; the others are followed by it.
+    # Some renderings say already what each agent lacks.
     told = render in (render_install, render_abilities) or (
         view.agents and render in (render_who, render_skips)
     )
@@ -89,7 +90,8 @@ def render_help(command: str | None = None) -> str:
     listed = "\n".join(f"- `{spec.usage}`: {spec.help}" for spec in COMMANDS)
     return (
         "Write a message and the right agent answers; `@NAME` asks one directly, `@all` asks everybody.\n\n"
-        f"{listed}\n\nA message that starts with a slash is written with two: `//`."
+        f"{listed}\n\nA message that starts with a slash is written with two: `//`. In a terminal "
+        "`/quit` leaves the room."
     )
 
 
@@ -270,11 +272,31 @@ def render_abilities(view: StewardView) -> str:
 
 
 def no_agent_answer(view: StewardView) -> str:
-    """For any message while no agent is active: what to do about it, and what works all the same."""
-    return f"{_nobody(view)}\n\n{_without_agents(view)}"
+    """For any message while no agent is active: why, in a line, and where the whole stands."""
+    agents = view.agents
+    groups = (
+        ("paused", "`/resume`", [a for a in agents if a.enabled and a.installed and a.paused]),
+        ("not installed", "", [a for a in agents if a.enabled and not a.installed]),
+        ("switched off", "", [a for a in agents if not a.enabled]),
+    )
+    lines = [
+        f"{_listed(found)} {'is' if len(found) == 1 else 'are'} {what}{f' ({fix})' if fix else ''}"
+        for what, fix, found in groups
+        if found
+    ]
+    if not lines:
+        return "No agent can answer: none is configured. Ask me how to install one."
+    return (
+        f"No agent can answer yet: {'; '.join(lines)}. `/who` says what to do, `/help` what works meanwhile."
+    )
 
 
 # -- the parts of them
+
+
+def _listed(agents: Sequence[AgentView]) -> str:
+    *most, last = [_plain(agent.name) for agent in agents]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _nobody(view: StewardView) -> str:
@@ -320,7 +342,7 @@ def _lacking(agent: AgentView) -> str:
     """What an agent that is not installed lacks, and the command that mends it."""
     # A local model's program may well be installed; what it lacks is in the detail.
     what = "is not available" if agent.kind == "ollama" else "is not installed"
-    detail = f" ({_plain(agent.detail).rstrip('.')})" if agent.detail else ""
+    detail = f" ({_told(agent.detail).rstrip('.')})" if agent.detail else ""
     program = PROGRAMS.get(agent.preset)
     fix = agent.fix or (program.install if program else "")
     if not fix:
@@ -374,7 +396,7 @@ def _hindered(agent: AgentView) -> str:
 
 def _dispatcher(view: StewardView) -> str:
     model = f" (`{_code(view.dispatcher.model)}`)" if view.dispatcher.model else ""
-    detail = f": {_plain(view.dispatcher.detail)}" if view.dispatcher.detail else "."
+    detail = f": {_told(view.dispatcher.detail)}" if view.dispatcher.detail else "."
     match view.dispatcher.state:
         case "ok":
             return f"The dispatcher{model} decides who answers a message without a mention."
@@ -388,14 +410,14 @@ def _dispatcher(view: StewardView) -> str:
 
 def _waiting(job: JobView) -> str:
     when = f", tried again in {_span(job.retry_in_s)}" if job.retry_in_s > 0 else ""
-    why = f" ({_plain(job.reason).rstrip('.')})" if job.reason else ""
+    why = f" ({_told(job.reason).rstrip('.')})" if job.reason else ""
     so_far = _span(job.age_s)
     return f"- {_message(job.message)} has waited {so_far} for **{_plain(job.agent)}**{when}{why}"
 
 
 def _wrong(job: JobView) -> str:
     said = {"dead": "gave up on", "skipped": "was skipped for"}.get(job.state, "failed at")
-    why = f": {_plain(job.reason).rstrip('.')}" if job.reason else ""
+    why = f": {_told(job.reason).rstrip('.')}" if job.reason else ""
     again = f" in {_span(job.retry_in_s)}" if job.retry_in_s > 0 else ""
     retry = f"it is tried again{again}" if job.state == "failed" else f"`/retry job {job.id}`"
     return f"- **{_plain(job.agent)}** {said} {_message(job.message)}, {_span(job.age_s)} ago{why} ({retry})"
@@ -410,7 +432,7 @@ def _task(task: TaskView) -> str:
     if task.badge == "blocked" and task.waits_for:
         why = f": waits for {', '.join(f'#{number}' for number in task.waits_for)}"
     elif task.badge and task.why:
-        why = f": {_plain(task.why)}"
+        why = f": {_told(task.why)}"
     return f"- #{task.number} {_plain(task.title)}" + (f" ({', '.join(extra)}{why})" if extra else "")
 
 
@@ -447,10 +469,23 @@ def _span(seconds: float) -> str:
 
 def _plain(text: str) -> str:
     """Text of others as markdown that shows it: one line, and nothing in it is markup."""
+    return _escaped(_line(text))
+
+
+def _line(text: str) -> str:
     line = " ".join(text.split())
-    line = line if len(line) <= 240 else line[:239] + "…"
+    return line if len(line) <= 240 else line[:239] + "…"
+
+
+def _escaped(line: str) -> str:
     escaped = re.sub(r"([\\`*\[\]<>~|])", r"\\\1", line)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", escaped)
+
+
+def _told(text: str) -> str:
+    """A sentence of the room's own: as `_plain`, but what it marks as code is shown as code."""
+    parts = re.split(r"(`[^`]+`)", _line(text))
+    return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
 
 
 def _code(text: str) -> str:

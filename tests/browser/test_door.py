@@ -25,7 +25,9 @@ async def test_a_link_signs_in_once_and_leaves_the_address_bar(chromium: Browser
     late = await Person.before_the_door(chromium, house, "late")
     await late.page.goto(url)
     await expect(late.page.get_by_role("alert")).to_contain_text("used or is too old")
-    await expect(late.page.get_by_role("alert")).to_contain_text("relay link")
+    # One command, which names this room's configuration.
+    await expect(late.page.get_by_role("alert")).not_to_contain_text("relay link")
+    await expect(late.page.get_by_test_id("link-command")).to_contain_text(f"link --config {house.path}")
     assert secret not in late.page.url
     await late.leave()
 
@@ -33,6 +35,7 @@ async def test_a_link_signs_in_once_and_leaves_the_address_bar(chromium: Browser
 async def test_the_token_signs_in_and_a_wrong_one_says_where_it_is(chromium: Browser, house: Outside) -> None:
     ann = await Person.before_the_door(chromium, house, "")
     await ann.page.goto(house.url)
+    await expect(ann.page.get_by_test_id("link-command")).to_contain_text(f"link --config {house.path}")
     token = ann.page.get_by_label("Room token")
     await token.fill("not the token")
     await ann.page.get_by_role("button", name="Sign in").click()

@@ -134,8 +134,17 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     archived = await one.relay("archive", "--keep", "2")
     assert archived.code == 0, archived.all
     assert "entries" in archived.out
+    # A link needs no address of the database: the room is asked. What works on the database itself says what to set.
+    one.configure({**_configuration(one), "postgres": {}})
     linked = await one.relay("link")
-    assert linked.code == 0, linked.all
+    assert linked.code == 0 and "#link=" in linked.out, linked.all
+    async with aiohttp.ClientSession() as browser:
+        secret = linked.out.strip().partition("#link=")[2]
+        async with browser.post(f"{one.url}/api/sign-in", json={"link": secret}) as answer:
+            assert answer.status == 200
+    for words in (("locks",), ("keys", "list")):
+        refused_here = await one.relay(*words)
+        assert refused_here.code == 1 and "export RELAY_POSTGRES_DSN=" in refused_here.all, refused_here.all
     told = [str(state), without.all, checked.all, away.all, verified.all, archived.all, one.said()]
     stopped = await one.script("stop.sh")
     assert stopped.code == 0, stopped.all

@@ -72,6 +72,7 @@ def plain(fragments: text.Fragments) -> str:
         ("- item", "• item", {}),
         ("  * nested", "  • nested", {}),
         ("> quoted", "▏ quoted", {"class:quiet": "quoted"}),
+        (r"a \*b\* \`c\` C:\dir", r"a *b* `c` C:\dir", {}),
         ("mail a@b.org, npm @openai/codex", "mail a@b.org, npm @openai/codex", {}),
     ],
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -20,6 +22,7 @@ from relay.model import Caller
 from relay.wings import WINGS
 from tests import postgres
 
+DOCS = Path(__file__).parents[2] / "docs" / "postgres.md"
 ROLES = ("relay_agent", "relay_anon", "relay_service")
 
 
@@ -148,6 +151,16 @@ async def test_an_owner_who_may_not_make_roles_runs_with_its_own_rights_and_says
         await connection.close()
         store = await open_as(server, names[0], "plain")
         assert store.rights.held
+        await store.close()
+        # A room that is set up as the docs say, by a user who may make nothing.
+        first, script = re.findall(r"```sql\n(.*?)\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)[0]
+        assert first.startswith("CREATE ROLE relay_service")  # they are there by now
+        connection = await asyncpg.connect(server.dsn(names[0]))
+        for statement in re.sub(r"\brelay\b", "docs_user", script).strip().split("\n"):
+            await connection.execute(statement)
+        await connection.close()
+        store = await open_as(server, "room", "docs_user")
+        assert store.rights.held and not store.notes
         await store.close()
     finally:
         server.end()

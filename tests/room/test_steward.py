@@ -115,17 +115,34 @@ def test_there_is_always_an_answer(body: str) -> None:
 @pytest.mark.parametrize(
     "body", ["fix it", "who is here", "what is queued", "why no answer", "help", "tasks", "what can you do"]
 )
-def test_with_no_active_agent_every_answer_says_what_to_install_and_what_works(body: str) -> None:
+def test_with_no_active_agent_every_answer_says_so_once(body: str) -> None:
     lacking = replace(ROOM, agents=(NO_CODEX,))
     text = answer(body, lacking)
-    assert "npm install -g @openai/codex" in text
-    assert "run `codex login`" in text
-    assert "Meanwhile the room works" in text
-    assert "http://127.0.0.1:4173" in text
+    full = body in ("who is here", "why no answer", "what can you do")
+    assert text.count("npm install -g @openai/codex") == full, text
+    if full:
+        assert "run `codex login`" in text and "Meanwhile the room works" in text
+        assert "http://127.0.0.1:4173" in text
+    else:
+        assert text.splitlines()[-1] == (
+            "No agent can answer yet: CODEX is not installed. `/who` says what to do, `/help` what works meanwhile."
+        )
+
+
+def test_several_that_cannot_answer_are_told_in_a_line() -> None:
+    agents = (
+        NO_CODEX,
+        replace(NO_CODEX, name="GEMINI"),
+        replace(CLAUDE, paused=True),
+        AgentView("A", enabled=False),
+    )
+    told = "CLAUDE is paused (`/resume`); CODEX and GEMINI are not installed; A is switched off."
+    assert no_agent_answer(StewardView(agents=agents)).startswith(f"No agent can answer yet: {told}")
 
 
 def test_with_no_agent_configured_every_kind_is_offered() -> None:
-    text = no_agent_answer(EMPTY)
+    assert no_agent_answer(EMPTY).endswith("Ask me how to install one.")
+    text = answer("how do I install an agent?", EMPTY)
     for command in (
         "npm install -g @anthropic-ai/claude-code",
         "npm install -g @openai/codex",
@@ -141,8 +158,8 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
     view = StewardView(agents=(replace(CLAUDE, paused=True), AgentView("AIDER", enabled=False)))
     text = answer("hello", view)
     assert "`/resume`" in text
-    assert "`enabled` to true" in text
     assert "npm" not in text
+    assert "`enabled` to true" in answer("what can you do", view)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +173,7 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
         ),
         (
             NO_CODEX,
-            "is not installed (\\`codex\\` is not on PATH): run `npm install -g @openai/codex`, then run",
+            "is not installed (`codex` is not on PATH): run `npm install -g @openai/codex`, then run",
         ),
         (AgentView("AIDER", installed=False), "is not installed: look at its `cmd`"),
         (
@@ -185,6 +202,7 @@ def test_how_an_agent_is(agent: AgentView, says: str) -> None:
     [
         (DispatcherView("ok", "m"), "The dispatcher (`m`) decides"),
         (DispatcherView("fallback", "m", "Ollama is gone."), "all active agents are asked: Ollama is gone."),
+        (DispatcherView("fallback", "m", "Start it with `a b_`, *or* `c"), r"it with `a b_`, \*or\* \`c"),
         (DispatcherView("off"), "switched off"),
         (DispatcherView(), "has not decided anything yet"),
     ],

@@ -1,5 +1,6 @@
 /** One place where the page speaks HTTP. A refusal of any kind is thrown as `ApiError` with what to do. */
 
+import { signal } from "@preact/signals";
 import { personName } from "./state/prefs";
 import type {
   Advisory, Agent, AirspaceState, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
@@ -20,6 +21,17 @@ export class ApiError extends Error {
   get passing(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
+}
+
+/** What prints a sign-in link on the room's machine: as the room itself says it, once it has. */
+export const linkCommand = signal(".venv/bin/relay link");
+
+/** The command for a link within what the room says to do. */
+const LINK = /`([^`]*relay\S* link\b[^`]*)`/;
+
+/** A refusal in words, for where `linkCommand` is shown beside it: the command is not said twice. */
+export function besideLink(error: ApiError): string {
+  return [error.message, LINK.test(error.fix) ? "" : error.fix].filter(Boolean).join(" ");
 }
 
 let onUnauthorised: () => void = () => {};
@@ -52,6 +64,7 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
       error?.message ?? `The room answered ${response.status}.`,
       error?.fix ?? "",
     );
+    if (response.status === 401) linkCommand.value = LINK.exec(refusal.fix)?.[1] ?? linkCommand.value;
     if (response.status === 401 && path !== "/api/sign-in") onUnauthorised();
     throw refusal;
   }

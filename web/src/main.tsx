@@ -12,7 +12,7 @@ import "./style/proximity.css";
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { api, ApiError, whenUnauthorised } from "./api";
+import { api, ApiError, besideLink, whenUnauthorised } from "./api";
 import { keepAddress, quietly, takeAddress } from "./state/address";
 import { connect, disconnect } from "./state/live";
 import { loadRoom } from "./state/room";
@@ -72,7 +72,7 @@ async function start(): Promise<void> {
       await api.signIn({ link });
     } catch (problem) {
       // Whoever is signed in already does not need the link.
-      const words = problem instanceof ApiError ? [problem.message, problem.fix].filter(Boolean).join(" ") : String(problem);
+      const words = problem instanceof ApiError ? besideLink(problem) : String(problem);
       const inside = await api.state().then(() => true, () => false);
       if (!inside) {
         stage.value = { is: "door", problem: words };

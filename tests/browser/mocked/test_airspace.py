@@ -438,6 +438,18 @@ async def test_one_agent_is_alone(room: MockRoom, open_page: OpenPage) -> None:
     await expect(page.get_by_test_id("air-hint")).to_contain_text("One agent is alone here")
 
 
+async def test_who_is_not_installed_and_has_nothing_is_not_drawn(room: MockRoom, open_page: OpenPage) -> None:
+    next(one for one in room.agents if one["name"] == "CODEX")["installed"] = False
+    room.air.fly("CODEX", {})
+    page = await open_page()
+    await page.get_by_test_id("tab-airspace").click()
+    sky = page.get_by_role("region", name="Airspace")
+    await expect(sky).to_contain_text("Nobody is in the air. This shows who works where in the code")
+    await expect(sky).to_contain_text("CODEX is not installed.")
+    await expect(sky.locator(".air-label")).to_have_count(0)
+    await expect(page.get_by_test_id("air-counts")).to_have_text("0 agents · 0 pairs")
+
+
 async def test_what_comes_from_outside_is_text(room: MockRoom, open_page: OpenPage) -> None:
     hostile = "<img src=x onerror=window.hacked=1>"
     air = room.air

@@ -1,6 +1,6 @@
 /** All that the picture shows, as tables: for readers of the screen, and for whoever likes them better. */
 
-import { airspace, LEVEL_WORDS, linkKey, other, readings } from "../state/airspace";
+import { flying, LEVEL_WORDS, linkKey, other, readings } from "../state/airspace";
 import { picked } from "../state/view";
 import type { Level, Point } from "../types";
 import { LevelChip, Who } from "../ui/proximity";
@@ -20,7 +20,7 @@ interface Pair {
 
 /** `acts` = with the buttons that pick; off the screen they would be in the way of the keyboard. */
 export function Tables({ acts }: { acts: boolean }) {
-  const state = airspace.value;
+  const state = flying.value;
   const past = still.value;
   const positions = past?.positions ?? (pastAt.value === null ? state?.positions : undefined) ?? {};
   const pairs: Pair[] = past

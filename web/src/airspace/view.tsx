@@ -2,7 +2,7 @@
 
 import { effect, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { airspace, airspaceProblem, advisories, coordinates, loadAdvisories, showCloud } from "../state/airspace";
+import { absent, airspaceProblem, advisories, coordinates, flying, loadAdvisories, showCloud } from "../state/airspace";
 import { memory, theme } from "../state/prefs";
 import { phone, picked } from "../state/view";
 import "../style/airspace.css";
@@ -45,14 +45,14 @@ function shown(): Shown {
 
 /** In words, for whoever does not see the picture. */
 function summary(): string {
-  const state = airspace.value;
+  const state = flying.value;
   if (!state) return "";
   const { agents, advisory, resolution } = state.counts;
   return `Map of the code: ${counted(agents, "agent")} among ${counted(Object.keys(coordinates.value).length, "file")}, ${counted(advisory, "pair")} at traffic, ${resolution} at resolution. Arrow keys turn it, plus and minus zoom, 0 resets. Tab goes to the agents. The same is below as tables.`;
 }
 
 function Legend() {
-  const t = airspace.value?.thresholds;
+  const t = flying.value?.thresholds;
   return (
     <ul class="air-legend" aria-label="Links">
       <li><i class="key key-clear" aria-hidden="true" />clear</li>
@@ -91,7 +91,7 @@ function Stage({ mode }: { mode: "space" | "plan" }) {
   useEffect(
     () =>
       effect(() => {
-        const state = airspace.value;
+        const state = flying.value;
         const past = still.value;
         if (pastAt.value !== null) {
           const nothing = { at: pastAt.value, positions: {}, links: [], advisories: [] };
@@ -114,7 +114,7 @@ function Stage({ mode }: { mode: "space" | "plan" }) {
 }
 
 function Counts() {
-  const state = airspace.value;
+  const state = flying.value;
   if (!state) return null;
   const { counts, graph } = state;
   return (
@@ -122,19 +122,20 @@ function Counts() {
       {counted(counts.agents, "agent")} · {counted(counts.pairs, "pair")}
       {counts.advisory > 0 && <b class="said-advisory-count"> · {counts.advisory} traffic</b>}
       {counts.resolution > 0 && <b class="said-resolution-count"> · {counts.resolution} resolution</b>}
-      {" · "}{counted(counts.files, "file")} touched of {graph.files.toLocaleString("en")}
+      {counts.files > 0 && ` · ${counted(counts.files, "file")} touched of ${graph.files.toLocaleString("en")}`}
     </p>
   );
 }
 
 /** What the picture cannot say itself. */
 function Hints() {
-  const state = airspace.value;
+  const state = flying.value;
   const lines: string[] = [];
   if (state) {
     if (!state.enabled) lines.push("The airspace is switched off: nothing is measured. Set `airspace.enabled` to true in `config.json`, and start the room again.");
     if (state.graph.building) lines.push(`The graph of the code is being built (${counted(state.graph.files, "file")} so far). Risks from imports and symbols are missing until then.`);
-    if (state.enabled && state.counts.agents === 0) lines.push("Nobody is in the air. An agent appears once it has a worktree or holds a lock, or says by `/intent @AGENT path` what it will touch.");
+    if (state.enabled && state.counts.agents === 0) lines.push(`Nobody is in the air. This shows who works where in the code, and how near they come: an agent appears once it has a worktree or holds a lock, or says by \`/intent @AGENT path\` what it will touch.${absent.value.size ? ` ${[...absent.value].join(", ")} ${absent.value.size === 1 ? "is" : "are"} not installed.` : ""}`);
+    if (state.enabled && state.counts.agents > 0 && state.agents.every((a) => !a.files.length && !a.intent.length)) lines.push("Nobody has changed a file, or said what they will change, so there is nothing to measure. This shows who works where in the code, and how near they come.");
     if (state.enabled && state.counts.agents === 1) lines.push("One agent is alone here. Nearness is between two.");
     if (state.graph.failed.length) lines.push(`${state.graph.failed.length} ${state.graph.failed.length === 1 ? "file does" : "files do"} not parse now and keep${state.graph.failed.length === 1 ? "s its" : " their"} last good edges: ${state.graph.failed.slice(0, 3).join(", ")}${state.graph.failed.length > 3 ? ", …" : ""}`);
   }
@@ -171,7 +172,7 @@ export default function AirspaceView() {
     if (picked.value) side.current?.querySelector(".evi-head")?.scrollIntoView({ block: "nearest" });
   }, [picked.value]);
   const mode = shown();
-  const state = airspace.value;
+  const state = flying.value;
   return (
     <section class="view air-view" aria-label="Airspace" data-shown={mode}>
       <header class="view-head">

@@ -9,7 +9,7 @@ import { visitors } from "../state/visitors";
 import { agentPanel, show, showEntry } from "../state/view";
 import { amount, clock, counted, instant, span } from "../text/format";
 import type { Agent, DispatcherState, Meter } from "../types";
-import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast } from "./bits";
+import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast, Words } from "./bits";
 import { PermissionCard } from "./permissions";
 import { Whereabouts } from "./proximity";
 import { VisitorCards, VisitorPanel } from "./visitors";
@@ -117,7 +117,7 @@ export function DispatcherRow() {
   if (!d) return null;
   const words = DISPATCHER_WORDS[d.state];
   return (
-    <button type="button" class={`agent-row dispatcher-row dispatcher-is-${d.state}`} data-testid="dispatcher-row" data-state={d.state} data-tip={`${words.story}${d.detail ? `\n${d.detail}` : ""}`} onClick={() => show("agents")}>
+    <button type="button" class={`agent-row dispatcher-row dispatcher-is-${d.state}`} data-testid="dispatcher-row" data-state={d.state} data-tip={`${words.story}${d.detail ? `\n${d.detail.replace(/`/g, "")}` : ""}`} onClick={() => show("agents")}>
       <i class={`dot dot-${words.dot}`} aria-hidden="true" />
       <span class="dispatcher-name">dispatcher</span>
       <span class="agent-line">{words.line(d.model)}</span>
@@ -203,7 +203,7 @@ function Facts({ agent }: { agent: Agent }) {
         <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>what it is working on</button>
       )}
       {held > 0 && <button type="button" class="link now-on" onClick={() => show("locks")} data-testid="holds">holds {counted(held, "lock")}</button>}
-      {agent.detail && <p class="detail">{agent.detail}</p>}
+      {agent.detail && <p class="detail"><Words text={agent.detail} /></p>}
       {!agent.installed && agent.fix && <Copyable text={agent.fix} testid="fix" />}
       {b.state !== "closed" && (
         <p class="breaker" data-testid="breaker">
@@ -276,7 +276,7 @@ export function AgentsView() {
           <div>
             <b>Dispatcher</b> <span class="muted">{d.enabled ? `${d.model} at ${d.host}` : "off"}</span>
             <p>{DISPATCHER_WORDS[d.state].story}</p>
-            {d.detail && <p class="muted">{d.detail}</p>}
+            {d.detail && <p class="muted"><Words text={d.detail} /></p>}
           </div>
         </div>
       )}

@@ -58,10 +58,17 @@ export function hued(name: string): CSSProperties {
   return { "--h": String(hue(name)) } as CSSProperties;
 }
 
+/** Two letters of an agent: of its last word where it has several, so that root-claude and root-codex differ. */
+function letters(name: string): string {
+  const words = name.split(/[-_.\s]+/).filter(Boolean);
+  const last = words.at(-1) ?? name;
+  return (words.length > 1 ? last : name).slice(0, 2).toUpperCase();
+}
+
 export function Avatar({ name, kind }: { name: string; kind: string }) {
   return (
     <span class={`avatar avatar-${kind}`} style={hued(name)} aria-hidden="true">
-      {kind === "agent" ? name.slice(0, 2).toUpperCase() : name.slice(0, 1).toUpperCase()}
+      {kind === "agent" ? letters(name) : name.slice(0, 1).toUpperCase()}
     </span>
   );
 }

@@ -1,7 +1,7 @@
 /** The door: sign in by link or token, and say who you are. */
 
 import { useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { api, ApiError, besideLink, linkCommand } from "../api";
 import { askName, nameProblem, personName, setName } from "../state/prefs";
 import { sendAgain } from "../state/outbox";
 import { Copyable, Icon, Layer, Words } from "./bits";
@@ -17,8 +17,8 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
         <Mark />
         <h1>Sign in to the room</h1>
         {wrong && <p class="problem" role="alert"><Words text={wrong} /></p>}
-        <p>In the project's folder, ask for a link. It opens this page signed in, once, for ten minutes.</p>
-        <Copyable text=".venv/bin/relay link" />
+        <p>Ask for a link in a terminal on the room's machine. It opens this page signed in, once, for ten minutes.</p>
+        <Copyable text={linkCommand.value} testid="link-command" />
         <div class="or"><span>or</span></div>
         <form
           onSubmit={(event) => {
@@ -26,7 +26,7 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
             setBusy(true);
             api.signIn({ key: key.trim() }).then(onSignedIn, (error: ApiError) => {
               setBusy(false);
-              setWrong([error.message, error.fix].filter(Boolean).join(" "));
+              setWrong(besideLink(error));
             });
           }}
         >

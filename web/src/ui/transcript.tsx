@@ -14,7 +14,7 @@ import { callComposer } from "../state/view";
 import { showsEnd, pin } from "../state/timeline";
 import { dayKey, dayName } from "../text/format";
 import type { Entry } from "../types";
-import { Copyable, Icon } from "./bits";
+import { Copyable, Icon, Words } from "./bits";
 import { EntryRow, OutgoingRow, StreamRow } from "./entry";
 
 const NEAR = 900;
@@ -52,7 +52,7 @@ function Welcome() {
             {missing.map((a) => (
               <li key={a.name}>
                 <b>{a.name}</b>
-                <span>{a.detail}</span>
+                <span><Words text={a.detail ?? ""} /></span>
                 {a.fix && <Copyable text={a.fix} />}
               </li>
             ))}

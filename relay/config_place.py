@@ -1,0 +1,103 @@
+"""Where a room's configuration is, when nobody names it: one rule for every command.
+
+Invariant: a room is never taken for another one. The nearest room upwards counts, as git looks for its repository;
+where that one's configuration has another name, it is named, and none above it is taken instead.
+
+Standard library only, and little of it: every message that names a command asks here (relay/invocation.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+CONFIG = "config.json"
+RUNTIME = ".relay"
+#: The sections of a configuration (relay.config.Settings; a test holds the two together): by them a file is known.
+SECTIONS = frozenset(
+    [
+        "agents",
+        "workspace",
+        "locks",
+        "ui",
+        "dispatcher",
+        "jitter",
+        "queue",
+        "stop",
+        "room",
+        "storage",
+        "postgres",
+        "airspace",
+        "coordination",
+    ]
+)
+#: Bytes of a file that is looked into: a configuration has a few thousand.
+MOST_BYTES = 200_000
+#: Files of a folder that are looked into for a configuration, in the order of their names.
+MOST_FILES = 50
+
+
+def find(
+    option: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Path:
+    """The absolute path of the configuration, which need not be there: `--config`, else RELAY_CONFIG, else
+    `config.json` of the room that `folder` (None: the current one) lies in (docs/configuration.md, "Which room")."""
+    here = Path.cwd() if folder is None else folder
+    named = option or (os.environ if environ is None else environ).get("RELAY_CONFIG")
+    if named:
+        return (here / Path(named).expanduser()).absolute()
+    return room_of(here) / CONFIG
+
+
+def room_of(folder: Path) -> Path:
+    """The folder of the room that `folder` lies in: the nearest upwards with `.relay/`; `folder` itself where it has
+    a configuration that was never started, and where there is no room."""
+    # What lies in a room's own folder is a copy: an agent's worktree of a codebase that has a config.json.
+    if RUNTIME not in folder.parts and is_configuration(folder / CONFIG):
+        return folder
+    return next((place for place in (folder, *folder.parents) if (place / RUNTIME).is_dir()), folder)
+
+
+def is_configuration(path: Path) -> bool:
+    """Does it read like a configuration of relay's: an object with agents, or with sections of one only? One with a
+    mistake in it does too: it is to be told of, and not passed over."""
+    try:
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            return False
+        text = path.read_bytes()
+        tree = json.loads(text)
+    except OSError:
+        return False
+    except (ValueError, RecursionError):
+        return b'"agents"' in text
+    return isinstance(tree, dict) and ("agents" in tree or (bool(tree) and tree.keys() <= SECTIONS))
+
+
+def others(folder: Path) -> list[Path]:
+    """Configurations of another name, in the nearest folder upwards that has any."""
+    for place in (folder, *folder.parents):
+        try:
+            files = sorted(place.glob("*.json"))[:MOST_FILES]
+        except OSError:
+            continue
+        if found := [one for one in files if is_configuration(one)]:
+            return found
+        if (place / RUNTIME).is_dir():
+            break
+    return []
+
+
+def advice(folder: Path) -> str:
+    """What to do where `find` found nothing: the file that is probably meant, or how to make one."""
+    if found := others(folder):
+        shown = [one.name if one.parent == folder else os.path.relpath(one, folder) for one in found]
+        return f"use --config {' or '.join(map(shlex.quote, shown))}"
+    room = room_of(folder)
+    if (room / RUNTIME).is_dir():
+        return f"{room} has a room, whose configuration is gone: give --config PATH, or write {CONFIG} there"
+    return 'give --config PATH or RELAY_CONFIG; the smallest configuration is {"agents": []}'

@@ -1,0 +1,50 @@
+"""A sign-in link of the running room, asked for at its own door.
+
+Invariant: nothing but the daemon's address and the room's token is needed, so that it works wherever the room's
+database is; the token goes to the address that the daemon itself wrote down.
+"""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from relay.faces.auth import TokenError, ensure_token
+
+#: Seconds that the room may take: making a link is one short write.
+ANSWER_S = 15.0
+
+
+class NoLink(Exception):
+    """There is no link; the message says why and what to do."""
+
+
+def new_link(url: str, token_path: Path) -> str:
+    """A link that works once. Blocks. Raises NoLink."""
+    try:
+        asked = Request(
+            f"{url}/api/links",
+            data=b"{}",
+            headers={"X-API-Key": ensure_token(token_path), "Content-Type": "application/json"},
+        )
+        # The room is on this machine: a proxy from the environment has no business here.
+        with build_opener(ProxyHandler({})).open(asked, timeout=ANSWER_S) as answer:
+            return str(json.loads(answer.read())["url"])
+    except TokenError as error:
+        raise NoLink(str(error)) from None
+    except HTTPError as error:
+        raise NoLink(f"the room at {url} gave no link: {_said(error)}") from None
+    except (OSError, HTTPException, ValueError, KeyError) as error:
+        raise NoLink(f"the room at {url} does not answer ({getattr(error, 'reason', error)})") from None
+
+
+def _said(error: HTTPError) -> str:
+    """The room's own words, as far as it has any."""
+    try:
+        told = json.loads(error.read())["error"]
+        return f"{told['message']} {told.get('fix') or ''}".strip()
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError):
+        return f"HTTP {error.code}"

@@ -1,0 +1,44 @@
+"""A line within the width of a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.faces.terminal_text import Fragments
+from relay.faces.terminal_wrap import cropped, wrapped
+
+
+def plain(lines: list[Fragments]) -> list[str]:
+    return ["".join(piece for _, piece in line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ([("", "every message can be searched")], ["every message can be", "  searched"]),
+        ([("", "exactly twenty signs")], ["exactly twenty signs"]),
+        ([("", "  "), ("", "• "), ("bold", "many words of a list")], ["  • many words of a", "    list"]),
+        ([("", "see https://a.example/very/long/path now")], ["see", "  https://a.example/very/long/path", "  now"]),
+        ([("class:bar", "│ "), ("class:code", "x = a_long_line_of_code(with, words)")], None),
+        ([("", "Umläute 漢字漢字 漢字漢字")], ["Umläute 漢字漢字", "  漢字漢字"]),
+        ([("", "")], [""]),
+    ],
+)  # fmt: skip
+def test_a_line_is_broken_between_words(line: Fragments, shown: list[str] | None) -> None:
+    found = wrapped(line, 20)
+    assert plain(found) == (shown if shown is not None else plain([line]))
+
+
+@given(st.text("ab ", max_size=200), st.integers(10, 40))
+def test_no_word_is_lost_or_broken(text: str, columns: int) -> None:
+    found = plain(wrapped([("", text[:50]), ("bold", text[50:])], columns))
+    assert " ".join(found).split() == text.split()
+    assert all(len(one) <= columns or len(one.split()) == 1 for one in found)
+
+
+def test_what_is_cut_has_a_sign() -> None:
+    parts: Fragments = [("", " ● live "), ("bold", "CLAUDE"), ("", " ready and more")]
+    assert plain([cropped(parts, 16)]) == [" ● live CLAUDE …"]
+    assert cropped(parts, 80) == parts
