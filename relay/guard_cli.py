@@ -245,6 +245,8 @@ def room(config: str) -> tuple[str, int, str, str]:
         if not token:
             with open(f"{folder}/token", "rb") as file:  # noqa: PTH123
                 token = file.read().decode().strip()
+    except FileNotFoundError:
+        raise CannotAsk(f"the room of {config} does not run") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CannotAsk(f"the room of {config} does not run ({error})") from None
     where = url.partition("://")[2].rstrip("/")
