@@ -239,7 +239,9 @@ async def test_with_no_agents_the_steward_answers_everything(open_room: Open) ->
     for body in ("hello", "is anybody there?"):
         posted = await one.post(body)
         answer = await one.reply_to(posted["id"], "RELAY")
-        assert "config.json" in answer["body"]
+        assert "none is configured" in answer["body"] and "how to install one" in answer["body"]
+    posted = await one.post("how do I install an agent?")
+    assert "config.json" in (await one.reply_to(posted["id"], "RELAY"))["body"]
     posted = await one.post("@RELAY help")
     assert "/help" in (await one.reply_to(posted["id"], "RELAY"))["body"]
 

@@ -26,8 +26,9 @@ export class ApiError extends Error {
 /** What prints a sign-in link on the room's machine: as the room itself says it, once it has. */
 export const linkCommand = signal(".venv/bin/relay link");
 
-/** The command for a link within what the room says to do. */
-const LINK = /`([^`]*relay\S* link\b[^`]*)`/;
+/** The command for a link within what the room says to do; to a stranger it names no place (PLACED). */
+const LINK = /`[^`]*relay\S* link\b[^`]*`/;
+const PLACED = /`(\S*\/relay\S* link\b[^`]*)`/;
 
 /** A refusal in words, for where `linkCommand` is shown beside it: the command is not said twice. */
 export function besideLink(error: ApiError): string {
@@ -64,7 +65,7 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
       error?.message ?? `The room answered ${response.status}.`,
       error?.fix ?? "",
     );
-    if (response.status === 401) linkCommand.value = LINK.exec(refusal.fix)?.[1] ?? linkCommand.value;
+    if (response.status === 401) linkCommand.value = PLACED.exec(refusal.fix)?.[1] ?? linkCommand.value;
     if (response.status === 401 && path !== "/api/sign-in") onUnauthorised();
     throw refusal;
   }

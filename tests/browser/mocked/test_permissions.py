@@ -16,16 +16,16 @@ async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open
     ann, ben = await open_page(), await open_page(name="ben")
     await ann.get_by_test_id("tab-board").click()
     room.air.ask(scenes.request(1, "CODEX"))
-    for page in (ann, ben):
+    for page, name in ((ann, "Board · payments · relay"), (ben, "payments · relay")):
         card = page.get_by_test_id("permission")
         await expect(card).to_contain_text("CODEX asks: Write src/checkout/session.py")
         await expect(card.locator("time")).to_contain_text("1:")
-        await expect(page).to_have_title("CODEX asks · payments · relay")
+        await expect(page).to_have_title(f"CODEX asks · {name}")
     await ben.get_by_test_id("option-no").click()
     await expect(ben.get_by_test_id("toast")).to_contain_text("CODEX: Reject.")
-    for page in (ann, ben):
+    for page, name in ((ann, "Board · payments · relay"), (ben, "payments · relay")):
         await expect(page.get_by_test_id("permission")).to_have_count(0)
-        await expect(page).to_have_title("payments · relay")
+        await expect(page).to_have_title(name)
     assert room.air.decided == [("ask-1", "no")]
 
 
