@@ -68,7 +68,7 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
         how = await conditions(at)
         print(f"PostgreSQL: {how}", file=sys.stderr)
         best = (0.0, "")
-        for callers in (1, 4) if quick else (1, 4, 8):
+        for callers in (1, 4) if quick else (1, 4, 8, 16):
             before = _cpu_s(server)
             runs = [await services.pairs(at, count, callers) for _ in range(rounds)]
             ours, theirs = (
