@@ -9,39 +9,26 @@ from __future__ import annotations
 import importlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from relay.log.store import AwaitedOutside, Query, Row, StoreError, StoreMissing, Work, query_text
+from relay.log.sqlite_transaction import SqliteTx, drive
+from relay.log.store import Query, StoreError, StoreMissing, Work
 
 T = TypeVar("T")
 #: Seconds that a look waits for a lock; in write-ahead mode a reader waits for next to nothing.
 BUSY_S = 2.0
 
 
-class _ReadTx:
+class _ReadTx(SqliteTx):
     """`relay.log.store.Tx` over an open connection that cannot write."""
 
-    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
-        self._connection, self._now = connection, clock()
-
-    def as_room(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
+    __slots__ = ()
 
     async def execute(self, query: Query, **params: Any) -> int:
         raise StoreError(f"{query.name} writes, and this is a look")
-
-    async def one(self, query: Query, **params: Any) -> Row | None:
-        found: Row | None = self._connection.execute(query_text(query, "sqlite"), params).fetchone()
-        return found
-
-    async def all(self, query: Query, **params: Any) -> Sequence[Row]:
-        return self._connection.execute(query_text(query, "sqlite"), params).fetchall()
-
-    async def now(self) -> float:
-        return self._now
 
 
 def add_functions(connection: sqlite3.Connection, wings: Iterable[Path]) -> None:
@@ -72,17 +59,6 @@ def look(
             connection.row_factory = sqlite3.Row
             add_functions(connection, wings)
             connection.execute("BEGIN")
-            return _drive(work, _ReadTx(connection, clock))
+            return drive(work, _ReadTx(connection, clock))
     except sqlite3.Error as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
-
-
-def _drive(work: Work[T], tx: _ReadTx) -> T:
-    coroutine = work(tx)
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    coroutine.close()
-    raise AwaitedOutside("a look awaited something other than its Tx")
