@@ -3,7 +3,8 @@
 The room is the mock of the page's tests, so what is measured is the page: from the click on its tab until the
 cloud is drawn, what a frame costs while the picture is turned, what a tick costs, and that a still picture draws
 nothing. Without a graphics card Chromium draws WebGL in software (SwiftShader): then a frame's interval is the
-processor's, and the note says so. The page must have been built.
+processor's, and the note says so. The page must have been built. This one alone needs more than `start.sh` sets up:
+the browser of `scripts/test.sh`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.async_api import Browser, Page, async_playwright
-
 from scripts.bench.figures import Figure, at_most, run, single, spread
-from tests.browser import airspace_scenes as scenes
-from tests.browser.mock_room import STATIC, MockRoom
+
+try:
+    from playwright.async_api import Browser, Page, async_playwright
+
+    from tests.browser import airspace_scenes as scenes
+    from tests.browser.mock_room import STATIC, MockRoom
+except ModuleNotFoundError as missing:
+    raise SystemExit(
+        f"airspace_view needs {missing.name}. To install it: bash scripts/test.sh --co"
+    ) from None
 
 SOFTWARE_GL = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 WATCH = """

@@ -21,10 +21,10 @@ from relay.log.postgres_address import read_address
 from relay.log.store import Queries
 from relay.wings import WINGS
 from scripts.bench import coordination_store as services
+from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_figures import gathered, of_claims, rate_of
 from scripts.bench.coordination_store import Desk, desk
 from scripts.bench.figures import Figure, at_least, run, single, spread
-from tests import postgres
 
 Q = Queries(Path(__file__).parent)
 PAIRS = "acquire + release"

@@ -59,6 +59,34 @@ def test_a_benchmark_says_what_it_found(bench: str, tmp_path: Path) -> None:
     assert all(figure["name"] in page.table(report) for figure in report["figures"])
 
 
+def test_a_benchmark_needs_no_more_than_the_room_does() -> None:
+    """After `start.sh` alone: without the packages of the tests, and without the tests."""
+    benches = sorted(
+        path.stem
+        for path in (ROOT / "scripts" / "bench").glob("*.py")
+        if path.stem not in ("__init__", "airspace_view")
+    )
+    locks = (
+        (ROOT / name).read_text().splitlines() for name in ("requirements.lock", "requirements-test.lock")
+    )
+    room, tests = ({line.partition("==")[0] for line in lock if "==" in line} for lock in locks)
+    assert "aiohttp" in room and "pytest" in tests - room
+    code = f"""
+import importlib, importlib.metadata, sys
+absent = {sorted(tests - room)!r}
+for package, names in importlib.metadata.packages_distributions().items():
+    if any(name.lower().replace("_", "-") in absent for name in names):
+        sys.modules[package] = None
+sys.modules["tests"] = None
+for bench in {benches!r}:
+    importlib.import_module("scripts.bench." + bench)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_target_is_met_or_missed() -> None:
     samples = [number / 1000 for number in range(1, 101)]
     figure = figures.spread("x", samples, limits=figures.at_most(p50=50, p99=98))
