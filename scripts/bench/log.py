@@ -27,10 +27,12 @@ from scripts.bench.log_writer import SAID, raw_connection, raw_record
 
 WRITERS = 20
 BATCH = 500
+#: Seconds between the word to begin and the beginning, so that every writer has read it.
+START_S = 0.5
 
 
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
-    size, seconds, start_s = (2_000, 1.0, 2.5) if quick else (100_000, 20.0, 8.0)
+    size, seconds = (2_000, 1.0) if quick else (100_000, 20.0)
     writers = 4 if quick else WRITERS
     path, plain = folder / "events.db", folder / "raw.db"
     took = asyncio.run(fill(path, size))
@@ -40,7 +42,7 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     targets = {5.0: at_most(p95=2.0, p99=5.0), 50.0: at_most(p99=15.0, max=250.0)}
     for rate, limits in targets.items():
         for kind, file in (("ours", path), ("raw", plain)):
-            told = together(file, kind, writers, rate, seconds, start_s)
+            told = together(file, kind, writers, rate, seconds)
             yield spread(
                 f"record, {rate:g}/s each, {kind}",
                 [value for one in told for value in one["took"]],
@@ -48,7 +50,7 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
                 note=f"{where}; began late by at most {max(max(one['late']) for one in told) * 1000:.1f} ms",
             )
     for kind, file in (("ours", path), ("raw", plain)):
-        told = together(file, kind, writers, 0.0, seconds / 2, start_s)
+        told = together(file, kind, writers, 0.0, seconds / 2)
         samples = [value for one in told for value in one["took"]]
         least = min(len(one["took"]) for one in told)
         yield single(
@@ -84,26 +86,32 @@ async def fill(path: Path, size: int) -> float:
     return took
 
 
-def together(
-    path: Path, kind: str, writers: int, rate: float, seconds: float, start_s: float
-) -> list[dict[str, Any]]:
-    """Run the writers at once and collect what they say. A checkpoint runs beside them, as in a daemon."""
-    start_at = time.monotonic() + start_s
+def together(path: Path, kind: str, writers: int, rate: float, seconds: float) -> list[dict[str, Any]]:
+    """Run the writers at once, from the moment when all are ready, and collect what they say. A checkpoint runs
+    beside them, as in a daemon."""
     words = [sys.executable, "-m", "scripts.bench.log_writer", kind, str(path)]
-    more = ["--rate", str(rate), "--seconds", str(seconds), "--start-at", str(start_at)]
+    more = ["--rate", str(rate), "--seconds", str(seconds)]
     running = [
-        subprocess.Popen([*words, f"w{number}", *more], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*words, f"w{number}", *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for number in range(writers)
     ]
     try:
-        told = [json.loads(one.communicate(timeout=start_s + seconds + 120)[0]) for one in running]
+        for one in running:
+            assert one.stdout is not None
+            if one.stdout.readline() != "ready\n":
+                raise RuntimeError(f"a writer ended before it was ready, with code {one.wait()}")
+        start_at = time.monotonic() + START_S
+        for one in running:
+            assert one.stdin is not None
+            one.stdin.write(f"{start_at}\n")
+            one.stdin.flush()
+        return [json.loads(one.communicate()[0]) for one in running]
     finally:
         for one in running:
             one.kill()
             one.wait()
-    if not all(one["took"] for one in told):
-        raise RuntimeError("a writer wrote nothing; its processes took longer to start than was allowed")
-    return told
 
 
 async def alone(path: Path, count: int) -> float:

@@ -1,6 +1,7 @@
 """One writer of the log's benchmark, a process with a lane of its own; started by `scripts.bench.log`.
 
-Prints JSON: `took` (seconds of each record) and `late` (seconds that each began after its time).
+Prints "ready" when it may begin, and reads the monotonic time at which it is to. Then it prints JSON: `took`
+(seconds of each record) and `late` (seconds that each began after its time).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ Record = Callable[[], Awaitable[None]]
 
 
 async def pace(record: Record, rate: float, seconds: float, start_at: float) -> dict[str, Any]:
-    """Call `record` `rate` times a second (0: without pause) for `seconds`, from `start_at` (monotonic) on."""
+    """Call `record` `rate` times a second (0: without pause) for `seconds`, from `start_at` (monotonic) on, and once
+    at least: a machine that sleeps through these seconds still gives a figure, a slow one."""
     took: list[float] = []
     late: list[float] = []
     number = 0
@@ -36,7 +38,7 @@ async def pace(record: Record, rate: float, seconds: float, start_at: float) -> 
     await asyncio.sleep(max(0.0, first - time.monotonic()))
     while True:
         due = first + number / rate if rate else time.monotonic()
-        if due >= start_at + seconds:
+        if took and due >= start_at + seconds:
             return {"took": took, "late": late}
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         began = time.monotonic()
@@ -44,6 +46,11 @@ async def pace(record: Record, rate: float, seconds: float, start_at: float) -> 
         took.append(time.monotonic() - began)
         late.append(began - due)
         number += 1
+
+
+async def told_to_start() -> float:
+    print("ready", flush=True)
+    return float(await asyncio.to_thread(sys.stdin.readline))
 
 
 async def ours(path: Path, lane: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -55,7 +62,7 @@ async def ours(path: Path, lane: str, args: argparse.Namespace) -> dict[str, Any
 
     try:
         await record()  # the first one reads the schema
-        return await pace(record, args.rate, args.seconds, args.start_at)
+        return await pace(record, args.rate, args.seconds, await told_to_start())
     finally:
         await store.close()
 
@@ -101,7 +108,7 @@ async def raw(path: Path, lane: str, args: argparse.Namespace) -> dict[str, Any]
 
     try:
         await record()
-        return await pace(record, args.rate, args.seconds, args.start_at)
+        return await pace(record, args.rate, args.seconds, await told_to_start())
     finally:
         connection.close()
 
@@ -113,7 +120,6 @@ def main() -> int:
     parser.add_argument("lane")
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--start-at", type=float, required=True)
     args = parser.parse_args()
     measure = ours if args.kind == "ours" else raw
     json.dump(asyncio.run(measure(args.path, args.lane, args)), sys.stdout)
