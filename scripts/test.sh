@@ -1,16 +1,27 @@
 #!/usr/bin/env bash
 # Sets up all that the tests need and runs them: lint and types, the page's own, then pytest.
 # With arguments, which go to pytest, only pytest is run. CI=true or RELAY_REQUIRE_BROWSER=1: no browser, no pass.
+# --quick: lint, types, and for two minutes at most the tests that the change touches most (scripts/quick.py).
 # Exit code 0 only when nothing failed.
 set -euo pipefail
 
 case "${1:-}" in
   -h | --help)
-    echo "usage: bash scripts/test.sh [pytest arguments]"
+    echo "usage: bash scripts/test.sh [--quick | pytest arguments]"
     echo "Without arguments: ruff, mypy, the page's own checks and every test. With some: pytest with them."
+    echo "--quick: ruff, mypy and the tests that your change touches most, for two minutes at most."
     exit 0
     ;;
 esac
+quick=""
+if [ "${1:-}" = "--quick" ]; then
+  quick=yes
+  shift
+  if [ $# -gt 0 ]; then
+    echo "test.sh: --quick takes no other argument. For tests of your own choice: bash scripts/test.sh tests/room" >&2
+    exit 2
+  fi
+fi
 
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -21,6 +32,46 @@ need_node
 install_page_packages
 build_page
 cd "$ROOT"
+
+failed=""
+check() {
+  local name="$1"
+  shift
+  say "$name"
+  "$@" || failed="$failed${failed:+, }$name"
+}
+
+count='import os; print(1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))'
+workers="${RELAY_TEST_WORKERS:-$("$PY" -c "$count")}"
+
+if [ -n "$quick" ]; then
+  # What is not begun by then is left out, and named: the rest of the two minutes is for what runs.
+  until=$(($(date +%s) + 90))
+  types="$(mktemp)"
+  "$PY" -m mypy >"$types" 2>&1 &
+  types_pid=$!
+  check "ruff check" "$PY" -m ruff check .
+  check "ruff format" "$PY" -m ruff format --check .
+  nearest="$("$PY" -m scripts.quick)"
+  if [ -n "$nearest" ]; then
+    say "pytest, $(printf '%s\n' "$nearest" | wc -l | tr -d ' ') files, the nearest to the change first"
+    # shellcheck disable=SC2086 # no file of the tests has a blank in its name
+    RELAY_TESTS_UNTIL="$until" "$PY" -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder $nearest ||
+      failed="$failed${failed:+, }pytest"
+  else
+    say "no test is near the change"
+  fi
+  wait "$types_pid" || failed="$failed${failed:+, }mypy"
+  say "mypy:"
+  cat "$types"
+  rm -f "$types"
+  if [ -n "$failed" ]; then
+    say "FAILED: $failed"
+    exit 1
+  fi
+  say "What ran passed. Skipped is what the two minutes left out. The whole: bash scripts/test.sh"
+  exit 0
+fi
 
 required=""
 if [ "${CI:-}" = true ] || [ "${RELAY_REQUIRE_BROWSER:-}" = 1 ]; then required=yes; fi
@@ -68,14 +119,6 @@ elif [ -n "$required" ]; then
   fail "the browser tests are required, but $left_out." "install it: apt install chromium"
 fi
 
-failed=""
-check() {
-  local name="$1"
-  shift
-  say "$name"
-  "$@" || failed="$failed${failed:+, }$name"
-}
-
 # What the tests of the presets look at: the real programs. Those tests say themselves that they are left out.
 if [ -f scripts/real-agents.sh ]; then
   say "the agents' programs"
@@ -99,8 +142,6 @@ if [ $# -eq 0 ]; then
   # A test that fails while the machine is shared so is run once more, alone; that it failed stays in the output.
   waiting=(tests/browser tests/bench tests/faults)
   kept=.pytest_cache
-  count='import os; print(1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))'
-  workers="${RELAY_TEST_WORKERS:-$("$PY" -c "$count")}"
   say "pytest ${waiting[*]}, beside the others"
   beside="$(mktemp)"
   "$PY" -m pytest -o cache_dir="$kept/beside" ${without[@]+"${without[@]}"} "${waiting[@]}" >"$beside" 2>&1 &

@@ -1,0 +1,77 @@
+"""Which tests a change touches most: `python -m scripts.quick` prints their files, the nearest first.
+
+The change is what differs from the branch that this one is pushed to, uncommitted and new files included. Where
+nothing differs, it is the last commit. A test file is as near as its shortest chain of imports to a changed module.
+A test does not import what it starts as a process (tests/e2e, tests/browser and the like), so such a file comes only
+when it was changed itself; the whole run has the rest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("relay", "tests", "scripts.bench")
+#: They kill processes, measure, or share a browser: never by their imports alone.
+SLOW = ("tests/e2e/", "tests/browser/", "tests/faults/", "tests/bench/", "tests/demo/", "tests/acceptance/")
+#: Imports between a changed module and a test of it; further away nearly every test is.
+FAR = 3
+
+
+def git(*words: str) -> list[str]:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def changed() -> list[str]:
+    """The paths of the change, from the repository's top."""
+    base = git("merge-base", "HEAD", "@{upstream}") or git("merge-base", "HEAD", "origin/HEAD") or ["HEAD"]
+    found = git("diff", "--name-only", base[0]) + git("ls-files", "--others", "--exclude-standard")
+    return found or git("diff", "--name-only", "HEAD~1", "HEAD")
+
+
+def modules_of(path: str, modules: Iterable[str]) -> list[str]:
+    """The modules that a changed file is, or that read it: those beside the folder of a statement (`*.sql`)."""
+    name = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    if path.endswith(".sql"):
+        beside = ".".join(Path(path).parts[:-2])
+        return [one for one in modules if one.rpartition(".")[0] == beside]
+    return [name] if path.endswith(".py") and name in modules else []
+
+
+def distances(paths: Iterable[str], graph: grimp.ImportGraph) -> Mapping[str, int]:
+    """Imports from each module down to the nearest changed one, at most FAR."""
+    found = {module: 0 for path in paths for module in modules_of(path, graph.modules)}
+    edge = list(found)
+    for far in range(1, FAR + 1):
+        above = {up for module in edge for up in graph.find_modules_that_directly_import(module)}
+        # pytest gives these to every test below them.
+        for folder in (one.removesuffix("conftest") for one in edge if one.endswith(".conftest")):
+            above |= {one for one in graph.modules if one.startswith(folder)}
+        edge = sorted(above - found.keys())
+        found |= dict.fromkeys(edge, far)
+    return found
+
+
+def nearest(paths: Iterable[str]) -> list[str]:
+    """The test files, the nearest first; of the same distance in the order of their names."""
+    sys.path.insert(0, str(ROOT))
+    far = distances(paths, grimp.build_graph(*PACKAGES, cache_dir=None))
+    files = {module.replace(".", "/") + ".py": at for module, at in far.items()}
+    tests = [
+        (at, path)
+        for path, at in files.items()
+        if path.startswith("tests/") and Path(path).name.startswith("test_")
+        if at == 0 or not path.startswith(SLOW)
+        if (ROOT / path).is_file()
+    ]
+    return [path for _, path in sorted(tests)]
+
+
+if __name__ == "__main__":
+    print("\n".join(nearest(changed())))
