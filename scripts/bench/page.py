@@ -1,48 +1,76 @@
-"""The figures as a page: `python -m scripts.bench.page log.json room.json` prints Markdown for docs/figures.md."""
+"""docs/figures.md from the reports in docs/figures/: `python -m scripts.bench.page > docs/figures.md`.
+
+A report is what a benchmark prints: `python -m scripts.bench.log > docs/figures/log.json`. The page shows the figures
+that have a goal, and what a report's `remarks` say; the report has the rest.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "figures"
+TITLES = {
+    "log": "The log",
+    "room": "The room",
+    "coordination": "Locks, work and memory",
+    "airspace": "The airspace",
+    "graph": "The graph of imports",
+    "worktrees": "Worktrees",
+    "guard": "The guard",
+    "airspace_view": "The page",
+}
+ABOUT = """# Figures
+
+How fast relay is, against its goals. A goal missed stands here as missed. The whole reports, with every figure that
+has no goal, are in [figures/](figures/). To take one anew: `.venv/bin/python -m scripts.bench.log >
+docs/figures/log.json`, then `.venv/bin/python -m scripts.bench.page > docs/figures.md`. `raw` in a report is the
+same rows written with plain `sqlite3` in the same run.
+
+The machine has two cores, and what asks runs on the same two as what answers. The load before a run stands with it: a
+run on a busy machine gives upper bounds."""
+
 
 def table(report: Mapping[str, Any]) -> str:
-    """One benchmark's heading, machine and figures."""
-    told, fsync = report["machine"], report["machine"]["fsync"]
+    """One benchmark's heading, machine, figures with a goal, and remarks."""
+    told = report["machine"]
     lines = [
-        f"## `python -m scripts.bench.{report['bench']}`{' --quick' if report['quick'] else ''}, {report['at']}",
+        f"## {TITLES.get(report['bench'], report['bench'])}",
         "",
-        f"{told['cpu']}, {told['cores']} cores, {told['memory']} of memory; Linux {told['kernel']}; Python "
-        f"{told['python']}; SQLite {told['sqlite']}; fsync of 4 KiB: p50 {fsync['p50']} ms, p99 {fsync['p99']} ms; "
-        f"load before the run: {told['load_before'][0]}.",
+        f"`scripts.bench.{report['bench']}`{' --quick' if report['quick'] else ''}, {report['at']}: {told['cpu']}, "
+        f"{told['cores']} cores; Python {told['python']}, SQLite {told['sqlite']}; "
+        f"fsync of 4 KiB p50 {told['fsync']['p50']} ms; load {told['load_before'][0]}.",
         "",
-        "| figure | n | p50 | p95 | p99 | max | target | |",
-        "|---|---:|---:|---:|---:|---:|---|---|",
+        "| figure | n | seen | goal | |",
+        "|---|---:|---:|---|---|",
+        *(_row(figure) for figure in report["figures"] if figure["targets"]),
     ]
-    return "\n".join([*lines, *(_row(figure) for figure in report["figures"])])
+    for remark in report.get("remarks", ()):
+        lines += ["", remark]
+    return "\n".join(lines)
 
 
 def _row(figure: Mapping[str, Any]) -> str:
-    if "value" in figure:
-        shown = f"**{figure['value']:,.1f}** | | |"
-    else:
-        shown = " | ".join(f"{figure[key]:,.2f}" for key in ("p50", "p95", "p99", "max"))
     targets = figure["targets"]
-    limits = ", ".join(
-        f"{'' if key == 'value' else key + ' '}{one['target']}" for key, one in targets.items()
-    )
+
+    def each(shown: Mapping[str, str]) -> str:
+        return ", ".join(f"{'' if key == 'value' else key + ' '}{text}" for key, text in shown.items())
+
+    seen = each({key: f"{figure[key]:,.6g}" for key in targets})
+    goals = each({key: one["target"] for key, one in targets.items()})
     met = ", ".join("met" if one["met"] else "**missed**" for one in targets.values())
-    note = f" ({figure['note']})" if figure["note"] else ""
-    return f"| {figure['name']}, {figure['unit']}{note} | {figure['n']:,} | {shown} | {limits} | {met} |"
+    return f"| {figure['name']}, {figure['unit']} | {figure['n']:,} | {seen} | {goals} | {met} |"
 
 
-def main(paths: Sequence[str]) -> int:
-    print("\n\n".join(table(json.loads(Path(path).read_text())) for path in paths))
-    return 0
+def page(folder: Path = FOLDER) -> str:
+    """The whole page. A report without a title here comes last, under its own name."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    order = [*(name for name in TITLES if name in found), *(name for name in found if name not in TITLES)]
+    return "\n\n".join([ABOUT, *(table(found[name]) for name in order)]) + "\n"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.stdout.write(page())

@@ -56,7 +56,15 @@ def test_a_benchmark_says_what_it_found(bench: str, tmp_path: Path) -> None:
     }
     assert missed == set(report["missed"])
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
-    assert all(figure["name"] in page.table(report) for figure in report["figures"])
+    assert all(figure["name"] in page.table(report) for figure in report["figures"] if figure["targets"])
+
+
+def test_the_page_of_figures_is_what_the_reports_say() -> None:
+    assert (ROOT / "docs" / "figures.md").read_text() == page.page()
+    for path in sorted(page.FOLDER.glob("*.json")):
+        report = json.loads(path.read_text())
+        assert path.stem == report["bench"] and not report["quick"], path.name
+        assert page.table(report) in page.page()
 
 
 def test_a_benchmark_needs_no_more_than_the_room_does() -> None:
