@@ -30,6 +30,15 @@ from tests.faces.house import House, house
 from tests.standing import REASON, Standing
 
 SCRIPT = str(Path(guard_cli.__file__))
+#: The script, run as itself, but for how long it waits: a loaded machine may take more than its two seconds.
+PATIENT = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("guard_cli", sys.argv[1])
+hook = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(hook)
+hook.ANSWER_S = 60.0
+sys.exit(hook.main(sys.argv[2:]))
+"""
 
 
 @pytest.fixture
@@ -47,7 +56,11 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest_asyncio.fixture
-async def home(tmp_path: Path, tree: Path, guard: Standing) -> AsyncIterator[House]:
+async def home(
+    tmp_path: Path, tree: Path, guard: Standing, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[House]:
+    monkeypatch.setattr("relay.faces.guard_api.GUARD_S", 50.0)
+
     async def check(*asked: Any) -> dict[str, Any]:
         return {"decision": "allow", "asked": asked}
 
@@ -58,12 +71,17 @@ async def home(tmp_path: Path, tree: Path, guard: Standing) -> AsyncIterator[Hou
 
 
 async def hook(
-    given: bytes, *words: str, config: Path | None = None, env: dict[str, str] | None = None
+    given: bytes,
+    *words: str,
+    config: Path | None = None,
+    env: dict[str, str] | None = None,
+    hasty: bool = False,
 ) -> tuple[int, Any, str]:
-    """Exit code, what standard output says as JSON (None: nothing), and standard error."""
+    """Exit code, what standard output says as JSON (None: nothing), and standard error. `hasty`: it waits as long as
+    it does for an agent."""
     told = ["--agent", "BOT", "--config", str(config)] if config is not None else []
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", SCRIPT, "hook", *told, *words),
+        *(sys.executable, "-I", "-S", *([] if hasty else ["-c", PATIENT]), SCRIPT, "hook", *told, *words),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -412,7 +430,8 @@ async def test_a_room_that_hangs_is_given_up(tree: Path, tmp_path: Path) -> None
         (tmp_path / ".relay").mkdir()
         (tmp_path / ".relay" / "token").write_text("t\n")
         (tmp_path / ".relay" / "state.json").write_text(json.dumps({"url": f"http://127.0.0.1:{port}"}))
-        code, said, noted = await hook(edit(tree, file_path="src/a.py"), config=tmp_path / "config.json")
+        config = tmp_path / "config.json"
+        code, said, noted = await hook(edit(tree, file_path="src/a.py"), config=config, hasty=True)
         await ended.wait()
     assert (code, said) == (0, None) and "goes on" in noted
 
