@@ -154,8 +154,9 @@ def _parser() -> argparse.ArgumentParser:
     archive.add_argument("--keep", type=int, default=1000, help="entries that stay in the file (1000)")
     archive.add_argument("--json", action="store_true", help="print what was done as JSON")
     worktrees = add("worktrees", _worktrees, "Show the agents' worktrees, merge one, or remove one.")
-    actions = ("list", "show", "merge", "remove")
-    worktrees.add_argument("action", nargs="?", choices=actions, default="list", help="what to do (list)")
+    actions = ("list", "order", "show", "merge", "remove")
+    what = "what to do (list); order: in which order to merge, so that the fewest are set back"
+    worktrees.add_argument("action", nargs="?", choices=actions, default="list", help=what)
     worktrees.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
     worktrees.add_argument("--name", help="who does it, in the room's words (your user name)")
     worktrees.add_argument("--json", action="store_true", help="print what there is, or was done, as JSON")

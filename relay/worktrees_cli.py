@@ -34,8 +34,9 @@ class CannotDo(Exception):
 
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
-    if (args.agent is None) != (args.action == "list"):
-        wanted = "takes no AGENT" if args.action == "list" else "needs the AGENT whose worktree it is"
+    whole = args.action in ("list", "order")
+    if (args.agent is None) != whole:
+        wanted = "takes no AGENT" if whole else "needs the AGENT whose worktree it is"
         print(f"relay: worktrees {args.action} {wanted}", file=sys.stderr)
         return 2
     settings = load(args.config)
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"relay: {safe(str(error))}", file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps(told))
+        print(json.dumps({"order": told["order"]} if args.action == "order" else told))
     else:
         print(safe(_text(args.action, told)))
     return 0 if told.get("success", True) else 1
@@ -62,8 +63,8 @@ async def _do(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
     if record is not None and instance.is_live(record, settings.locks.ttl):
         return await _ask_room(settings, args.action, args.agent, by)
     async with _here(settings) as door:
-        if args.action == "list":
-            return door.state()
+        if args.action in ("list", "order"):
+            return await door.state()
         if not door.has(args.agent):
             raise CannotDo(f"there is no worktree of {args.agent}; {command('worktrees')} lists them")
         if args.action == "show":
@@ -109,6 +110,7 @@ async def _ask_room(settings: Settings, action: str, agent: str | None, by: str)
 
     method, path = {
         "list": ("GET", "/api/worktrees"),
+        "order": ("GET", "/api/worktrees"),
         "show": ("GET", f"/api/worktrees/{agent}/diff"),
         "merge": ("POST", f"/api/worktrees/{agent}/merge"),
         "remove": ("POST", f"/api/worktrees/{agent}/remove"),
@@ -138,6 +140,11 @@ def _text(action: str, told: dict[str, Any]) -> str:
     if action == "show":
         cut = "\n(cut here: it is longer)" if told["truncated"] else ""
         return f"{told['diff'].rstrip()}{cut}" if told["diff"] else f"{told['branch']} changes nothing."
+    if action == "order":
+        return (
+            "\n".join(_turn(number, one) for number, one in enumerate(told["order"], 1))
+            or "Nothing to merge."
+        )
     lines = [_row(one) for one in told["worktrees"]]
     lines += [f"{name}: {why}" for name, why in told["troubles"].items()]
     if told["trouble"]:
@@ -150,10 +157,34 @@ def _row(one: dict[str, Any]) -> str:
     files = f"{one['files']} file{'s' * (one['files'] != 1)}"
     work = f"{files}, +{one['insertions']} -{one['deletions']}" if one["files"] else "no changes"
     stands = f"{one['ahead']} ahead, {one['behind']} behind" + (", uncommitted work" if one["dirty"] else "")
-    merges = {
-        "clean": "merges",
-        "conflicts": f"conflicts in {', '.join(one['conflicts'])}",
-        "nothing": "nothing to merge",
-        None: "git cannot tell whether it merges",
+    return f"{one['agent']}  {where}  {work}; {stands}; {_merges(one)}\n  {one['path']}"
+
+
+def _merges(one: dict[str, Any]) -> str:
+    """Whether it merges, and with whom it would conflict: "merges clean into main; conflicts with BEN in a.py"."""
+    into = one["into"] or "the main checkout"
+    told = {
+        "clean": f"merges clean into {into}",
+        "conflicts": f"conflicts with {into} in {', '.join(_place(one, path) for path in one['conflicts'])}",
+        "nothing": f"has nothing that {into} lacks",
+        None: f"git cannot tell whether it merges into {into}",
     }[one["merges"]]
-    return f"{one['agent']}  {where}  {work}; {stands}; {merges}\n  {one['path']}"
+    parts = [
+        told,
+        *(f"conflicts with {hit['agent']} in {', '.join(hit['paths'])}" for hit in one["collides"]),
+    ]
+    if one["untried"]:
+        parts.append(f"not tried yet with {', '.join(one['untried'])}")
+    return "; ".join(parts)
+
+
+def _place(one: dict[str, Any], path: str) -> str:
+    spans = one["lines"].get(path, ())
+    told = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
+    return f"{path} (line{'s' * (told != str(spans[0][0]))} {told})" if told else path
+
+
+def _turn(number: int, one: dict[str, Any]) -> str:
+    first = f" (it has to {one['first']} before)" if one["first"] else ""
+    hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in one["sets_back"]]
+    return f"{number}. {one['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

@@ -21,9 +21,11 @@ class WorktreesDoor:
     def __init__(self, hangar: Hangar, ground: Ground, polling: Callable[[], str] = lambda: "") -> None:
         self._hangar, self._ground, self._polling = hangar, ground, polling
 
-    def state(self) -> dict[str, Any]:
+    async def state(self) -> dict[str, Any]:
+        found, order = await rows(self._hangar)
         return {
-            "worktrees": rows(self._hangar),
+            "worktrees": found,
+            "order": order,
             "trouble": self._hangar.trouble,
             "troubles": {**self._hangar.troubles, **self._unread()},
             "polling": self._polling(),

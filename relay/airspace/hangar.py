@@ -28,10 +28,10 @@ from relay.airspace.listener import Listener
 from relay.airspace.near import Merge
 from relay.airspace.scratch import Scratch
 from relay.airspace.snapshot import Camera
-from relay.airspace.speculative import Speculation
-from relay.airspace.survey import Surveyor
+from relay.airspace.speculative import Speculation, Target, Trial
+from relay.airspace.survey import Surveyor, Work
 from relay.airspace.working_set import WorkingSet
-from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, unrecorded
+from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, is_ancestor, unrecorded
 from relay.config import AgentSettings, Settings, parse
 
 log = structlog.get_logger(__name__)
@@ -81,7 +81,7 @@ class Hangar:
         #: Agents whose turn runs, with the tree that it began with.
         self.at_work: dict[str, str] = {}
         self._make = make
-        self._speculation = Speculation()
+        self._speculation = Speculation(self.differ)
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
@@ -100,7 +100,7 @@ class Hangar:
                 self.looked.set()
 
     def _surveyor_of(self, settings: Settings) -> Surveyor:
-        return Surveyor(self.differ, self._speculation, matcher(settings.airspace.ignored))
+        return Surveyor(self.differ, matcher(settings.airspace.ignored))
 
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""
@@ -294,25 +294,81 @@ class Hangar:
             lambda: [work.working_set(name, churn, now=now, half_life_s=half_life) for name, work in found]
         )
 
-    async def merges(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Merge]:
-        """Of these pairs, those that git can tell: would their worktrees merge as they stand?"""
+    async def target(self) -> Target | None:
+        """What worktrees are merged into, as it is at this moment; None without a repository or a commit."""
+        if self.main is None:
+            return None
+        head = await head_of(self.main.git)
+        return None if head.commit is None else Target(head.branch, head.commit)
+
+    async def trials(self, target: Target | None = None) -> Mapping[str, Trial]:
+        """Of each worktree, would it merge into `target` (None: what it would really be merged into now) as it
+        stands, with what is not committed? Nothing of it is older than the target."""
+        target = target or await self.target()
+        if target is None or self.main is None:
+            return {}
+        git, gate = self.scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
+        found: dict[str, Trial] = {}
+
+        async def ask(name: str, work: Work | None) -> None:
+            if work is None:
+                found[name] = Trial(None)
+                return
+            async with gate:
+                try:
+                    empty = not work.seen.dirty and (
+                        work.empty
+                        if work.main == target.commit
+                        else await is_ancestor(git, work.seen.commit, target.commit)
+                    )
+                    found[name] = await self._speculation.trial(
+                        git, work.seen.commit, target.commit, nothing=empty, lines=True
+                    )
+                except GitError as error:
+                    log.warning("merge not tried", agent=name, reason=str(error))
+                    found[name] = Trial(None)
+
+        async with asyncio.TaskGroup() as group:
+            for name, berth in list(self.berths.items()):
+                group.create_task(ask(name, berth.work), name=f"trial-{name}")
+        return found
+
+    async def merges(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        trials: Mapping[str, Trial] | None = None,
+        *,
+        most: int | None = None,
+    ) -> Mapping[tuple[str, str], Merge]:
+        """Of these pairs, those that git can tell: would the one worktree merge onto the other as they stand?
+
+        What one of a pair does not touch, and the main branch does not take from the other either, lies between
+        that other and the main branch (`trials`), not between the two. `most`: pairs that are asked of git at
+        most; those that are remembered cost nothing.
+        """
         if self.main is None:
             return {}
+        trials = await self.trials() if trials is None else trials
         git, gate = self.scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
         found: dict[tuple[str, str], Merge] = {}
 
-        async def ask(pair: tuple[str, str]) -> None:
-            a, b = (self.berths[name].work if name in self.berths else None for name in pair)
-            if a is None or b is None:
-                return
+        async def ask(pair: tuple[str, str], a: Work, b: Work) -> None:
             async with gate:
                 merged = await self._speculation.merge(git, a.seen.commit, b.seen.commit)
             if merged is not None:
-                found[pair] = merged.merge
+                found[pair] = _between(merged.merge, (a, b), [trials.get(name) for name in pair])
 
+        asked = 0
         async with asyncio.TaskGroup() as group:
             for pair in dict.fromkeys(pairs):
-                group.create_task(ask(pair), name=f"merge-{pair[0]}-{pair[1]}")
+                a, b = (self.berths[name].work if name in self.berths else None for name in pair)
+                if a is None or b is None:
+                    continue
+                if not self._speculation.knows(a.seen.commit, b.seen.commit):
+                    if most is not None and asked >= most:
+                        continue
+                    asked += 1
+                group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
         return found
 
     async def base_of(self, agent: str) -> str | None:
@@ -365,6 +421,16 @@ async def scan_repo(
         told = sorted(names)
         pairs = [(a, b) for number, a in enumerate(told) for b in told[number + 1 :]]
         return list(await hangar.working_sets()), dict(await hangar.merges(pairs))
+
+
+def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:
+    """The conflicts of a pair without those that the one has with the main branch, of which the other only has what
+    the main branch has."""
+    alone: set[str] = set()
+    for work, trial in zip(works, reversed(trials), strict=True):
+        if trial is not None and trial.conflicts:
+            alone |= set(trial.paths) - work.paths
+    return Merge(tuple(path for path in merge.conflicts if path not in alone)) if alone else merge
 
 
 def _file_name(name: str) -> str:

@@ -1,20 +1,67 @@
-"""Speculative merges: would git merge these two, as they stand now?
+"""Speculative merges: would git merge these two, as they stand now, and where not?
 
-Invariant: nothing but the scratch is written, and an answer is git's own (`git merge-tree --write-tree`, the
-engine of `git merge`). Snapshots are commits on top of what was really committed, so git finds the base itself,
-across merges and rebases too. What git cannot answer is None, never clean.
+Invariants:
+- nothing but the scratch is written, and an answer is git's own (`git merge-tree --write-tree`, the engine of
+  `git merge`). Snapshots are commits on top of what was really committed, so git finds the base itself, across
+  merges and rebases too. What git cannot answer is None, never clean;
+- `Speculation.trial` is the one place that decides whether X merges into Y: advisories, worktrees, merges and all
+  doors ask it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
+from relay.airspace.diff import Differ, Record, touch_of
 from relay.airspace.git import Git, GitError, name_of
+from relay.airspace.hunks import apart
 from relay.airspace.near import Merge
+from relay.airspace.working_set import FileTouch, Span, joined
 
 #: Answers that are remembered: 300 worktrees have 44,850 pairs.
 REMEMBERED = 50_000
+Lines = tuple[tuple[int, int], ...]
+
+
+class Verdict(StrEnum):
+    """Would it merge? NOTHING: it has nothing that the other lacks."""
+
+    CLEAN = "clean"
+    CONFLICTS = "conflicts"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of trying to merge one commit into another.
+
+    `verdict` None: git cannot tell; `unrelated`: because the two have no common history. `paths`: the files in
+    conflict; `lines`: of each, first and last lines in the file of the side that is merged, where they are known.
+    """
+
+    verdict: Verdict | None
+    paths: tuple[str, ...] = ()
+    lines: Mapping[str, Lines] = field(default_factory=dict)
+    unrelated: bool = False
+
+    @property
+    def conflicts(self) -> bool:
+        return self.verdict is Verdict.CONFLICTS
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What worktrees are merged into: the branch that the main checkout is on (None: no branch), and its commit."""
+
+    branch: str | None
+    commit: str
+
+    @property
+    def name(self) -> str:
+        return self.branch or f"the commit {self.commit[:9]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +88,51 @@ async def merge_trees(git: Git, ours: str, theirs: str) -> Merged | None:
 class Speculation:
     """Remembers the merges of pairs of commits."""
 
-    def __init__(self) -> None:
+    def __init__(self, differ: Differ | None = None) -> None:
         self._known: OrderedDict[tuple[str, str], Merged] = OrderedDict()
+        self._lines: OrderedDict[tuple[str, str], Mapping[str, Lines]] = OrderedDict()
+        self._differ = differ or Differ()
+
+    def knows(self, one: str, other: str) -> bool:
+        """Is the answer for these two remembered?"""
+        return (min(one, other), max(one, other)) in self._known
+
+    async def trial(self, git: Git, side: str, into: str, *, nothing: bool, lines: bool = False) -> Trial:
+        """Would the commit `side` merge into the commit `into`? `nothing`: the caller knows that it has nothing of
+        its own. `lines`: say where in the side's files. Raises GitError only for the lines."""
+        if nothing:
+            return Trial(Verdict.NOTHING)
+        merged = await self.merge(git, into, side)
+        if merged is None:
+            return Trial(None, unrelated=await _unrelated(git, into, side))
+        if merged.merge.clean:
+            return Trial(Verdict.CLEAN)
+        paths = merged.merge.conflicts
+        return Trial(Verdict.CONFLICTS, paths, await self._lines_of(git, side, into, paths) if lines else {})
+
+    async def _lines_of(self, git: Git, side: str, into: str, paths: Sequence[str]) -> Mapping[str, Lines]:
+        """Of each path, the lines of the side's file in which the two touch."""
+        key = (side, into)
+        if key not in self._lines:
+            base = await git.maybe("merge-base", into, side)
+            told = [] if base is None else [await self._touches(git, base, one, paths) for one in key]
+            self._lines[key] = where(*told) if told else {}
+            while len(self._lines) > REMEMBERED:
+                self._lines.popitem(last=False)
+        return self._lines[key]
+
+    async def _touches(
+        self, git: Git, base: str, commit: str, paths: Sequence[str]
+    ) -> Mapping[str, FileTouch]:
+        wanted = set(paths)
+
+        def about(one: Record) -> bool:
+            return bool(wanted & {name_of(one.path), name_of(one.last_path)})
+
+        records = [one for one in await self._differ.records(git, base, commit) if about(one)]
+        hunks = await self._differ.hunks(git, base, commit, records)
+        touches = [touch_of(one, hunks[one.old, one.new], weight=1.0, churn=None) for one in records]
+        return {one.path: one for one in touches}
 
     async def merge(self, git: Git, ours: str, theirs: str) -> Merged | None:
         """As `merge_trees`. Whether two conflict does not depend on their order, so one order is asked."""
@@ -61,3 +151,42 @@ class Speculation:
     def forget(self) -> None:
         """The scratch was emptied: the trees are gone."""
         self._known.clear()
+        self._lines.clear()
+
+
+async def _unrelated(git: Git, one: str, other: str) -> bool:
+    """Do these two commits exist, and have no common history?"""
+    try:
+        return (await git.run("merge-base", one, other, ok=(0, 1))).code == 1
+    except GitError:
+        return False
+
+
+def where(mine: Mapping[str, FileTouch], theirs: Mapping[str, FileTouch]) -> dict[str, Lines]:
+    """Of each file that both change, the lines of my file, as it is now, in which the two touch. By the path that my
+    file has now. Pure."""
+    found = {}
+    for path, one in mine.items():
+        other = theirs.get(path)
+        if other is None or one.binary or other.binary:
+            continue
+        theirs_too = {span for span in other.lines if span.checksum is not None}
+        moved, met = 0, []
+        for span in sorted(one.lines, key=lambda each: (each.start, each.end)):
+            count = span.end - span.start + 1 if span.new_count is None else span.new_count
+            touches = any(apart(span, their) <= 0 for their in other.lines)
+            if touches and not _same(span, theirs_too):
+                first = span.start + moved
+                met.append((first, max(first, first + count - 1)))
+            moved += count - (span.end - span.start + 1)
+        if met:
+            found[one.new_path or path] = joined(met)
+    return found
+
+
+def _same(span: Span, others: set[Span]) -> bool:
+    """Has the other side made this very change?"""
+    key = (span.start, span.end, span.new_count, span.checksum)
+    return span.checksum is not None and any(
+        key == (one.start, one.end, one.new_count, one.checksum) for one in others
+    )

@@ -15,7 +15,6 @@ from relay.airspace.checkout import Checkout
 from relay.airspace.diff import Differ, Hunks, Record, attributes, touch_of
 from relay.airspace.git import Git, GitError, name_of
 from relay.airspace.snapshot import Snapshot, on_disk
-from relay.airspace.speculative import Speculation
 from relay.airspace.working_set import WorkingSet, recency
 
 #: Commits of a branch that are looked through for when its files were changed; older ones count as the oldest.
@@ -29,7 +28,6 @@ class Work:
     """`base`: the merge base with the main branch at `main` (`main` itself when they have none in common).
 
     `changed_at`: Unix seconds of each path's last change. `generated`: paths that are in no working set.
-    `merges`: clean, conflicts or nothing, against the main branch; None when git cannot tell.
     """
 
     seen: Snapshot
@@ -43,8 +41,16 @@ class Work:
     committed: int
     ahead: int
     behind: int
-    merges: str | None
-    conflicts: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Has it nothing that the main branch lacks?"""
+        return not self.ahead and not self.seen.dirty
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every path that it touches, both sides of renames."""
+        return frozenset(name_of(path) for one in self.records for path in (one.path, one.last_path))
 
     @property
     def insertions(self) -> int:
@@ -93,9 +99,8 @@ class History:
 class Surveyor:
     """Makes surveys. `ignored` says of a path that it is generated, by the configuration."""
 
-    def __init__(self, differ: Differ, speculation: Speculation, ignored: Callable[[str], bool]) -> None:
+    def __init__(self, differ: Differ, ignored: Callable[[str], bool]) -> None:
         self._differ = differ
-        self._speculation = speculation
         self._ignored = ignored
         self._known: OrderedDict[tuple[str | None, str], History] = OrderedDict()
 
@@ -113,10 +118,9 @@ class Surveyor:
         head = seen.head.commit
         past = await self._history(git, head, main)
         records = tuple(await self._differ.records(git, past.base, seen.tree))
-        hunks, generated, (merges, conflicts), open_work = await asyncio.gather(
+        hunks, generated, open_work = await asyncio.gather(
             self._differ.hunks(git, past.base, seen.tree, records),
             self._generated(git, records),
-            self._against_main(git, seen, main, past.ahead),
             self._open_work(git, seen, past.base, records),
         )
         changed_at = await asyncio.to_thread(
@@ -137,8 +141,6 @@ class Surveyor:
             committed=past.committed,
             ahead=past.ahead,
             behind=past.behind,
-            merges=merges,
-            conflicts=conflicts,
         )
 
     async def _history(self, git: Git, head: str | None, main: str) -> History:
@@ -170,16 +172,6 @@ class Surveyor:
         if seen.head.commit not in (None, base):
             records = tuple(await self._differ.records(git, str(seen.head.commit), seen.tree))
         return frozenset(path for one in records for path in (one.path, one.last_path))
-
-    async def _against_main(
-        self, git: Git, seen: Snapshot, main: str, ahead: int
-    ) -> tuple[str | None, tuple[str, ...]]:
-        if not ahead and not seen.dirty:
-            return "nothing", ()
-        merged = await self._speculation.merge(git, main, seen.commit)
-        if merged is None:
-            return None, ()
-        return ("clean" if merged.merge.clean else "conflicts"), merged.merge.conflicts
 
     async def _generated(self, git: Git, records: tuple[Record, ...]) -> frozenset[bytes]:
         told = await attributes(git, ["linguist-generated"], [one.last_path for one in records])

@@ -24,8 +24,8 @@ _WHO = ("name", "agent_id")
 class WorktreesApi(Protocol):
     """What the doors ask of the worktrees."""
 
-    def state(self) -> dict[str, Any]:
-        """`{worktrees: [...], trouble, troubles, polling}`."""
+    async def state(self) -> dict[str, Any]:
+        """`{worktrees: [...], order: [...], trouble, troubles, polling}`."""
         ...
 
     def has(self, agent: str) -> bool: ...
@@ -65,7 +65,7 @@ class WorktreeDoors:
 
     async def list(self, request: web.Request) -> web.Response:
         Query(request)
-        return answer(self._worktrees.state())
+        return answer(await self._worktrees.state())
 
     async def diff(self, request: web.Request) -> web.Response:
         Query(request)

@@ -19,8 +19,55 @@ from relay.model import Refusal
 from tests.airspace.repository import Room, commit, git, lines, repository, room, write
 
 
-def shown(one: Room) -> dict[str, dict[str, object]]:
-    return {row["agent"]: row for row in rows(one.hangar)}
+async def shown(one: Room) -> dict[str, dict[str, object]]:
+    return {row["agent"]: row for row in (await rows(one.hangar))[0]}
+
+
+async def test_what_each_merge_would_do_to_the_others_is_told(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A", "B", "C", "D")
+    write(one.at("A"), {"a.py": lines(1, 9) + "of a\n" + lines(11, 20)})
+    write(one.at("B"), {"a.py": lines(1, 8) + "of b\nof b\n" + lines(11, 20), "b.py": "of b\n"})
+    write(one.at("C"), {"b.py": "of c\n"})
+    write(one.at("D"), {"new.py": "of d\n"})
+    await one.look()
+    found, order = await rows(one.hangar)
+    seen = {row["agent"]: row for row in found}
+    assert {name: (row["merges"], row["into"]) for name, row in seen.items()} == dict.fromkeys(
+        "ABCD", ("clean", "main")
+    )
+    assert {name: row["collides"] for name, row in seen.items()} == {
+        "A": [{"agent": "B", "paths": ["a.py"]}],
+        "B": [{"agent": "A", "paths": ["a.py"]}, {"agent": "C", "paths": ["b.py"]}],
+        "C": [{"agent": "B", "paths": ["b.py"]}],
+        "D": [],
+    }
+    assert [
+        (turn["agent"], turn["first"], [hit["agent"] for hit in turn["sets_back"]]) for turn in order
+    ] == [
+        ("D", "", []),
+        ("A", "", ["B"]),
+        ("C", "", []),
+        ("B", "take main in", []),
+    ]
+    # A person merges A by their own git: what is shown is of this moment, before anybody has looked again.
+    commit(one.at("A"))
+    git(repo, "merge", "-q", "--no-edit", "relay/a")
+    seen = await shown(one)
+    assert (seen["B"]["merges"], seen["B"]["conflicts"]) == ("conflicts", ["a.py"])
+    assert seen["B"]["lines"] == {"a.py": [[9, 10]]}
+    await one.look()
+    seen = await shown(one)
+    # It is with main that B collides now: A only has what main has.
+    assert seen["A"]["merges"] == "nothing" and seen["A"]["collides"] == []
+    write(one.at("A"), {"other.py": "more\n"})
+    await one.look()
+    seen = await shown(one)
+    assert (seen["A"]["merges"], seen["A"]["collides"]) == ("clean", [])
+    assert seen["B"]["collides"] == [{"agent": "C", "paths": ["b.py"]}]
+    # Reset, as a person who takes the merge back.
+    git(repo, "reset", "-q", "--hard", "HEAD~1")
+    assert (await shown(one))["B"]["merges"] == "clean"
 
 
 # -- made and found again
@@ -148,7 +195,8 @@ async def test_an_existing_checkout_is_named_instead(tmp_path: Path) -> None:
     assert not (repo / ".relay" / "worktrees").exists()
     write(tmp_path / "mine", {"a.py": "x\n"})
     await one.look()
-    assert (shown(one)["A"]["own"], shown(one)["A"]["branch"]) == (False, "topic")
+    seen = (await shown(one))["A"]
+    assert (seen["own"], seen["branch"]) == (False, "topic")
     with pytest.raises(Refusal, match="uncommitted work"):
         await one.ground.merge("A", "ann")
     commit(tmp_path / "mine")
@@ -288,7 +336,8 @@ async def test_a_merge_brings_open_work_into_main(tmp_path: Path) -> None:
     assert git(at, "rev-parse", "HEAD") == done["commit"] == git(repo, "rev-parse", "main")
     assert git(at, "status", "--porcelain") == ""
     await one.look()
-    assert (shown(one)["A"]["merges"], shown(one)["A"]["files"]) == ("nothing", 0)
+    seen = (await shown(one))["A"]
+    assert (seen["merges"], seen["files"]) == ("nothing", 0)
 
 
 async def test_a_conflict_changes_nothing(tmp_path: Path) -> None:
@@ -310,7 +359,8 @@ async def test_a_conflict_changes_nothing(tmp_path: Path) -> None:
     )
     assert after == before
     await one.look()
-    assert (shown(one)["A"]["merges"], shown(one)["A"]["conflicts"]) == ("conflicts", ["a.py"])
+    seen = (await shown(one))["A"]
+    assert (seen["merges"], seen["conflicts"]) == ("conflicts", ["a.py"])
 
 
 @pytest.mark.parametrize("staged", [True, False])

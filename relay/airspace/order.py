@@ -1,0 +1,62 @@
+"""In which order to merge branches so that the fewest are set back: the least entangled first.
+
+Invariant: the order follows from who collides with whom alone, so every door gives the same one. Pure.
+
+To merge one of two that collide sets the other back: it has to take main in before it merges. The fewest are set
+back when a largest set of branches that do not collide goes first (a maximum independent set). Least entangled
+first is the usual greedy way to one; it is exact for trees and complete graphs, and near it elsewhere
+(Halldorsson and Radhakrishnan, "Greed is good", 1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One merge of the order. `sets_back`: by agent, the files that it then conflicts with main in. `first`: what
+    the agent has to do before ("take main in" for who conflicts, or will); empty when it merges as it stands."""
+
+    agent: str
+    sets_back: Mapping[str, tuple[str, ...]]
+    first: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        told = [{"agent": name, "paths": list(paths)} for name, paths in sorted(self.sets_back.items())]
+        return {"agent": self.agent, "first": self.first, "sets_back": told}
+
+
+TAKE_MAIN = "take main in"
+
+
+def best(
+    merging: Sequence[str], behind: Sequence[str], collisions: Mapping[Pair, tuple[str, ...]]
+) -> list[Turn]:
+    """`merging`: those that merge clean now; `behind`: those that conflict with main now; `collisions`: the files
+    in which a pair cannot be merged together."""
+    near: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in (*merging, *behind)}
+    for (a, b), paths in collisions.items():
+        if paths and a in near and b in near:
+            near[a][b], near[b][a] = paths, paths
+    able, later = set(merging), set(behind)
+    turns = []
+    while able or later:
+        first = ""
+        if not able:
+            # Only those are left that have to take main in: once they have, they are as any other.
+            able, later, first = later, set(), TAKE_MAIN
+        left = able | later
+        while able:
+            agent = min(able, key=lambda one: (len(near[one].keys() & left), one))
+            able.discard(agent)
+            left.discard(agent)
+            hit = {name: near[agent][name] for name in sorted(near[agent].keys() & able)}
+            turns.append(Turn(agent, hit, first))
+            able -= hit.keys()
+            later |= hit.keys()
+    return turns
