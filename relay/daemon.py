@@ -88,9 +88,9 @@ class CannotStart(Exception):
     """The daemon cannot run; the message says why and what to do."""
 
 
-async def open_room_store(settings: Settings, *, create: bool = True) -> Store:
+async def open_room_store(settings: Settings, *, create: bool = True, keeper: bool = False) -> Store:
     """The room's database, created (or StoreMissing raised) and migrated when needed. Raises StoreError."""
-    return await open_store(settings, WINGS, create=create)
+    return await open_store(settings, WINGS, create=create, keeper=keeper)
 
 
 class Daemon:
@@ -129,7 +129,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.ask_to_stop)
-        store = await open_room_store(self.settings)
+        store = await open_room_store(self.settings, keeper=True)
         watchdog = Watchdog(loop)
         watchdog.start()
         try:
@@ -248,7 +248,8 @@ class Daemon:
     def _trouble(self) -> str:
         troubles = self._supervisor.troubles
         # Where the database is away all fail together, and the one reason is told once.
-        failing = list(dict.fromkeys(one.error for one in troubles if one.away))
+        failing = [self._store.trouble] if self._store.trouble else []
+        failing += dict.fromkeys(one.error for one in troubles if one.away and not failing)
         failing += [f"{one.task} fails: {one.error}" for one in troubles if not one.away]
         return "; ".join([*failing, self._transcript.trouble] if self._transcript.trouble else failing)
 

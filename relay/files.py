@@ -1,7 +1,11 @@
-"""Files that are replaced whole, and being alone with a folder.
+"""Files that are replaced whole, files that are no files, and being alone with a folder.
 
-Invariant: a reader of a file that is written here sees the old one or the new one, never a part, and a failed
-write leaves nothing behind. Blocking, for milliseconds: call it in a thread.
+Invariants:
+- a reader of a file that is written here sees the old one or the new one, never a part, and a failed write leaves
+  nothing behind;
+- nothing that another may have put in a file's place (a pipe, a device, a folder) is waited for: it is refused.
+
+Blocking, for milliseconds: call it in a thread.
 """
 
 from __future__ import annotations
@@ -10,10 +14,15 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+#: Bytes of a file that is read whole, at most, and of a token.
+MOST_READ = 16 << 20
+TOKEN_BYTES = 4096
 
 
 def write_atomically(
@@ -44,6 +53,55 @@ def write_atomically(
         finally:
             os.close(folder)
     return written
+
+
+class NotRegular(OSError):
+    """What has the name is no regular file (a pipe, a device, a folder), and is not read."""
+
+    def __init__(self, path: str | Path, mode: int) -> None:
+        super().__init__(
+            errno.EINVAL, f"{Path(path).name} is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, not a file"
+        )
+
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """A descriptor of a regular file, opened without waiting: to open a pipe would wait for its other end, for ever.
+
+    Raises NotRegular, OSError.
+    """
+    # Looked at before too: to open a device may do something.
+    with contextlib.suppress(FileNotFoundError):
+        _refuse_other(path, Path(path).stat().st_mode)
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
+    try:
+        _refuse_other(path, os.fstat(fd).st_mode)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _refuse_other(path: str | Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise NotRegular(path, mode)
+
+
+def read_regular(path: str | Path, most: int = MOST_READ) -> bytes:
+    """A small file of the room's, whole. Raises NotRegular, OSError; EFBIG when it has more than `most` bytes."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"{Path(path).name} has more than {most:,} bytes")
+    return data
 
 
 @contextlib.contextmanager

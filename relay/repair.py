@@ -24,6 +24,7 @@ import structlog
 from relay import instance
 from relay.config import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
+from relay.log import sqlite_files
 from relay.log.open import open_store
 from relay.log.store import Store, StoreError, StoreMissing, Tx
 from relay.room import place, queue
@@ -89,6 +90,7 @@ async def repair_stopped(settings: Settings, now: float) -> list[Repaired]:
         StoreError,
         ("folder", lambda: asyncio.to_thread(_folder, settings)),
         ("lock", lambda: asyncio.to_thread(_stale, settings)),
+        ("database", lambda: asyncio.to_thread(_saved, settings)),
     )
     try:
         store = await open_store(settings, create=False)
@@ -172,6 +174,16 @@ def _stale(settings: Settings) -> list[Repaired]:
         settings.pid_path.unlink(missing_ok=True)
         mended.append(Repaired("lock", f"removed {settings.pid_path.name}, which named no daemon"))
     return mended
+
+
+def _saved(settings: Settings) -> list[Repaired]:
+    """Put back what a daemon saved of a database whose files were removed or replaced beneath it."""
+    if settings.storage != "sqlite" or not sqlite_files.saved_path(settings.db_path).exists():
+        return []
+    if _daemon_is_there(settings):
+        return [Repaired("database", "a saved copy is put back when relay is stopped", done=False)]
+    told = sqlite_files.put_back(settings.db_path)
+    return [Repaired("database", told)] if told else []
 
 
 async def _give_back(

@@ -55,7 +55,14 @@ class RoomRefusal(Protocol):
 
 
 #: The room's codes -> HTTP. `refused` is no error but an answer: 200 with `success: false`.
-STATUS = {"bad_request": 400, "reserved": 403, "not_found": 404, "too_large": 413, "busy": 503}
+STATUS = {
+    "bad_request": 400,
+    "reserved": 403,
+    "not_found": 404,
+    "too_large": 413,
+    "busy": 503,
+    "unavailable": 503,
+}
 
 #: What an operation answers that was not done -> HTTP (docs/coordination.md, "Answers").
 FAULTS = {
@@ -64,8 +71,8 @@ FAULTS = {
     Fault.UNKNOWN: 404,
     Fault.FORBIDDEN: 403,
     Fault.BUSY: 503,
-    # No 503: to that programs try again, and it would not help.
-    Fault.UNAVAILABLE: 500,
+    # Without Retry-After: it does not help to ask again before a person has mended it.
+    Fault.UNAVAILABLE: 503,
 }
 #: Codes that HTTP has a status of its own for.
 _OWN_STATUS = {"too_many": 429, "too_large": 413, "bad_key": 401}

@@ -164,9 +164,13 @@ class _Doors:
 
     # --- coming in ----------------------------------------------------------------------------------------
 
-    async def health(self, _request: web.Request) -> web.Response:
-        ok, _reason = self._room.healthy()
-        return answer({"ok": ok}, status=200 if ok else 503)
+    async def health(self, request: web.Request) -> web.Response:
+        """Anybody hears whether the room is well; who has the room's token, also what is wrong."""
+        ok, reason = self._room.healthy()
+        told: Json = {"ok": ok}
+        if not ok and self._auth.is_token(request.headers.get("X-API-Key", "")):
+            told["trouble"] = reason
+        return answer(told, status=200 if ok else 503)
 
     async def sign_in(self, request: web.Request) -> web.Response:
         remote = request.remote or ""

@@ -13,6 +13,7 @@ from typing import Any
 from relay.coordination.projection import TasksFile, strays
 from relay.health.files import mends
 from relay.health.scene import Check, Q, Scene, Status, worst
+from relay.invocation import script
 from relay.log import events
 from relay.log.events import dumps
 from relay.log.store import Row, Store, Tx, load_migrations
@@ -33,6 +34,9 @@ async def database(scene: Scene) -> Check:
     """It opens, it is sound, its tables are those of this relay, its journal is small."""
     store = scene.store
     if store is None:
+        if scene.store_is_missing and scene.live and scene.record is not None and scene.record.address:
+            fix = f"{script('stop.sh')}, then {script('healthcheck.sh --repair')}, then {script('scripts/start.sh')}."
+            return Check("database", Status.FAILED, f"{scene.no_store}, and relay runs: it was removed", fix)
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
         fix = "It is made at the first start." if scene.store_is_missing else ""
         return Check("database", status, scene.no_store, fix)

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import psutil
 
+from relay.files import TOKEN_BYTES, read_regular
 from relay.health.files import mends
 from relay.health.scene import Check, Scene, Status, worst
 from relay.instance import InstanceRecord, Standing
@@ -35,7 +36,7 @@ def config(scene: Scene) -> Check:
 def address(scene: Scene) -> str | None:
     """Where the daemon's doors are: from state.json if that is its own, else from its record."""
     try:
-        told = json.loads(scene.settings.state_path.read_text("utf-8"))
+        told = json.loads(read_regular(scene.settings.state_path))
         if scene.record is not None and told["pid"] == scene.record.pid and isinstance(told["url"], str):
             return str(told["url"]).rstrip("/")
     except (OSError, ValueError, KeyError, TypeError):
@@ -65,13 +66,14 @@ async def daemon(scene: Scene) -> Check:
             "daemon", Status.FAILED, f"{who} runs but its doors are not open yet", "Look again soon."
         )
     began = time.monotonic()
-    trouble = await _health(url)
+    trouble, why = await _health(url, token(scene))
     if trouble == NOT_WELL:
-        why = (
-            "its database cannot be opened"
-            if scene.store is None
-            else "a part of it fails and is started again"
-        )
+        if not why:
+            why = (
+                "its database cannot be opened"
+                if scene.store is None
+                else "a part of it fails and is started again"
+            )
         return Check(
             "daemon",
             Status.FAILED,
@@ -89,25 +91,35 @@ async def daemon(scene: Scene) -> Check:
     return Check("daemon", Status.OK, f"{who} answers at {url} within {took:.0f} ms")
 
 
-async def _health(url: str) -> str:
-    """What is wrong with the answer of GET /health; empty when nothing is."""
+def token(scene: Scene) -> str:
+    """The room's token; empty when there is none to be read."""
+    try:
+        return read_regular(scene.settings.token_path, TOKEN_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+async def _health(url: str, key: str) -> tuple[str, str]:
+    """What is wrong with the answer of GET /health, empty when nothing is; and what the room says is wrong."""
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_S)) as client,
-            client.get(f"{url}/health", allow_redirects=False) as answer,
+            client.get(
+                f"{url}/health", headers={"X-API-Key": key} if key else {}, allow_redirects=False
+            ) as answer,
         ):
             said = await answer.text()
             if answer.status == 200 and json.loads(said).get("ok") is True:
-                return ""
-            if answer.status == 503 and json.loads(said) == {"ok": False}:
-                return NOT_WELL
-            return f"HTTP {answer.status}: {said[:200]}"
+                return "", ""
+            if answer.status == 503 and json.loads(said).get("ok") is False:
+                return NOT_WELL, str(json.loads(said).get("trouble", ""))
+            return f"HTTP {answer.status}: {said[:200]}", ""
     except TimeoutError:
-        return f"nothing within {ANSWER_S:g} s"
+        return f"nothing within {ANSWER_S:g} s", ""
     except (ValueError, AttributeError):
-        return "its answer is not a health report: another program may have the port"
+        return "its answer is not a health report: another program may have the port", ""
     except (aiohttp.ClientError, OSError) as error:
-        return str(error) or type(error).__name__
+        return str(error) or type(error).__name__, ""
 
 
 async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
@@ -115,7 +127,11 @@ async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
     url = address(scene)
     if url is None:
         raise OSError("its doors are not open")
-    key = scene.settings.token_path.read_text("utf-8").strip()
+    key = token(scene)
+    if not key:
+        raise OSError(
+            f"{scene.settings.token_path.name} cannot be read; the daemon writes it again by itself"
+        )
     try:
         async with (
             aiohttp.ClientSession(
@@ -161,7 +177,7 @@ def lock(scene: Scene) -> Check:
 def _pid_of(scene: Scene) -> int | None:
     """The pid file's pid, 0 when it is damaged, None when there is none."""
     try:
-        return int(scene.settings.pid_path.read_text("utf-8").split()[0])
+        return int(read_regular(scene.settings.pid_path).split()[0])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, IndexError):

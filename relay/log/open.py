@@ -55,8 +55,12 @@ def no_address(where: Storage) -> StoreError | None:
     return None
 
 
-async def open_store(where: Storage, wings: Iterable[Path] = (), *, create: bool = True) -> Store:
+async def open_store(
+    where: Storage, wings: Iterable[Path] = (), *, create: bool = True, keeper: bool = False
+) -> Store:
     """The store of these settings, migrated for the given wing folders (none: as it was found).
+
+    `keeper`: this process is the room's daemon, and saves what is in the files if they are removed beneath it.
 
     Raises StoreMissing when there is none and `create` is False, StoreError when it cannot be used.
     """
@@ -73,8 +77,9 @@ async def open_store(where: Storage, wings: Iterable[Path] = (), *, create: bool
         )
     if where.storage != "sqlite":
         raise StoreError(f"storage {where.storage!r} is unknown; one of: postgres, sqlite")
-    from relay.log import sqlite_store
+    from relay.log import sqlite_files, sqlite_store
 
     if not create and not where.db_path.exists():
+        sqlite_files.refuse_saved(where.db_path)
         raise StoreMissing(f"there is no database at {where.db_path} yet")
-    return await sqlite_store.open_store(where.db_path, wings)
+    return await sqlite_store.open_store(where.db_path, wings, keeper=keeper)

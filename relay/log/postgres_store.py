@@ -69,6 +69,8 @@ class PostgresStore:
     engine = DIALECT
     errors: type[Exception] = PostgresFault
     transient: type[Exception] = PostgresAway
+    #: Who asks it is told: a server that is away says so.
+    trouble = ""
 
     def __init__(
         self,

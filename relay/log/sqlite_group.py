@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from relay.log.sqlite_files import DatabaseFiles
 from relay.log.sqlite_transaction import SqliteTx, begin, drive
 from relay.log.store import StoreBusy, Work
 
@@ -49,11 +50,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The connection that writes, and by which clock and for how long (seconds) it waits for others' locks."""
+    """The connection that writes, by which clock and for how long (seconds) it waits for others' locks, and the files
+    that it writes to: a transaction is not committed into ones that were removed."""
 
     connection: sqlite3.Connection
     clock: Callable[[], float]
     busy_timeout_s: float
+    files: DatabaseFiles
 
     def carry_out(self, group: Sequence[Wanted]) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
         """Do these, in their order: those that have their answer, and those that are to be done next."""
@@ -82,6 +85,7 @@ class Writer:
         before = self.connection.total_changes
         try:
             result = drive(one.work, SqliteTx(self.connection, self.clock))
+            self.files.check()
             self.connection.execute("COMMIT")
         except BaseException:
             self._roll_back()
@@ -103,6 +107,7 @@ class Writer:
                 if not one.future.cancelled():
                     self._in_savepoint(one)
                 done += 1
+            self.files.check()
             self.connection.execute("COMMIT")
         except BaseException:
             self._roll_back()

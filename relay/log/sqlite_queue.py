@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import aiosqlite
 
+from relay.log.sqlite_files import DatabaseFiles
 from relay.log.sqlite_group import Wanted, Writer
 from relay.log.store import Work
 
@@ -35,11 +36,12 @@ class WriteQueue:
         connection: aiosqlite.Connection,
         clock: Callable[[], float],
         busy_timeout_s: float,
+        files: DatabaseFiles,
         changed: Callable[[int], None],
     ) -> None:
         """`changed` is called on the loop with the number of rows, once for what was committed together."""
         self._connection = connection
-        self._writer = Writer(connection._conn, clock, busy_timeout_s)
+        self._writer = Writer(connection._conn, clock, busy_timeout_s, files)
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Wanted] = deque()

@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
+import structlog
 
+from relay.log.sqlite_files import DatabaseFiles, moved, refuse_saved, save, saved_path
 from relay.log.sqlite_migrate import migrate
 from relay.log.sqlite_queue import WriteQueue
 from relay.log.sqlite_reader import add_functions
@@ -31,6 +33,7 @@ from relay.log.store import Size, StoreError, Work
 from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
 from relay.model import Caller
 
+log = structlog.get_logger(__name__)
 T = TypeVar("T")
 #: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
 POLL_S = 0.1
@@ -60,12 +63,18 @@ class SqliteStore:
         readers: tuple[aiosqlite.Connection, aiosqlite.Connection],
         busy_timeout_s: float,
         clock: Callable[[], float] = time.time,
+        *,
+        keeper: bool = False,
     ) -> None:
+        """`keeper`: it saves what is in the files when they are removed or replaced (`sqlite_files`)."""
         self.path = path
         self._clock = clock
         self._writer = writer
         self._reader, self._long_reader = readers
-        self._writes = WriteQueue(writer, clock, busy_timeout_s, self._count)
+        self._files = DatabaseFiles(path)
+        self._keeper = keeper
+        self.trouble = ""
+        self._writes = WriteQueue(writer, clock, busy_timeout_s, self._files, self._count)
         self._subscribers = Subscribers()
         self._side: list[asyncio.Task[None]] = []
         self._rows_written = 0
@@ -105,6 +114,7 @@ class SqliteStore:
     async def _watch_commits(self) -> None:
         last, looks, stood = -1, 0, (0, 0)
         while True:
+            await self._look_at_files()
             # A commit changes the file, and to ask for that wakes no thread. A file's time is coarse: two
             # commits may look like one, so SQLite itself is asked now and then all the same.
             stands = _stamp(self._wal)
@@ -119,6 +129,31 @@ class SqliteStore:
                     self._subscribers.notify()
             looks += 1
             await asyncio.sleep(POLL_S)
+
+    async def _look_at_files(self) -> None:
+        what = self._files.moved()
+        if bool(what) == bool(self.trouble):
+            return
+        if not what:
+            if self._keeper:
+                await asyncio.to_thread(saved_path(self.path).unlink, missing_ok=True)
+            log.warning("the database's files are back", path=str(self.path))
+            self.trouble = ""
+            return
+        self.trouble = str(moved(what, self.path))
+        log.error(
+            "the database's files are gone: nothing is written any more", path=str(self.path), what=what
+        )
+        if not self._keeper:
+            return
+        try:
+            await _hop(self._long_reader, save, self.path)
+        except (sqlite3.Error, OSError) as error:
+            self.trouble += f"; what was in it could not be saved: {error}. It is lost when relay stops"
+            log.exception("what was in the database could not be saved", path=str(self.path))
+        else:
+            self.trouble += f"; what was in it is saved in {saved_path(self.path).name}"
+            log.warning("what was in the database is saved", path=str(saved_path(self.path)))
 
     @property
     def _wal(self) -> Path:
@@ -139,7 +174,8 @@ class SqliteStore:
             old = time.monotonic() - last >= CHECKPOINT_AT_LEAST_S
             if now - size >= CHECKPOINT_BYTES or old or self._rows_written >= CHECKPOINT_ROWS:
                 last, self._rows_written, size = time.monotonic(), 0, now
-                await asyncio.to_thread(_checkpoint_now, self.path)
+                if not self._files.moved():
+                    await asyncio.to_thread(_checkpoint_now, self.path)
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
@@ -171,7 +207,7 @@ async def _hop(connection: aiosqlite.Connection, function: Callable[..., T], *ar
 def _checkpoint_now(path: Path) -> None:
     """On a connection that lives for this one call, so that nothing is left open when the store closes."""
     try:
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=0.1)) as connection:
+        with contextlib.closing(_connected(path, 0.1)) as connection:
             _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             # Among busy writers the log never comes to its end, and grows: make them begin anew.
             (page,) = connection.execute("PRAGMA page_size").fetchone()
@@ -182,9 +218,15 @@ def _checkpoint_now(path: Path) -> None:
 
 
 def _checkpoint_all(path: Path, how: str) -> bool:
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
+    with contextlib.closing(_connected(path, 5.0)) as connection:
         busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
     return not busy and moved >= frames
+
+
+def _connected(path: Path, timeout_s: float) -> sqlite3.Connection:
+    """A connection for one call. It never makes the file: one that was removed is not to come back empty."""
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -228,14 +270,17 @@ async def open_store(
     *,
     busy_timeout_s: float = 30.0,
     clock: Callable[[], float] = time.time,
+    keeper: bool = False,
 ) -> SqliteStore:
     """Open (and create, and migrate) the database at `path` for the given wing folders.
 
-    Safe when several processes do it at once. Raises StoreError when the file is no database of ours, when it
-    was written by a newer relay, or when an applied migration was edited since.
+    Safe when several processes do it at once. `keeper`: see `SqliteStore`; one process of a room is it, the daemon.
+    Raises StoreError when the file is no database of ours, when a saved copy of it waits to be put back, when it was
+    written by a newer relay, or when an applied migration was edited since.
     """
     folders = list(wings)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refuse_saved(path)
     _make_private(path)
     try:
         writer = await _connect(path, folders, query_only=False)
@@ -256,7 +301,7 @@ async def open_store(
         raise StoreError(
             f"{path} cannot be used: {error}. Run `bash healthcheck.sh`; to start over, move the file away"
         ) from error
-    store = SqliteStore(path, writer, (reader, long_reader), busy_timeout_s, clock)
+    store = SqliteStore(path, writer, (reader, long_reader), busy_timeout_s, clock, keeper=keeper)
     await store.start()
     return store
 

@@ -43,6 +43,15 @@ class StoreAway(StoreError):
     """There is no connection to the database, or it was just lost. The store itself logs that, once for everybody."""
 
 
+class StoreMoved(StoreAway, StoreBusy):
+    """The database's files were removed or replaced beneath it: what would be written now would be lost, so nothing
+    was. `fix` says what a person has to do. It may pass: the files may come back."""
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
 def is_away(error: BaseException) -> bool:
     """Does it, with all that it is a group of, say nothing but that the database is away?"""
     if isinstance(error, BaseExceptionGroup):
@@ -140,6 +149,11 @@ class Store(Protocol):
     @property
     def notes(self) -> Sequence[str]:
         """What a person should know of how it is set up, though it works; empty when there is nothing."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be written to it, though it is open, as far as is known without asking it; else empty."""
         ...
 
     @property

@@ -12,7 +12,7 @@ import errno
 import sqlite3
 from dataclasses import dataclass
 
-from relay.log.store import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError
+from relay.log.store import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError, StoreMoved
 
 _FULL = "Free space on its disk; nothing was changed by this call."
 _RIGHTS = "Give the user that runs relay the right to read and write it, and its folder."
@@ -57,6 +57,8 @@ def trouble_of(error: BaseException) -> Trouble | None:
     fix = _POSTGRES.get(code) or _POSTGRES.get(code[:2]) if isinstance(code, str) else None
     if isinstance(error, OutcomeUnknown):
         return Trouble(False, str(error), "Look whether it was done before you ask for it again.")
+    if isinstance(error, StoreMoved):
+        return Trouble(False, f"The database cannot be used: {error}.", error.fix)
     if isinstance(error, StoreError) and fix is not None:
         return _lasting(error, fix)
     if isinstance(error, StoreBusy):

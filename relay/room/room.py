@@ -20,7 +20,7 @@ import structlog
 from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
-from relay.log.store import Store, StoreBusy, Tx
+from relay.log.store import Store, StoreBusy, StoreMoved, Tx
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Board, Holds, Kind, Message, Refusal
 from relay.room import commands, hops, ledger, pages, roster
 from relay.room.cycle import Router
@@ -44,8 +44,8 @@ ORDER_S = 20.0
 
 
 class RoomError(Exception):
-    """A request that the room cannot do. `code`: bad_request, not_found, reserved, refused, too_large, busy;
-    `fix`: what would make it succeed."""
+    """A request that the room cannot do. `code`: bad_request, not_found, reserved, refused, too_large, busy,
+    unavailable; `fix`: what would make it succeed."""
 
     def __init__(self, code: str, message: str, fix: str) -> None:
         super().__init__(message)
@@ -197,6 +197,8 @@ class Room:
             if self._refused is None:
                 log.warning("messages are refused", error=str(error))
             self._refused = time.monotonic(), text
+            if isinstance(error, StoreMoved):
+                raise RoomError("unavailable", text, f"Nothing was posted. {error.fix}") from error
             raise RoomError("busy", text, "Nothing was posted; send it again.") from error
         if self._refused is not None:
             # Said now too: on a full disk the first line had no room.

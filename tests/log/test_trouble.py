@@ -38,7 +38,7 @@ async def test_what_stays_broken_is_not_called_busy(tmp_path: Path) -> None:
         assert told is not None and told.code == "unavailable", (path.name, error)
         assert "To try again does not help" in told.fix and fix in told.fix, (path.name, told.fix)
         response = refusal(error)
-        assert response is not None and response.status == 500 and "Retry-After" not in response.headers
+        assert response is not None and response.status == 503 and "Retry-After" not in response.headers
     assert "newer relay" in str(store_failed(await fault_of_opening(newer)))
     with closing(sqlite3.connect(full, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE t (x)")

@@ -1,0 +1,111 @@
+"""The files under an open SQLite database: are they still those that were opened, and a copy when they are not.
+
+Invariant: nothing is committed into files that lost their names: SQLite would take it, and it would be gone when the
+last process closes them. What was committed before is still in the open files, so it is copied to a file beside
+them, which keeps every process from beginning anew until a person has decided (`refuse_saved`).
+
+Source: SQLite, "How To Corrupt An SQLite Database File", 2.4 (unlinking or renaming a file while it is in use).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from relay.invocation import script
+from relay.log.store import StoreError, StoreMoved
+
+#: The database and what SQLite keeps beside it.
+PARTS = ("", "-wal", "-shm")
+
+
+class DatabaseFiles:
+    """The files of a database that is open. Make it when all connections have read once: then each file is there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._opened = {part: _identity(path, part) for part in PARTS}
+
+    def moved(self) -> str:
+        """What became of one of them; empty while each is the one that was opened. Three `stat`s."""
+        for part, opened in self._opened.items():
+            there = _identity(self.path, part)
+            if opened is not None and there != opened:
+                done = "removed" if there is None else "replaced by another file"
+                return f"{self.path.name}{part} was {done} while relay had it open"
+        return ""
+
+    def check(self) -> None:
+        """Raise StoreMoved when what is written now would be lost."""
+        if what := self.moved():
+            raise moved(what, self.path)
+
+
+def _identity(path: Path, part: str) -> tuple[int, int] | None:
+    """Device and inode; None: there is none."""
+    try:
+        told = Path(f"{path}{part}").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return told.st_dev, told.st_ino
+
+
+def saved_path(path: Path) -> Path:
+    """Where the copy is that a daemon made of files that were removed or replaced."""
+    return path.with_name(f"{path.name}.saved")
+
+
+def moved(what: str, path: Path) -> StoreMoved:
+    """The error of whoever would write."""
+    saved = saved_path(path).name
+    return StoreMoved(
+        f"{what}, so nothing more is written to it",
+        f"Stop relay with {script('stop.sh')}. Where {saved} is there, relay has saved what it had, and "
+        f"{script('healthcheck.sh --repair')} puts it back. Then start relay again.",
+    )
+
+
+def refuse_saved(path: Path) -> None:
+    """Raise StoreError while a saved copy waits for a person: a room that began anew beside it would be another."""
+    if saved_path(path).exists():
+        saved = saved_path(path).name
+        raise StoreError(
+            f"the files of {path.name} were removed or replaced while relay ran, and what it had is saved in "
+            f"{saved}. {script('healthcheck.sh --repair')} puts it back once relay is stopped; to go on without it, "
+            f"move {saved} to another folder"
+        )
+
+
+def save(connection: sqlite3.Connection, path: Path) -> None:
+    """Copy what the connection sees to `saved_path`, whole or not at all. Raises OSError, sqlite3.Error."""
+    making = path.with_name(f"{path.name}.saving")
+    making.unlink(missing_ok=True)
+    os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with contextlib.closing(sqlite3.connect(making, isolation_level=None)) as copy:
+        connection.backup(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file, whole by itself
+    with making.open("rb") as file:
+        os.fsync(file.fileno())
+    making.replace(saved_path(path))
+
+
+def put_back(path: Path) -> str | None:
+    """Put the saved copy in the database's place, and what is there aside: what was done, None without a copy.
+
+    For a room whose daemon is stopped. Raises OSError.
+    """
+    saved = saved_path(path)
+    if not saved.exists():
+        return None
+    aside = path.with_name(f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S')}")
+    told = f"put back {path.name} as it was before its files were removed or replaced"
+    for part in PARTS:
+        one = Path(f"{path}{part}")
+        if one.exists():
+            one.replace(f"{aside}{part}")
+            told += f"; {one.name} is {aside.name}{part} now"
+    saved.replace(path)
+    return told
