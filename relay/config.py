@@ -52,7 +52,9 @@ class BudgetSettings:
     """What an agent may spend; None is no limit."""
 
     turns_per_hour: int | None = setting("turns the agent may begin within an hour", None, low=1)
-    tokens_per_day: int | None = setting("tokens, in and out, within 24 hours", None, low=1)
+    tokens_per_day: int | None = setting(
+        "tokens within 24 hours: new input, cache writes and output; cache reads do not count", None, low=1
+    )
     usd_per_day: float | None = setting("US dollars within 24 hours, as the agent reports them", None, low=0)
 
 

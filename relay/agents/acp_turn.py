@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError, schema
@@ -318,16 +318,12 @@ class AcpTurn:
 
     def _count(self, answer: dict[str, Any]) -> None:
         """Add up what the prompts of this turn used: by the protocol's `usage`, or Gemini's own `_meta.quota`."""
-        told = answer.get("usage") or {}
-        kinds = ("inputTokens", "cachedReadTokens", "cachedWriteTokens")
-        used = sum(_count_of(told, kind) for kind in kinds), _count_of(told, "outputTokens")
-        if not any(used):
+        used = _usage_of(answer.get("usage"))
+        if used == UsagePart():
             quota = ((answer.get("_meta") or {}).get("quota") or {}).get("token_count") or {}
-            used = _count_of(quota, "input_tokens"), _count_of(quota, "output_tokens")
+            used = UsagePart(_count_of(quota, "input_tokens"), _count_of(quota, "output_tokens"))
         cost = max(0.0, self._client.cost - self._cost_before)
-        self._usage = UsagePart(
-            self._usage.input_tokens + used[0], self._usage.output_tokens + used[1], round(cost, 9)
-        )
+        self._usage = replace(self._usage + used, cost_usd=round(cost, 9))
         if self._usage != UsagePart():
             self._outbox.put(self._usage)
 
@@ -377,3 +373,27 @@ class AcpTurn:
 def _count_of(told: Any, key: str) -> int:
     value = told.get(key) if isinstance(told, dict) else None
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def _usage_of(told: Any) -> UsagePart:
+    """The protocol's `usage` of one prompt.
+
+    The adapters of claude and codex keep the kinds apart. The protocol does not say whether `inputTokens` may hold
+    the cached ones: where the total is too small for both, it does.
+    """
+    given, output, thought, read, write, total = (
+        _count_of(told, key)
+        for key in (
+            "inputTokens",
+            "outputTokens",
+            "thoughtTokens",
+            "cachedReadTokens",
+            "cachedWriteTokens",
+            "totalTokens",
+        )
+    )
+    if 0 < total < given + output + read + write and given >= read + write:
+        given -= read + write
+    if total == given + output + thought + read + write:
+        output += thought  # they are beside the output, not in it
+    return UsagePart(given, output, cache_write_tokens=write, cache_read_tokens=read)

@@ -65,7 +65,7 @@ class CommandAgent:
         self._daemon_env = os.environ if daemon_env is None else daemon_env
         self._probing = asyncio.Lock()
         self._seen: tuple[tuple[str, int, int], Availability] | None = None
-        self._counted: dict[str, tuple[int, int]] = {}
+        self._counted: dict[str, UsagePart] = {}
 
     @property
     def name(self) -> str:
@@ -171,13 +171,12 @@ class CommandAgent:
         if self.preset is None or not self.preset.cumulative or session is None:
             return part, ""
         before = self._counted.pop(session, None)
-        self._counted[session] = (part.input_tokens, part.output_tokens)
+        self._counted[session] = part
         while len(self._counted) > COUNTED:
             del self._counted[next(iter(self._counted))]
         if before is None:
             return part, "the usage of this turn counts the whole conversation so far" if resumed else ""
-        tokens = max(0, part.input_tokens - before[0]), max(0, part.output_tokens - before[1])
-        return replace(part, input_tokens=tokens[0], output_tokens=tokens[1]), ""
+        return part.since(before), ""
 
     async def _find(self) -> str | None:
         program = self.program

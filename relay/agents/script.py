@@ -23,7 +23,7 @@ DOING = ("tool", "write", "usage")
 ENDING = ("fail", "detail", "retry_in_s", "exit")
 RULE_KEYS = (*SPEAKING, *DOING, *ENDING)
 TOOL_KEYS = ("name", "summary", "paths")
-USAGE_KEYS = ("input_tokens", "output_tokens", "cost_usd")
+USAGE_KEYS = ("input_tokens", "cache_write_tokens", "cache_read_tokens", "output_tokens", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,13 @@ def _write(value: Any, where: str) -> dict[str, str]:
 
 def _usage(value: Any, where: str) -> UsagePart:
     usage = Section.of(value, f"{where}: usage", USAGE_KEYS)
-    return UsagePart(usage.integer("input_tokens"), usage.integer("output_tokens"), usage.number("cost_usd"))
+    return UsagePart(
+        usage.integer("input_tokens"),
+        usage.integer("output_tokens"),
+        usage.number("cost_usd"),
+        usage.integer("cache_write_tokens"),
+        usage.integer("cache_read_tokens"),
+    )
 
 
 def _failure(value: Any, where: str) -> FailureClass:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from relay.agents.failure import StreamError
@@ -91,7 +92,7 @@ class ClaudeStream(Stream):
         super().__init__()
         self._streamed: set[str] = set()
         self._message = ""
-        self._input = self._output = self._turn_output = 0
+        self._used = self._message_used = UsagePart()
         self._retry_at: float | None = None
 
     def event(self, event: JSON) -> list[Part]:
@@ -123,8 +124,9 @@ class ClaudeStream(Stream):
         match piece["type"]:
             case "message_start":
                 self._message = piece["message"]["id"]
-                self._input += _input_tokens(piece["message"]["usage"])
-                self._turn_output = 0
+                self._used += self._message_used
+                # What it says of its output so far is counted when the message ends.
+                self._message_used = replace(_claude_usage(piece["message"]["usage"]), output_tokens=0)
             case "content_block_start" if piece["content_block"]["type"] == "text":
                 self._streamed.add(self._message)
                 self._texts += 1
@@ -133,9 +135,8 @@ class ClaudeStream(Stream):
                 return [TextPart(piece["delta"]["text"])]
             case "message_delta" if piece.get("usage"):
                 output = int(piece["usage"].get("output_tokens") or 0)
-                self._output += output - self._turn_output
-                self._turn_output = output
-                return [UsagePart(self._input, self._output)]
+                self._message_used = replace(self._message_used, output_tokens=output)
+                return [self._used + self._message_used]
         return []
 
     def _on_message(self, event: JSON) -> list[Part]:
@@ -162,15 +163,9 @@ class ClaudeStream(Stream):
         return parts
 
     def _on_result(self, event: JSON) -> list[Part]:
-        usage = event.get("usage") or {}
         parts = self._begin(event.get("session_id")) if not event.get("is_error") else []
-        parts.append(
-            UsagePart(
-                _input_tokens(usage),
-                int(usage.get("output_tokens") or 0),
-                float(event.get("total_cost_usd") or 0.0),
-            )
-        )
+        used = _claude_usage(event.get("usage") or {})
+        parts.append(replace(used, cost_usd=float(event.get("total_cost_usd") or 0.0)))
         if event.get("is_error"):
             said = event.get("result") or "\n".join(event.get("errors") or ()) or str(event.get("subtype"))
             known = self.error.failure if self.error is not None else None
@@ -199,8 +194,7 @@ class CodexStream(Stream):
             case "turn.completed":
                 self.error = None
                 self.completed = True
-                usage = event["usage"]
-                return [UsagePart(int(usage["input_tokens"]), int(usage["output_tokens"]))]
+                return [_codex_usage(event["usage"])]
             case "turn.failed":
                 self.error = StreamError(event["error"]["message"])
             case "error":
@@ -271,8 +265,7 @@ class GeminiStream(Stream):
             self.completed = True
             # What stands before the last tool is a report of work; the answer is what stands after it.
             self.answer = self._after_tool.strip() or self._said.strip() or None
-        stats = event.get("stats") or {}
-        return [UsagePart(int(stats.get("input_tokens") or 0), int(stats.get("output_tokens") or 0))]
+        return [_gemini_usage(event.get("stats") or {})]
 
 
 STREAMS: dict[str, Callable[[], Stream]] = {
@@ -307,6 +300,33 @@ def _texts(message: JSON) -> str:
     return "\n".join(block["text"] for block in message["content"] if block["type"] == "text")
 
 
-def _input_tokens(usage: JSON) -> int:
-    keys = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(int(usage.get(key) or 0) for key in keys)
+def _claude_usage(usage: JSON) -> UsagePart:
+    """The kinds are apart already."""
+    return UsagePart(
+        _count(usage, "input_tokens"),
+        _count(usage, "output_tokens"),
+        cache_write_tokens=_count(usage, "cache_creation_input_tokens"),
+        cache_read_tokens=_count(usage, "cache_read_input_tokens"),
+    )
+
+
+def _codex_usage(usage: JSON) -> UsagePart:
+    """`input_tokens` is the whole input, with what was read from the cache and what was written into it."""
+    read, write = _count(usage, "cached_input_tokens"), _count(usage, "cache_write_input_tokens")
+    return UsagePart(
+        max(0, _count(usage, "input_tokens") - read - write),
+        _count(usage, "output_tokens"),
+        cache_write_tokens=write,
+        cache_read_tokens=read,
+    )
+
+
+def _gemini_usage(stats: JSON) -> UsagePart:
+    """`input_tokens` is the whole input, with `cached`; `output_tokens` lacks the thoughts, which the total has."""
+    whole, read = _count(stats, "input_tokens"), _count(stats, "cached")
+    output = max(_count(stats, "output_tokens"), _count(stats, "total_tokens") - whole)
+    return UsagePart(max(0, whole - read), output, cache_read_tokens=read)
+
+
+def _count(usage: JSON, key: str) -> int:
+    return int(usage.get(key) or 0)

@@ -97,11 +97,52 @@ class ToolPart:
 
 @dataclass(frozen=True, slots=True)
 class UsagePart:
-    """What the turn has cost so far, as the agent reports it; a later part replaces an earlier one."""
+    """What the turn has cost so far, as the agent reports it; a later part replaces an earlier one.
+
+    The four kinds of tokens share nothing: `input_tokens` are new to the model, `cache_write_tokens` too but kept
+    for later, `cache_read_tokens` were kept before (most of what a long conversation sends), `output_tokens` hold
+    the thoughts. An agent that does not tell a kind apart counts it as `input_tokens`.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+    cache_write_tokens: int = 0
+    cache_read_tokens: int = 0
+
+    @property
+    def counted(self) -> int:
+        """What counts for `tokens_per_day`: all but what was read from a cache."""
+        return self.input_tokens + self.cache_write_tokens + self.output_tokens
+
+    def __add__(self, other: UsagePart) -> UsagePart:
+        return UsagePart(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_usd + other.cost_usd,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+        )
+
+    def since(self, before: UsagePart) -> UsagePart:
+        """The tokens of a running count that came after `before`; dollars as they are."""
+        return UsagePart(
+            max(0, self.input_tokens - before.input_tokens),
+            max(0, self.output_tokens - before.output_tokens),
+            self.cost_usd,
+            max(0, self.cache_write_tokens - before.cache_write_tokens),
+            max(0, self.cache_read_tokens - before.cache_read_tokens),
+        )
+
+    def as_json(self) -> dict[str, float]:
+        """As the log and the doors have it (docs/http.md)."""
+        return {
+            "input_tokens": self.input_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,14 +30,23 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """`turns_hour` in the last hour, `tokens` (in and out) and `usd` in the last day. `oldest_in_hour` and
-    `oldest` are the Unix seconds at which the first turns of these windows began."""
+    """`turns_hour` in the last hour; tokens by kind (`relay.model.UsagePart`) and `usd` in the last day.
+    `oldest_in_hour` and `oldest` are the Unix seconds at which the first turns of these windows began."""
 
     turns_hour: int = 0
-    tokens: int = 0
+    input: int = 0
+    cache_write: int = 0
+    cache_read: int = 0
+    output: int = 0
     usd: float = 0.0
     oldest_in_hour: float | None = None
     oldest: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """What counts for `tokens_per_day`. Cache reads do not: they are most of a long conversation's input, and
+        grow with its length, not with the work."""
+        return self.input + self.cache_write + self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,9 @@ def exhausted(budget: Budget, spent: Spent, now: float) -> Exhausted | None:
     if budget.tokens_per_day is not None and spent.tokens >= budget.tokens_per_day:
         return Exhausted(
             "tokens_per_day",
-            f"{spent.tokens:,} of {budget.tokens_per_day:,} tokens in the last day",
+            f"{spent.tokens:,} of {budget.tokens_per_day:,} tokens in the last day (new input {spent.input:,}, "
+            f"cache writes {spent.cache_write:,}, output {spent.output:,}; {spent.cache_read:,} cache reads do not "
+            "count)",
             (spent.oldest or now) + DAY_S,
         )
     if budget.usd_per_day is not None and spent.usd >= budget.usd_per_day:
@@ -74,9 +85,16 @@ def exhausted(budget: Budget, spent: Spent, now: float) -> Exhausted | None:
 
 def as_json(budget: Budget, spent: Spent) -> Mapping[str, Any]:
     """The budget of an agent as the doors show it (docs/http.md)."""
+    kinds = {
+        "input": spent.input,
+        "cache_write": spent.cache_write,
+        "cache_read": spent.cache_read,
+        "output": spent.output,
+    }
+    tokens = _meter(spent.tokens, budget.tokens_per_day)
     return {
         "turns_per_hour": _meter(spent.turns_hour, budget.turns_per_hour),
-        "tokens": _meter(spent.tokens, budget.tokens_per_day),
+        "tokens": tokens and {**tokens, **kinds},
         "usd": _meter(round(spent.usd, 4), budget.usd_per_day),
     }
 

@@ -403,9 +403,7 @@ class Drain:
             outcome,
             detail=_whole(outcome.detail),
             tools=tuple(heard.tools),
-            input_tokens=heard.usage.input_tokens,
-            output_tokens=heard.usage.output_tokens,
-            cost_usd=heard.usage.cost_usd,
+            usage=heard.usage,
         )
 
     def _outcome(self, plan: Plan, heard: Heard) -> Outcome:
@@ -421,9 +419,7 @@ class Drain:
             retry_at=end.retry_at,
             truncated=end.truncated,
             tools=tuple(heard.tools),
-            input_tokens=heard.usage.input_tokens,
-            output_tokens=heard.usage.output_tokens,
-            cost_usd=heard.usage.cost_usd,
+            usage=heard.usage,
         )
 
     async def _end(self, plan: Plan, outcome: Outcome) -> None:

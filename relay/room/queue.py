@@ -20,7 +20,7 @@ from typing import Any
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Row, Tx
-from relay.model import STEWARD, Changes, FailureClass, Kind, Message
+from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
 from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
@@ -120,9 +120,7 @@ class Outcome:
     retry_at: float | None = None
     truncated: bool = False
     tools: tuple[str, ...] = ()
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
+    usage: UsagePart = field(default_factory=UsagePart)
     #: The job waits for another turn, and its agent is told that it was cut off: the daemon stops, or there is
     #: `advice` that it has to read before it goes on.
     interrupted: bool = False
@@ -178,7 +176,7 @@ async def load_spent(tx: Tx, agent: str, now: float) -> Spent:
     row = await tx.one(Q.spent, agent=agent, hour_ago=now - HOUR_S, day_ago=now - DAY_S)
     if row is None:
         return Spent()
-    return Spent(row["turns_hour"], row["tokens"], row["usd"], row["oldest_in_hour"], row["oldest"])
+    return Spent(**dict(row))
 
 
 async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float) -> Plan | Idle:
@@ -337,9 +335,7 @@ async def finish(
         started_at=plan.started_at,
         ended_at=now,
         failure="interrupted" if outcome.interrupted else outcome.failure and str(outcome.failure),
-        input_tokens=outcome.input_tokens,
-        output_tokens=outcome.output_tokens,
-        cost_usd=outcome.cost_usd,
+        **outcome.usage.as_json(),
     )
     if outcome.interrupted:
         await _end(tx, plan, {JobState.PENDING: plan.jobs}, outcome, now=now, interrupted=True)
@@ -389,11 +385,7 @@ async def _end(
             outputs={
                 "jobs": [Job.of_row(row).as_json() for row in sorted(rows, key=lambda row: int(row["id"]))],
                 "failure": outcome.failure and str(outcome.failure),
-                "usage": {
-                    "input_tokens": outcome.input_tokens,
-                    "output_tokens": outcome.output_tokens,
-                    "cost_usd": outcome.cost_usd,
-                },
+                "usage": outcome.usage.as_json(),
                 "tools": list(outcome.tools),
             },
             role="agent",
@@ -406,12 +398,8 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
     meta: dict[str, Any] = {}
     if outcome.tools:
         meta["tools"] = list(outcome.tools)[-50:]
-    if outcome.input_tokens or outcome.output_tokens:
-        meta["usage"] = {
-            "input_tokens": outcome.input_tokens,
-            "output_tokens": outcome.output_tokens,
-            "cost_usd": outcome.cost_usd,
-        }
+    if outcome.usage.counted or outcome.usage.cache_read_tokens:
+        meta["usage"] = outcome.usage.as_json()
     if outcome.truncated:
         meta["truncated"] = True
     if outcome.changes is not None:

@@ -209,7 +209,11 @@ def _agent_view(
     member = roster.members[agent["name"]]
     turn = running.get(member.name)
     breaker = agent["breaker"]
-    words = {"turns_per_hour": "turns an hour", "tokens": "tokens a day", "usd": "US dollars a day"}
+    words = {
+        "turns_per_hour": "turns an hour",
+        "tokens": "tokens a day, cache reads apart",
+        "usd": "US dollars a day",
+    }
     return AgentView(
         name=member.name,
         kind=member.kind,

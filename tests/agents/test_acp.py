@@ -15,6 +15,7 @@ import pytest
 from relay.agents import AcpAgent, AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.acp import ACP_PRESETS
 from relay.agents.acp_calls import lines_of
+from relay.agents.acp_turn import _usage_of
 from relay.agents.mcp import McpServer
 from relay.model import (
     LOCKED,
@@ -97,7 +98,7 @@ async def test_a_turn_streams_and_says_what_it_used(stage: Stage) -> None:
     parts = await collect(stage.agent(), reads(context="[ann] before"))
     assert [part for part in parts if isinstance(part, TextPart)] == [TextPart("Hello "), TextPart("there.")]
     assert (end(parts).failure, end(parts).text) == (None, "Hello there.")
-    assert [part for part in parts if isinstance(part, UsagePart)] == [UsagePart(15, 9)]
+    assert [part for part in parts if isinstance(part, UsagePart)] == [UsagePart(12, 9, cache_read_tokens=3)]
     assert [part for part in parts if isinstance(part, SessionPart)] == [SessionPart("s0")]
     assert stage.told("initialize") == [
         {"what": "initialize", "read": True, "write": False, "terminal": False}
@@ -276,7 +277,9 @@ async def test_a_contested_edit_is_not_made_and_the_agent_reads_why(stage: Stage
     assert [one["chosen"] for one in stage.told("answer")] == ["cancelled"]
     assert len(stage.told("cancel")) == 1
     assert (stage.tree / "a.py").read_text() == "one\ntwo\n" and person.asked == []
-    assert [part for part in parts if isinstance(part, UsagePart)][-1] == UsagePart(30, 18)
+    assert [part for part in parts if isinstance(part, UsagePart)][-1] == UsagePart(
+        24, 18, cache_read_tokens=6
+    )
 
 
 async def test_one_that_asks_again_and_again_is_rejected_in_the_end(stage: Stage) -> None:
@@ -456,3 +459,27 @@ async def test_a_file_that_another_session_holds_is_not_written_in_either_way(st
     parts = await collect(stage.agent("files", guard=guard), edits(room_session="s-bot"))
     assert "locked by CODEX" in text(parts) and (stage.tree / "a.py").read_text() == "one\ntwo\n"
     assert guard.sessions and set(guard.sessions) == {"s-bot"}
+
+
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        # As the adapters of claude and codex say it: the kinds stand apart, and the thoughts are in the output.
+        (
+            {"inputTokens": 3, "cachedReadTokens": 1000, "cachedWriteTokens": 7, "outputTokens": 5}
+            | {"totalTokens": 1015, "thoughtTokens": 2},
+            UsagePart(3, 5, cache_write_tokens=7, cache_read_tokens=1000),
+        ),
+        # The protocol allows both: here the cached ones are in the input, and the thoughts beside the output.
+        (
+            {"inputTokens": 1010, "cachedReadTokens": 1000, "cachedWriteTokens": 7, "outputTokens": 3}
+            | {"totalTokens": 1015, "thoughtTokens": 2},
+            UsagePart(3, 5, cache_write_tokens=7, cache_read_tokens=1000),
+        ),
+        ({"inputTokens": 3, "outputTokens": 5}, UsagePart(3, 5)),
+        (None, UsagePart()),
+        ({"inputTokens": "many"}, UsagePart()),
+    ],
+)
+def test_the_kinds_of_tokens_of_a_prompt(told: object, usage: UsagePart) -> None:
+    assert _usage_of(told) == usage

@@ -41,12 +41,12 @@ def replay(name: str) -> tuple[Stream, list[Part]]:
             ],
             UsagePart(24, 29, 0.0006760000000000001),
         ),
-        ("codex-answer", "Hello there.", [], UsagePart(120, 9)),
+        ("codex-answer", "Hello there.", [], UsagePart(100, 9, cache_read_tokens=20)),
         (
             "codex-tool",
             "Let me look.\n\nHello there.",
             [ToolPart("shell", "/bin/bash -lc 'echo x > /project/x.txt'")],
-            UsagePart(240, 18),
+            UsagePart(200, 18, cache_read_tokens=40),
         ),
         (
             "gemini-tool",
@@ -70,6 +70,53 @@ def test_a_recorded_answer(name: str, text: str, tools: list[ToolPart], usage: U
     assert [part for part in parts if isinstance(part, UsagePart)][-1] == usage
     assert [part.id for part in parts if isinstance(part, SessionPart)] == [stream.session]
     assert (stream.answer, stream.completed, stream.error) == ("Hello there.", True, None)
+
+
+#: What each program says of a turn that wrote 7 tokens into a cache and read 1000 from it.
+CACHED = {
+    "claude": '{"type":"result","is_error":false,"result":"ok","session_id":"s","total_cost_usd":0.5,"usage":'
+    '{"input_tokens":3,"cache_creation_input_tokens":7,"cache_read_input_tokens":1000,"output_tokens":5}}',
+    "codex": '{"type":"turn.completed","usage":{"input_tokens":1010,"cached_input_tokens":1000,'
+    '"cache_write_input_tokens":7,"output_tokens":5,"reasoning_output_tokens":2}}',
+    # The thoughts are in the total alone, and Gemini CLI tells of no writing.
+    "gemini": '{"type":"result","status":"success","stats":{"total_tokens":1015,"input_tokens":1010,'
+    '"output_tokens":3,"cached":1000,"input":10}}',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "usage"),
+    [
+        ("claude", UsagePart(3, 5, 0.5, cache_write_tokens=7, cache_read_tokens=1000)),
+        ("codex", UsagePart(3, 5, cache_write_tokens=7, cache_read_tokens=1000)),
+        ("gemini", UsagePart(10, 5, cache_read_tokens=1000)),
+    ],
+)
+def test_the_kinds_of_tokens_are_counted_apart(name: str, usage: UsagePart) -> None:
+    said = [part for part in STREAMS[name]().read(CACHED[name]) if isinstance(part, UsagePart)]
+    assert said == [usage]
+    assert usage.counted == 15
+
+
+def test_a_claude_that_is_cut_off_has_used_what_its_messages_said() -> None:
+    stream = STREAMS["claude"]()
+    start = {
+        "type": "message_start",
+        "message": {
+            "id": "m1",
+            "usage": {
+                "input_tokens": 3,
+                "cache_creation_input_tokens": 7,
+                "cache_read_input_tokens": 1000,
+                "output_tokens": 1,
+            },
+        },
+    }
+    delta = {"type": "message_delta", "usage": {"output_tokens": 5}}
+    parts: list[Part] = []
+    for event in (start, delta, start, delta):
+        parts += stream.read(json.dumps({"type": "stream_event", "event": event, "parent_tool_use_id": None}))
+    assert parts[-1] == UsagePart(6, 10, cache_write_tokens=14, cache_read_tokens=2000)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,36 @@ async def test_money_and_tokens_are_counted_and_enforced(open_room: Open) -> Non
         assert "budget spent" in job["reason"]
 
 
+async def test_what_is_read_again_from_a_cache_does_not_spend_the_tokens_of_the_day(open_room: Open) -> None:
+    used = "{input_tokens: 30, cache_write_tokens: 20, cache_read_tokens: 90000, output_tokens: 10}"
+    one = await open_room(
+        agent("LONG", "spend.yaml", budget={"tokens_per_day": 100}),
+        files={"spend.yaml": f"- say: done\n  usage: {used}\n"},
+    )
+    for _ in range(2):
+        posted = await one.post("@LONG spend")
+        answer = await one.reply_to(posted["id"], "LONG")
+    assert answer["meta"]["usage"] == {
+        "input_tokens": 30,
+        "cache_write_tokens": 20,
+        "cache_read_tokens": 90000,
+        "output_tokens": 10,
+        "cost_usd": 0.0,
+    }
+    assert (await one.agent("LONG"))["budget"]["tokens"] == {
+        "used": 120,
+        "limit": 100,
+        "input": 60,
+        "cache_write": 40,
+        "cache_read": 180000,
+        "output": 20,
+    }
+    posted = await one.post("@LONG spend more")
+    job = await one.until_job(posted["id"], "LONG", "skipped")
+    assert "120 of 100 tokens in the last day (new input 60, cache writes 40, output 20" in job["reason"]
+    assert "180,000 cache reads do not count" in job["reason"]
+
+
 async def test_cancel_ends_the_turn_and_its_processes(open_room: Open) -> None:
     hang = "import subprocess, sys, time\nsubprocess.Popen(['sleep', '300'])\ntime.sleep(300)\n"
     one = await open_room(program("HANG", "hang.py"), files={"hang.py": hang})

@@ -85,10 +85,11 @@ def test_backoff_doubles_to_its_bound() -> None:
 @pytest.mark.parametrize(
     ("budget", "spent", "what"),
     [
-        (Budget(), Spent(999, 10**9, 999.0), None),
+        (Budget(), Spent(999, input=10**9, usd=999.0), None),
         (Budget(turns_per_hour=2), Spent(turns_hour=1), None),
         (Budget(turns_per_hour=2), Spent(turns_hour=2, oldest_in_hour=40.0), "turns_per_hour"),
-        (Budget(tokens_per_day=10), Spent(tokens=10), "tokens_per_day"),
+        (Budget(tokens_per_day=10), Spent(input=3, cache_write=3, output=4), "tokens_per_day"),
+        (Budget(tokens_per_day=10), Spent(input=9, cache_read=10**6), None),
         (Budget(usd_per_day=0.5), Spent(usd=0.49), None),
         (Budget(usd_per_day=0.5), Spent(usd=0.5), "usd_per_day"),
         (Budget(usd_per_day=0.0), Spent(), "usd_per_day"),

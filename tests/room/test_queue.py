@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relay.log import events
-from relay.log.store import Store, Tx
-from relay.model import FailureClass, Kind, Message
+from relay.log import events, postgres_store, sqlite_store
+from relay.log.store import Queries, Store, Tx
+from relay.model import FailureClass, Kind, Message, UsagePart
 from relay.room import ledger, queue
 from relay.room.budget import Budget
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.queue import Idle, Outcome, Plan, Policy
 from relay.room.values import Job, JobState
+from tests import postgres
 from tests.engines import BOTH
 from tests.room.parts import (
+    WINGS,
     Clock,
     all_events,
     all_jobs,
@@ -290,6 +293,8 @@ async def test_a_success_forgets_the_failures(store: Store, clock: Clock) -> Non
 
 # -- budgets
 
+SPENT = UsagePart(cost_usd=1.0)
+
 
 @pytest.mark.parametrize(
     ("budget", "words"),
@@ -303,7 +308,7 @@ async def test_a_spent_budget_is_said_and_frees_again(
     store: Store, clock: Clock, budget: Budget, words: str
 ) -> None:
     policy = replace(ALPHA, budget=budget)
-    used = Outcome(text="ok", input_tokens=200, output_tokens=100, cost_usd=0.5)
+    used = Outcome(text="ok", usage=UsagePart(200, 100, 0.5))
     for _ in range(2):
         await post(store, "@ALPHA work", clock())
         await end(store, await plan_of(store, policy, clock()), used, clock.move(60))
@@ -316,8 +321,62 @@ async def test_a_spent_budget_is_said_and_frees_again(
     await plan_of(store, policy, clock())
 
 
+async def test_cache_reads_are_counted_apart_and_spend_nothing(store: Store, clock: Clock) -> None:
+    policy = replace(ALPHA, budget=Budget(tokens_per_day=1000))
+    used = Outcome(text="ok", usage=UsagePart(3, 5, 0.5, cache_write_tokens=7, cache_read_tokens=1_000_000))
+    for _ in range(2):
+        await post(store, "@ALPHA work", clock())
+        await end(store, await plan_of(store, policy, clock()), used, clock.move(60))
+    spent = await store.read(lambda tx: queue.load_spent(tx, "ALPHA", clock()))
+    assert (spent.input, spent.cache_write, spent.cache_read, spent.output) == (6, 14, 2_000_000, 10)
+    assert (spent.tokens, spent.usd) == (30, 1.0)
+    await post(store, "@ALPHA more", clock())
+    await plan_of(store, policy, clock())
+
+
+def before(wing: Path, folder: Path, engine: str, version: int) -> Path:
+    """The wing as it was at this version of its tables."""
+    old = folder / wing.name
+    shutil.copytree(wing, old)
+    for step in (old / engine / "migrations").iterdir():
+        if int(step.stem.partition("_")[0]) > version:
+            step.unlink()
+    return old
+
+
+async def test_a_database_from_before_the_kinds_of_tokens_keeps_its_turns(
+    tmp_path: Path, engine: str, clock: Clock
+) -> None:
+    async def opened(*wings: Path) -> Store:
+        if engine == "sqlite":
+            return await sqlite_store.open_store(tmp_path / "old.db", wings)
+        return await postgres_store.open_store(server.address(name), wings)
+
+    server = postgres.server() if engine == "postgres" else None
+    name = server.new_database() if server else ""
+    *below, room = WINGS
+    try:
+        old = before(room, tmp_path, engine, 4)
+        (old / engine / "old.sql").write_text(
+            "-- name: put_old_turn\n"
+            "INSERT INTO turns (agent, job, started_at, ended_at, input_tokens, output_tokens, cost_usd)\n"
+            "VALUES ('ALPHA', 1, :at, :at, 900, 100, 0.25)\n"
+        )
+        store = await opened(*below, old)
+        await store.write(lambda tx: tx.execute(Queries(old).put_old_turn, at=clock()))
+        await store.close()
+        store = await opened(*WINGS)
+        spent = await store.read(lambda tx: queue.load_spent(tx, "ALPHA", clock.move(60)))
+        await store.close()
+    finally:
+        if server:
+            server.drop_database(name)
+    assert (spent.tokens, spent.input, spent.output, spent.usd) == (1000, 900, 100, 0.25)
+    assert (spent.cache_write, spent.cache_read) == (0, 0)
+
+
 @pytest.mark.parametrize(
-    "cut", [Outcome(failure=FailureClass.TIMEOUT, cost_usd=1.0), Outcome(interrupted=True, cost_usd=1.0)]
+    "cut", [Outcome(failure=FailureClass.TIMEOUT, usage=SPENT), Outcome(interrupted=True, usage=SPENT)]
 )
 async def test_a_turn_that_failed_has_cost_what_it_cost(store: Store, clock: Clock, cut: Outcome) -> None:
     policy = replace(ALPHA, budget=Budget(usd_per_day=1.0))

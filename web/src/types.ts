@@ -33,7 +33,7 @@ export interface Meta {
   footer?: Footer;
   /** What an agent answered that it will touch, passed on to the others. */
   intent?: { agent: string; paths: string[] };
-  usage?: { input_tokens?: number; output_tokens?: number; cost_usd?: number };
+  usage?: Usage;
   tools?: string[];
   error?: unknown;
   command?: unknown;
@@ -91,6 +91,23 @@ export interface Meter {
   limit: number;
 }
 
+/** `used` is all but `cache_read`. */
+export interface TokenMeter extends Meter {
+  input: number;
+  cache_write: number;
+  cache_read: number;
+  output: number;
+}
+
+/** What an answer cost. The kinds of tokens share nothing. In older entries `input_tokens` is all of the input. */
+export interface Usage {
+  input_tokens?: number;
+  cache_write_tokens?: number;
+  cache_read_tokens?: number;
+  output_tokens?: number;
+  cost_usd?: number;
+}
+
 export interface Agent {
   name: string;
   kind: string;
@@ -107,7 +124,7 @@ export interface Agent {
   parked_until: Time;
   running: { job: number; message_id: string; since: Time } | null;
   queued: number;
-  budget: { turns_per_hour?: Meter | null; tokens?: Meter | null; usd?: Meter | null } | null;
+  budget: { turns_per_hour?: Meter | null; tokens?: TokenMeter | null; usd?: Meter | null } | null;
 }
 
 export type TaskStatus = "pending" | "in_progress" | "done";

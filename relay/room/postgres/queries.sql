@@ -196,12 +196,16 @@ ON CONFLICT (name) DO UPDATE SET session = excluded.session, resume = excluded.r
 UPDATE agents SET shown_number = GREATEST(shown_number, :shown_number) WHERE name = :name
 
 -- name: put_turn
-INSERT INTO turns (agent, job, started_at, ended_at, failure, input_tokens, output_tokens, cost_usd)
-VALUES (:agent, :job, :started_at, :ended_at, :failure, :input_tokens, :output_tokens, :cost_usd)
+INSERT INTO turns (agent, job, started_at, ended_at, failure, input_tokens, cache_write_tokens,
+  cache_read_tokens, output_tokens, cost_usd)
+VALUES (:agent, :job, :started_at, :ended_at, :failure, :input_tokens, :cache_write_tokens,
+  :cache_read_tokens, :output_tokens, :cost_usd)
 
 -- name: spent
 SELECT COUNT(*) FILTER (WHERE started_at > :hour_ago) AS turns_hour,
-  CAST(COALESCE(SUM(input_tokens + output_tokens), 0) AS bigint) AS tokens, COALESCE(SUM(cost_usd), 0) AS usd,
+  CAST(COALESCE(SUM(input_tokens), 0) AS bigint) AS input, CAST(COALESCE(SUM(cache_write_tokens), 0) AS bigint) AS cache_write,
+  CAST(COALESCE(SUM(cache_read_tokens), 0) AS bigint) AS cache_read, CAST(COALESCE(SUM(output_tokens), 0) AS bigint) AS output,
+  COALESCE(SUM(cost_usd), 0) AS usd,
   MIN(started_at) FILTER (WHERE started_at > :hour_ago) AS oldest_in_hour, MIN(started_at) AS oldest
 FROM turns WHERE agent = :agent AND started_at > :day_ago
 

@@ -8,7 +8,7 @@ import { permissions } from "../state/permissions";
 import { visitors } from "../state/visitors";
 import { agentPanel, show, showEntry } from "../state/view";
 import { amount, clock, counted, instant, span } from "../text/format";
-import type { Agent, DispatcherState, Meter } from "../types";
+import type { Agent, DispatcherState, Meter, TokenMeter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast, Words } from "./bits";
 import { PermissionCard } from "./permissions";
 import { Whereabouts } from "./proximity";
@@ -55,11 +55,16 @@ export function healthLine(agent: Agent, at: number, short = false): string {
   return HEALTH_WORDS[state];
 }
 
-function BudgetMeter({ name, meter, money = false }: { name: string; meter: Meter; money?: boolean }) {
+/** What the tokens of a budget are made of, and what is left out. */
+function tokenKinds(meter: TokenMeter): string {
+  return `Counts new input (${amount(meter.input)}), cache writes (${amount(meter.cache_write)}) and output (${amount(meter.output)}) of the last 24 hours. Cache reads (${amount(meter.cache_read)}) do not count.`;
+}
+
+function BudgetMeter({ name, meter, money = false, tip }: { name: string; meter: Meter; money?: boolean; tip?: string }) {
   const part = meter.limit > 0 ? Math.min(1, meter.used / meter.limit) : 0;
   const show = (n: number): string => (money ? `$${n.toFixed(2)}` : amount(n));
   return (
-    <div class={`meter ${part >= 1 ? "spent" : part > 0.8 ? "near" : ""}`}>
+    <div class={`meter ${part >= 1 ? "spent" : part > 0.8 ? "near" : ""}`} data-tip={tip} tabIndex={tip ? 0 : undefined}>
       <span class="meter-name">{name}</span>
       <span class="meter-value">{show(meter.used)} / {show(meter.limit)}</span>
       <div class="meter-bar" role="meter" aria-label={`${name} used`} aria-valuemin={0} aria-valuemax={meter.limit} aria-valuenow={meter.used}>
@@ -73,7 +78,7 @@ function Meters({ agent }: { agent: Agent }) {
   const budget = agent.budget;
   const rows = [
     budget?.turns_per_hour && <BudgetMeter key="t" name="Turns this hour" meter={budget.turns_per_hour} />,
-    budget?.tokens && <BudgetMeter key="k" name="Tokens" meter={budget.tokens} />,
+    budget?.tokens && <BudgetMeter key="k" name="Tokens in 24 h, cache reads apart" meter={budget.tokens} tip={tokenKinds(budget.tokens)} />,
     budget?.usd && <BudgetMeter key="u" name="Dollars" meter={budget.usd} money />,
   ].filter(Boolean);
   return rows.length ? <div class="meters">{rows}</div> : null;

@@ -8,7 +8,7 @@ import { entryOf, now, type Stream } from "../state/room";
 import { callComposer, replyTo, showEntry } from "../state/view";
 import { amount, clock, full, hue, span } from "../text/format";
 import { plainLine } from "../text/markdown";
-import type { Entry } from "../types";
+import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Markdown } from "./markdown";
 import { AdvisoryEntry, Changed } from "./proximity";
@@ -50,6 +50,17 @@ function needsQuote(entry: Entry, previous: Entry | undefined): boolean {
   return entry.in_reply_to !== null && !(previous && previous.id === entry.in_reply_to);
 }
 
+/** What counts for a budget of tokens. */
+function counted(usage: Usage): number {
+  return (usage.input_tokens ?? 0) + (usage.cache_write_tokens ?? 0) + (usage.output_tokens ?? 0);
+}
+
+/** The kinds of tokens of an answer, where they are known apart. */
+function kinds(usage: Usage): string | undefined {
+  if (usage.cache_read_tokens === undefined) return undefined;
+  return `New input ${amount(usage.input_tokens ?? 0)}, cache writes ${amount(usage.cache_write_tokens ?? 0)}, output ${amount(usage.output_tokens ?? 0)}. Not counted: cache reads ${amount(usage.cache_read_tokens)}.`;
+}
+
 function Footer({ entry }: { entry: Entry }) {
   const { footer, usage, tools, truncated, notice } = entry.meta;
   // A notice says in its text what went wrong.
@@ -59,7 +70,7 @@ function Footer({ entry }: { entry: Entry }) {
     : [];
   const cost = usage
     ? [
-        usage.input_tokens || usage.output_tokens ? `${amount((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0))} tokens` : "",
+        counted(usage) || usage.cache_read_tokens ? `${amount(counted(usage))} tokens` : "",
         usage.cost_usd ? `$${usage.cost_usd.toFixed(usage.cost_usd < 0.1 ? 3 : 2)}` : "",
       ].filter(Boolean)
     : [];
@@ -79,7 +90,7 @@ function Footer({ entry }: { entry: Entry }) {
           <ol>{tools.map((tool, i) => <li key={i}>{tool}</li>)}</ol>
         </details>
       )}
-      {cost.length > 0 && <span class="cost">{cost.join(" · ")}</span>}
+      {cost.length > 0 && <span class="cost" data-tip={usage && kinds(usage)} tabIndex={usage && kinds(usage) ? 0 : undefined}>{cost.join(" · ")}</span>}
     </div>
   );
 }
