@@ -153,13 +153,26 @@ def _parser() -> argparse.ArgumentParser:
     archive = add("archive", _archive, "Move old entries out of the transcript; they stay searchable.")
     archive.add_argument("--keep", type=int, default=1000, help="entries that stay in the file (1000)")
     archive.add_argument("--json", action="store_true", help="print what was done as JSON")
-    worktrees = add("worktrees", _worktrees, "Show the agents' worktrees, merge one, or remove one.")
-    actions = ("list", "order", "show", "merge", "remove")
+    worktrees = add("worktrees", _worktrees, "Show the agents' worktrees; merge, discard or remove one.")
+    actions = ("list", "order", "show", "merge", "discard", "restore", "remove")
     what = "what to do (list); order: in which order to merge, so that the fewest are set back"
     worktrees.add_argument("action", nargs="?", choices=actions, default="list", help=what)
     worktrees.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
     worktrees.add_argument("--name", help="who does it, in the room's words (your user name)")
     worktrees.add_argument("--json", action="store_true", help="print what there is, or was done, as JSON")
+    merging = worktrees.add_argument_group("merge")
+    merging.add_argument(
+        "-m",
+        "--message",
+        action="append",
+        metavar="TEXT",
+        help="the commit's message; each -m is a paragraph",
+    )
+    merging.add_argument("-e", "--edit", action="store_true", help="write the message in your editor first")
+    merging.add_argument("--squash", action="store_true", help="as one commit, not with a merge commit")
+    merging.add_argument("--dry-run", action="store_true", help="print what would be committed, and end")
+    worktrees.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
+    worktrees.set_defaults(head="")
     verify = add("verify", _verify, "Check every event of the log against its hash, its causes and its lane.")
     verify.add_argument("--json", action="store_true", help="print what was found as JSON")
     demo = add("demo", _demo, "Three agents in a throw-away codebase: with the airspace, and without it.")

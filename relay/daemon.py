@@ -44,6 +44,7 @@ from relay.files import write_atomically
 from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord
 from relay.landing_locks import may_land
+from relay.landing_words import tell
 from relay.log import events, follow
 from relay.log.follow import tail
 from relay.log.open import open_store
@@ -185,6 +186,7 @@ class Daemon:
             ),
         )
         self._tower.hangar.may_land = may_land(store, self._judge)
+        self._tower.hangar.tell = tell(store)
         follow.check_acyclic([*self._tower.followers, *self._coordination.followers])
         self._guard = LockGuard(store, self._judge, self._tower.guard, self._coordination.refused)
         self._seats = Seats(settings, guard=self._guard, permits=self._permissions, key=self._agent_keys.of)

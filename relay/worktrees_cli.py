@@ -1,4 +1,4 @@
-"""`relay worktrees`: what the agents' worktrees hold, and merging or removing one.
+"""`relay worktrees`: what the agents' worktrees hold, and merging, discarding or removing one.
 
 Invariant: with a running room everything goes through its doors, so that one process touches worktrees; without
 one it is done here, in the same words. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
@@ -10,6 +10,8 @@ import argparse
 import asyncio
 import getpass
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -39,10 +41,16 @@ def run(args: argparse.Namespace) -> int:
         wanted = "takes no AGENT" if whole else "needs the AGENT whose worktree it is"
         print(f"relay: worktrees {args.action} {wanted}", file=sys.stderr)
         return 2
+    if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run):
+        print(f"relay: worktrees {args.action} takes none of the options of merge", file=sys.stderr)
+        return 2
+    if args.action != "restore" and args.kept:
+        print(f"relay: worktrees {args.action} takes no --kept", file=sys.stderr)
+        return 2
     settings = load(args.config)
     about(settings.path)
     try:
-        told = asyncio.run(_do(settings, args))
+        told = asyncio.run(_edited(settings, args) if args.edit else _do(settings, args))
     except (CannotDo, Refusal) as error:
         print(f"relay: {safe(str(error))}", file=sys.stderr)
         return 1
@@ -53,15 +61,44 @@ def run(args: argparse.Namespace) -> int:
     return 0 if told.get("success", True) else 1
 
 
-async def _do(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
+async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
+    """Merge with a message that the person wrote over the proposed one, in their editor."""
+    told = await _do(settings, args, preview=True)
+    if not told.get("success", True):
+        return told
+    text = await asyncio.to_thread(_in_editor, told["text"])
+    if not text.strip():
+        raise CannotDo("the message is empty, so nothing was merged")
+    args.message, args.head = [text], told["head"]
+    return await _do(settings, args)
+
+
+def _in_editor(text: str) -> str:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="relay-message-") as made:
+        path = Path(made) / "COMMIT_EDITMSG"
+        path.write_text(text, "utf-8")
+        # As git does it: what EDITOR holds is words of a shell.
+        done = subprocess.run(["sh", "-c", f'{editor} "$@"', editor, str(path)], check=False)
+        if done.returncode != 0:
+            raise CannotDo(
+                f"the editor {editor} ended with {done.returncode}, so nothing was merged; set EDITOR, or use -m"
+            )
+        return path.read_text("utf-8", "replace")
+
+
+async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = False) -> dict[str, Any]:
+    """What was asked for; of a merge with `--dry-run` only what it would commit."""
     by = args.name or _user()
+    preview = preview or args.dry_run
+    text = "\n\n".join(args.message or ())
     record = None
     try:
         record = instance.read(settings.lock_path)
     except instance.DamagedRecord as error:
         raise CannotDo(f"{error}, so it is not known whether the room runs") from error
     if record is not None and instance.is_live(record, settings.locks.ttl):
-        return await _ask_room(settings, args.action, args.agent, by)
+        return await _ask_room(settings, args, by, text, preview)
     async with _here(settings) as door:
         if args.action in ("list", "order"):
             return await door.state()
@@ -71,7 +108,13 @@ async def _do(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
             told = await door.diff(args.agent)
             assert told is not None
             return told
-        act = door.merge if args.action == "merge" else door.remove
+        if args.action == "merge":
+            if preview:
+                return await door.propose(args.agent, by, args.squash)
+            return await door.merge(args.agent, by, squash=args.squash, text=text, head=args.head)
+        if args.action == "restore":
+            return await door.restore(args.agent, by, args.kept or "")
+        act = door.discard if args.action == "discard" else door.remove
         return await act(args.agent, by)
 
 
@@ -92,12 +135,14 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     from relay.daemon import open_room_store
     from relay.hangar_log import recorder
     from relay.landing_locks import may_land
+    from relay.landing_words import tell
 
     store = await open_room_store(settings)
     try:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
             hangar = Hangar(settings, recorder(store), scratch=Path(made) / "scratch.git", make=False)
             hangar.may_land = may_land(store, LockJudge(fold=folds_case(settings.repo)))
+            hangar.tell = tell(store)
             await hangar.open()
             await hangar.refresh()
             yield WorktreesDoor(hangar, Ground(hangar))
@@ -105,25 +150,42 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
         await store.close()
 
 
-async def _ask_room(settings: Settings, action: str, agent: str | None, by: str) -> dict[str, Any]:
+async def _ask_room(
+    settings: Settings, args: argparse.Namespace, by: str, text: str, preview: bool
+) -> dict[str, Any]:
     import aiohttp
 
-    method, path = {
-        "list": ("GET", "/api/worktrees"),
-        "order": ("GET", "/api/worktrees"),
-        "show": ("GET", f"/api/worktrees/{agent}/diff"),
-        "merge": ("POST", f"/api/worktrees/{agent}/merge"),
-        "remove": ("POST", f"/api/worktrees/{agent}/remove"),
-    }[action]
+    action, one = args.action, f"/api/worktrees/{args.agent}"
+    method = "squash" if args.squash else "merge"
+    body: dict[str, str] | None = {"name": by}
+    query: dict[str, str] = {}
+    match action:
+        case "list" | "order":
+            verb, path, body = "GET", "/api/worktrees", None
+        case "show":
+            verb, path, body = "GET", f"{one}/diff", None
+        case "merge" if preview:
+            verb, path, body, query = "GET", f"{one}/merge", None, {"method": method, "name": by}
+        case "merge":
+            verb, path = "POST", f"{one}/merge"
+            body = {"name": by, "method": method, "message": text, "head": args.head}
+        case "restore":
+            verb, path, body = "POST", f"{one}/restore", {"name": by, "kept": args.kept or ""}
+        case _:
+            verb, path = "POST", f"{one}/{action}"
     try:
         url = json.loads(settings.state_path.read_text("utf-8"))["url"]
         key = settings.token_path.read_text("utf-8").strip()
-        body = {"name": by} if method == "POST" else None
         timeout = aiohttp.ClientTimeout(total=PATIENT_S)
         async with (
             aiohttp.ClientSession(timeout=timeout) as client,
             client.request(
-                method, f"{url}{path}", json=body, headers={"X-API-Key": key}, allow_redirects=False
+                verb,
+                f"{url}{path}",
+                params=query,
+                json=body,
+                headers={"X-API-Key": key},
+                allow_redirects=False,
             ) as reply,
         ):
             told: dict[str, Any] = await reply.json()
@@ -135,8 +197,11 @@ async def _ask_room(settings: Settings, action: str, agent: str | None, by: str)
 
 
 def _text(action: str, told: dict[str, Any]) -> str:
-    if action in ("merge", "remove"):
-        return str(told["reason"])
+    if "reason" in told:
+        fix = told.get("fix")
+        return f"{told['reason']} {fix}" if fix else str(told["reason"])
+    if action == "merge":
+        return _preview(told)
     if action == "show":
         cut = "\n(cut here: it is longer)" if told["truncated"] else ""
         return f"{told['diff'].rstrip()}{cut}" if told["diff"] else f"{told['branch']} changes nothing."
@@ -150,6 +215,24 @@ def _text(action: str, told: dict[str, Any]) -> str:
     if told["trouble"]:
         lines.append(told["trouble"])
     return "\n".join(lines or ["No agent has a worktree."])
+
+
+def _preview(told: dict[str, Any]) -> str:
+    one = "as one commit" if told["method"] == "squash" else "with a merge commit"
+    lines = [
+        f"{told['branch']} into {told['into']} {one}: {_count(told['commits'], 'commit')}, "
+        f"{_count(told['files'], 'file')}.",
+        f"Author:    {told['author']}",
+        f"Committer: {told['committer']}",
+        *([told["note"]] if told["note"] else []),
+        "",
+        *(f"    {line}".rstrip() for line in told["message"].rstrip().split("\n")),
+    ]
+    return "\n".join(lines)
+
+
+def _count(many: int, what: str) -> str:
+    return f"{many} {what}{'s' * (many != 1)}"
 
 
 def _row(one: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from relay.airspace.git import GitError
 from relay.airspace.ground import Ground
 from relay.airspace.hangar import Hangar
+from relay.airspace.landing import Wish
 from relay.airspace.worktree_view import difference, rows
 from relay.model import Refusal
 
@@ -43,8 +44,19 @@ class WorktreesDoor:
         except GitError as error:
             raise Refusal(f"git could not show it: {error}.") from error
 
-    async def merge(self, agent: str, by: str) -> dict[str, Any]:
-        return await self._ground.merge(agent, by)
+    async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
+        return await self._ground.propose(agent, by, Wish(squash=squash))
+
+    async def merge(
+        self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
+    ) -> dict[str, Any]:
+        return await self._ground.merge(agent, by, Wish(squash, text, head))
+
+    async def discard(self, agent: str, by: str) -> dict[str, Any]:
+        return await self._ground.discard(agent, by)
+
+    async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
+        return await self._ground.restore(agent, by, ref)
 
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
         return await self._ground.remove(agent, by)

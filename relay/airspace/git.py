@@ -63,10 +63,10 @@ def name_of(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """git in `folder`. `env` and `config` come on top of what every call has."""
+    """git in `folder`. `env` and `config` come on top of what every call has; None takes a variable away."""
 
     folder: Path
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str | None] = field(default_factory=dict)
     config: tuple[str, ...] = ()
 
     def at(self, folder: Path) -> Git:
@@ -85,7 +85,8 @@ class Git:
         words = ["git", "--no-pager"]
         for one in (*OVERRIDES, *self.config):
             words += ["-c", one]
-        env = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **self.env}
+        told = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **self.env}
+        env = {name: value for name, value in told.items() if value is not None}
         done = await _run([*words, *args], self.folder, env, stdin, timeout_s, most, args[0])
         if done.code not in ok:
             raise GitError(args[0], done.code, done.said)

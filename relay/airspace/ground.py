@@ -16,9 +16,19 @@ from relay.airspace.berth import Berth, Lost
 from relay.airspace.checkout import head_of
 from relay.airspace.git import GitError
 from relay.airspace.hangar import EDITORS, Hangar
-from relay.airspace.landing import Conflict, Landing, Side, named, under_way
+from relay.airspace.landing import Conflict, Landing, Side, Wish, named, under_way
 from relay.airspace.snapshot import Snapshot
-from relay.airspace.worktrees import CONFLICTED, MERGED, Happened, branch_name, is_ancestor
+from relay.airspace.worktrees import (
+    CONFLICTED,
+    DISCARDED,
+    KEPT,
+    MERGED,
+    RESTORED,
+    Happened,
+    branch_name,
+    folder_name,
+    is_ancestor,
+)
 from relay.config import AgentSettings
 from relay.invocation import command
 from relay.model import Changes, Refusal, Workplace
@@ -120,18 +130,26 @@ class Ground:
 
     # -- people
 
-    async def merge(self, agent: str, by: str) -> dict[str, Any]:
-        """Merge a worktree into the main branch. Raises Refusal, and then nothing was merged."""
-        hangar = self._hangar
+    async def propose(self, agent: str, by: str, wish: Wish) -> dict[str, Any]:
+        """What `merge` would commit now (`Proposal.as_json`). Raises Refusal for what it would refuse."""
         berth = self._idle(agent, "merged")
-        assert hangar.main is not None and hangar.worktrees is not None
+        async with self._hangar.alone, berth.lock:
+            self._idle(agent, "merged")
+            try:
+                landing, side = await self._landing(berth)
+                return {"agent": berth.name, **(await landing.propose(side, by, wish)).as_json()}
+            except (GitError, Lost, OSError) as error:
+                raise Refusal(f"git could not try the merge: {error}.") from error
+
+    async def merge(self, agent: str, by: str, wish: Wish | None = None) -> dict[str, Any]:
+        """Merge a worktree into the main branch. Raises Refusal, and then nothing was merged."""
+        hangar, wish = self._hangar, wish or Wish()
+        berth = self._idle(agent, "merged")
         async with hangar.alone, berth.lock:
             self._idle(agent, "merged")
             try:
-                seen = await berth.look(everything=True)
-                side = Side(berth.name, berth.checkout, seen, berth.own)
-                landing = Landing(hangar.main, hangar.worktrees, hangar.scratch, hangar.may_land)
-                landed = await landing.merge(side, by)
+                landing, side = await self._landing(berth)
+                landed = await landing.merge(side, by, wish)
             except Conflict as refusal:
                 branch = berth.seen.head.branch if berth.seen else None
                 details = {"conflicts": list(refusal.paths)}
@@ -142,17 +160,95 @@ class Ground:
             except (GitError, Lost, OSError) as error:
                 raise Refusal(f"git could not merge it: {error}.") from error
             text = (
-                f"{by} merged {landed.branch} of {berth.name} into {landed.into}: "
-                f"{landed.files} file{'s' * (landed.files != 1)}."
+                f"{by} merged {landed.branch} of {berth.name} into {landed.into}"
+                f"{' as one commit' if wish.squash else ''}: {landed.files} file{'s' * (landed.files != 1)}."
             )
+            if landed.kept:
+                text += f" Its own commits are kept in `{landed.kept}`."
+            elif wish.squash:
+                text += f" {landed.branch} itself still has its own commits."
             if landed.left:
                 text += f" {berth.name}: {landed.left}."
+            if landed.note:
+                text += f" {landed.note}"
             more = {"into": landed.into, "files": landed.files, "committed": landed.committed}
-            done = Happened(MERGED, berth.name, landed.branch, by, text, landed.commit, more)
+            kept = {"method": "squash" if wish.squash else "merge", "kept": landed.kept or None}
+            done = Happened(MERGED, berth.name, landed.branch, by, text, landed.commit, {**more, **kept})
             await hangar.record(done)
             berth.touched(None)
         hangar.wake.set()
-        return {"success": True, "reason": text, "commit": landed.commit}
+        return {"success": True, "reason": text, "commit": landed.commit, "kept": landed.kept or None}
+
+    async def _landing(self, berth: Berth) -> tuple[Landing, Side]:
+        hangar = self._hangar
+        assert hangar.main is not None and hangar.worktrees is not None
+        seen = await berth.look(everything=True)
+        person = not berth.own and hangar.settings.agent(berth.name) is None
+        since = berth.work.started_at if berth.work is not None else 0.0
+        side = Side(berth.name, berth.checkout, seen, berth.own, person, since)
+        landing = Landing(hangar.main, hangar.worktrees, hangar.scratch, hangar.may_land, hangar.tell)
+        return landing, side
+
+    async def discard(self, agent: str, by: str) -> dict[str, Any]:
+        """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a
+        ref of its own. Raises Refusal, and then the work is where it was."""
+        berth = self._own(agent, "discarded")
+        async with self._hangar.alone, berth.lock:
+            self._idle(agent, "discarded")
+            try:
+                landing, side = await self._landing(berth)
+                gone = await landing.discard(side)
+            except (GitError, Lost, OSError) as error:
+                raise Refusal(f"git could not discard it: {error}.") from error
+            back = command(f"worktrees restore {berth.name}")
+            text = (
+                f"{by} discarded the work on {gone.branch} of {berth.name} ({gone.commits} "
+                f"commit{'s' * (gone.commits != 1)}, {gone.files} file{'s' * (gone.files != 1)}). "
+                f"All of it is kept in `{gone.kept}`. {back} brings it back; `git log -p {gone.kept}` shows it."
+            )
+            details = {"kept": gone.kept, "files": gone.files}
+            await self._hangar.record(
+                Happened(DISCARDED, berth.name, gone.branch, by, text, gone.main, details)
+            )
+            berth.touched(None)
+        self._hangar.wake.set()
+        return {"success": True, "reason": text, "kept": gone.kept, "commit": gone.main}
+
+    async def restore(self, agent: str, by: str, ref: str = "") -> dict[str, Any]:
+        """Bring back what `discard` took (`ref`; empty = the latest). Raises Refusal, and then nothing changed."""
+        berth, worktrees = self._own(agent, "brought back"), self._hangar.worktrees
+        assert worktrees is not None
+        async with self._hangar.alone, berth.lock:
+            self._idle(agent, "brought back")
+            try:
+                held = await worktrees.held(berth.name)
+                wanted = ref or next(iter(held), "")
+                if wanted not in held:
+                    what = f"{ref} holds no work" if ref else "There is no kept work"
+                    where = f"{KEPT}{folder_name(berth.name)}/"
+                    raise Refusal(
+                        f"{what} of {berth.name}.", f"`git for-each-ref {where}` lists what is kept."
+                    )
+                landing, side = await self._landing(berth)
+                branch, commit = await landing.restore(side, wanted)
+            except (GitError, Lost, OSError) as error:
+                raise Refusal(f"git could not bring it back: {error}.") from error
+            text = f"{by} brought back the work of {berth.name} from `{wanted}`: {branch} has it again."
+            await self._hangar.record(
+                Happened(RESTORED, berth.name, branch, by, text, commit, {"kept": wanted})
+            )
+            berth.touched(None)
+        self._hangar.wake.set()
+        return {"success": True, "reason": text, "kept": wanted, "commit": commit}
+
+    def _own(self, agent: str, done: str) -> Berth:
+        berth = self._idle(agent, done)
+        if not berth.own:
+            raise Refusal(
+                f"{berth.checkout.top} is not a worktree that relay made: nothing is {done} there.",
+                "Use git in that folder.",
+            )
+        return berth
 
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's worktree away; its work stays in git. Raises Refusal."""

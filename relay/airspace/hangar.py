@@ -23,7 +23,7 @@ from relay.airspace.checkout import Checkout, Unfit, head_of, list_worktrees, op
 from relay.airspace.diff import Differ, Outline
 from relay.airspace.git import GitError
 from relay.airspace.globs import matcher
-from relay.airspace.landing import MayLand
+from relay.airspace.landing import MayLand, Tell
 from relay.airspace.listener import Listener
 from relay.airspace.near import Merge
 from relay.airspace.scratch import Scratch
@@ -69,6 +69,8 @@ class Hangar:
         self.scratch = Scratch(scratch or settings.runtime_dir / "airspace.git")
         #: Asked before a worktree is merged into the main branch (floor 4 asks the locks).
         self.may_land: MayLand | None = None
+        #: Asked what an agent's work is about, for the message of its merge (floor 4 asks the room).
+        self.tell: Tell | None = None
         self.berths: dict[str, Berth] = {}
         self.main: Checkout | None = None
         self.worktrees: Worktrees | None = None

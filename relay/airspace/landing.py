@@ -1,9 +1,10 @@
-"""Merging one worktree into the main branch.
+"""Merging one worktree into the main branch, or taking its work back.
 
-Invariants: the merge is computed before anything is touched, and what conflicts changes nothing. A person's
-uncommitted work is never written over: their files are moved forward by git's own two-tree merge, which refuses
-when a file that it would write is not as it was committed, and no file that git does not know is replaced. Each
-ref moves only from the commit that was seen. No hook and no filter runs.
+Invariants: what `propose` shows is what `merge` commits: both go through `_prepare`. The merge is computed before
+anything is touched, and what conflicts changes nothing. A person's uncommitted work is never written over: their
+files are moved forward by git's own two-tree merge, which refuses when a file that it would write is not as it was
+committed, and no file that git does not know is replaced. Each ref moves only from the commit that was seen, and what
+leaves a branch is held by another ref first. No hook and no filter runs.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from relay.airspace.checkout import Checkout, head_of
+from relay.airspace.commit_message import About, Committed, cleaned, proposed
 from relay.airspace.diff import Record, attributes, parse_raw
-from relay.airspace.git import LONG_S, GitError, name_of
+from relay.airspace.git import LONG_S, Git, GitError, name_of
 from relay.airspace.scratch import Scratch
+from relay.airspace.signing import Signature, of_person, of_relay, signed
 from relay.airspace.snapshot import Snapshot, commit_tree
 from relay.airspace.speculative import merge_trees
 from relay.airspace.worktrees import Worktrees, in_the_way, is_ancestor
@@ -23,6 +27,8 @@ from relay.model import Refusal
 
 #: Asked before a merge: whose branch, who merges, which paths. Raises Refusal.
 MayLand = Callable[[str, str, Sequence[str]], Awaitable[None]]
+#: What the room knows of the work of an agent, since a time in Unix seconds.
+Tell = Callable[[str, float], Awaitable[About]]
 #: Names of files that a refusal lists.
 MOST_NAMED = 8
 #: What git keeps in a git directory while something is under way there.
@@ -35,20 +41,74 @@ _UNDER_WAY = {
 }
 
 
+#: Bytes of a commit's message that a person may write.
+MOST_MESSAGE = 65_536
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is to be merged: `agent`'s checkout as it was seen. `own`: relay made this worktree."""
+    """What is to be merged: `agent`'s checkout as it was seen. `own`: relay made this worktree; `person`: a person
+    works in it. `since`: when the work began, Unix seconds."""
 
     agent: str
     checkout: Checkout
     seen: Snapshot
     own: bool
+    person: bool = False
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
+    the work as it was shown, empty = as it is now."""
+
+    squash: bool = False
+    text: str = ""
+    head: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A merge that can be made, as a person decides on it. `message` is committed as it stands; `text` is what of it
+    a person may change, `trailers` the lines that name everybody else who contributed. `note` says whose name stands
+    in for one that git does not know; empty when git knows."""
+
+    branch: str
+    into: str
+    squash: bool
+    head: str
+    text: str
+    trailers: tuple[str, ...]
+    message: str
+    author: Signature
+    committer: Signature
+    note: str
+    commits: int
+    files: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "branch": self.branch,
+            "into": self.into,
+            "method": "squash" if self.squash else "merge",
+            "head": self.head,
+            "text": self.text,
+            "trailers": list(self.trailers),
+            "message": self.message,
+            "author": str(self.author),
+            "committer": str(self.committer),
+            "note": self.note,
+            "commits": self.commits,
+            "files": self.files,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
     """`commit` is now the head of the branch `into`; `committed`: relay committed the open work first. `left`
-    says why the agent's own worktree could not be brought up to it; empty when it was."""
+    says why the agent's own worktree could not be brought up to it; empty when it was. `kept`: the ref that holds
+    what a squash made one commit of."""
 
     commit: str
     branch: str
@@ -56,17 +116,30 @@ class Landed:
     files: int
     committed: bool
     left: str = ""
+    kept: str = ""
+    note: str = ""
 
 
-def signature(name: str) -> dict[str, str]:
-    """git's variables for a commit by `name`, who may be a person or an agent."""
-    clean = "".join(char for char in name if char.isprintable() and char not in "<>").strip() or "relay"
-    address = f"{clean.replace(' ', '.').lower()}@relay"
-    return {
-        f"GIT_{role}_{what}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", clean), ("EMAIL", address))
-    }
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """The ref `kept` holds the work that was on `branch`, which stands on `main` now. `files`: those it changed."""
+
+    branch: str
+    kept: str
+    main: str
+    commits: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A merge that was worked out: into `main`, with these files of it changed."""
+
+    proposal: Proposal
+    main: str
+    tree: str
+    changed: list[Record]
+    work: str
 
 
 def named(paths: tuple[str, ...] | list[str]) -> str:
@@ -95,25 +168,114 @@ async def _anything(agent: str, by: str, paths: Sequence[str]) -> None:
     """Nothing is locked."""
 
 
+async def _nothing(agent: str, since: float) -> About:
+    """Without a room nobody knows what the work is about."""
+    return About()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What git says of a merge: its tree, and what of `main` it changes."""
+
+    git: Git
+    branch: str
+    into: str
+    main: str
+    tree: str
+    changed: list[Record]
+
+
 class Landing:
     """Merges into the branch that `main` has checked out."""
 
     def __init__(
-        self, main: Checkout, worktrees: Worktrees, scratch: Scratch, may_land: MayLand | None = None
+        self,
+        main: Checkout,
+        worktrees: Worktrees,
+        scratch: Scratch,
+        may_land: MayLand | None = None,
+        tell: Tell | None = None,
     ) -> None:
         self._may_land = may_land or _anything
+        self._tell = tell or _nothing
         self._main = main
         self._worktrees = worktrees
         self._scratch = scratch
 
-    async def merge(self, side: Side, by: str) -> Landed:
+    async def propose(self, side: Side, by: str, wish: Wish) -> Proposal:
+        """What `merge` would commit now. Raises Refusal for what it would refuse; GitError."""
+        return (await self._prepare(side, by, wish)).proposal
+
+    async def merge(self, side: Side, by: str, wish: Wish) -> Landed:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
+        ready = await self._prepare(side, by, wish)
+        told, main = ready.proposal, ready.main
+        git = self._scratch.git(self._main)
+        head = await self._commit_work(side, told.branch, ready.work, told.committer)
+        parents = [main] if told.squash else [main, head]
+        who = signed(told.author, told.committer)
+        commit = await commit_tree(git, ready.tree, parents, told.message, who)
+        # A clone of its own has its commits in objects of its own.
+        same = side.checkout.common == self._main.common
+        await self._scratch.publish(self._main, commit, [main, head] if same else [main])
+        # Before anything moves: what becomes one commit is held as it was.
+        kept = await self._worktrees.hold(side.agent, head) if told.squash and side.own else ""
+        await self._move(told.into, main, commit)
+        left = await self._follow(side, told.branch, head, commit)
+        return Landed(
+            commit, told.branch, told.into, told.files, side.seen.dirty, left=left, kept=kept, note=told.note
+        )
+
+    async def discard(self, side: Side) -> Discarded:
+        """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
         into, main = await self._target()
         branch = await self._source(side)
+        git = self._scratch.git(self._main)
+        head = side.seen.head.commit
+        if not side.seen.dirty and await is_ancestor(git, side.seen.commit, main):
+            raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
+        base = (await git.maybe("merge-base", main, side.seen.commit)) or main
+        asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, side.seen.tree)
+        files = (await git.run(*asked)).out.count(b"\0")
+        commits = int(await git.line("rev-list", "--count", f"{main}..{head}")) if head else 0
+        committer = await of_person(self._main) or of_relay(side.agent)
+        text = f"Uncommitted work of {side.agent}\n\nAs it stood in the worktree when its branch was discarded.\n"
+        head = await self._commit_work(side, branch, text, committer)
+        kept = await self._worktrees.hold(side.agent, head)
+        try:
+            await self._worktrees.forward(side.checkout, branch, head, main)
+        except GitError as error:
+            raise Refusal(
+                f"The work stays in {side.agent}'s worktree ({_said(error)}). It is committed and kept in {kept}.",
+                "Mend that, then discard it again.",
+            ) from error
+        return Discarded(branch, kept, main, commits, files)
+
+    async def restore(self, side: Side, ref: str) -> tuple[str, str]:
+        """Put what a ref holds onto the side's branch again; the branch and its commit. Raises Refusal, GitError."""
+        _, main = await self._target()
+        branch = await self._source(side)
+        head = side.seen.head.commit
+        git = self._scratch.git(self._main)
+        if side.seen.dirty or head is None or not await is_ancestor(git, head, main):
+            raise Refusal(
+                f"{branch} holds other work, which would be lost.",
+                f"Merge or discard that first, or make a branch of what is kept: `git branch NAME {ref}`.",
+            )
+        kept = await self._main.git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
+        await self._worktrees.forward(side.checkout, branch, head, kept)
+        return branch, kept
+
+    async def _prepare(self, side: Side, by: str, wish: Wish) -> _Ready:
+        into, main = await self._target()
+        branch = await self._source(side)
+        if wish.head and wish.head != side.seen.commit:
+            raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
         # In the scratch: a clone of its own has its commits in objects of its own.
         git = self._scratch.git(self._main)
+        nothing = Refusal(f"{branch} of {side.agent} has nothing to merge: {into} has all of it.")
         if not side.seen.dirty and await is_ancestor(git, side.seen.commit, main):
-            raise Refusal(f"{branch} holds nothing that {into} has not got.")
+            raise nothing
         merged = await merge_trees(git, main, side.seen.commit)
         if merged is None:
             raise Refusal(f"git finds no common history of {branch} and {into}.", "Merge it by hand.")
@@ -126,23 +288,59 @@ class Landing:
         changed = parse_raw(
             (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", main, merged.tree)).out
         )
+        if not changed:
+            raise nothing
         await self._may_land(side.agent, by, [name_of(one.path) for one in changed])
         await self._can_write(changed, main, merged.tree)
-        head = await self._commit_work(side, branch)
-        text = f"Merge {branch}\n\nMerged by {by}, for {side.agent}, in relay.\n"
-        commit = await commit_tree(git, merged.tree, [main, head], text, signature(by))
-        # A clone of its own has its commits in objects of its own.
-        same = side.checkout.common == self._main.common
-        await self._scratch.publish(self._main, commit, [main, head] if same else [main])
-        await self._move(into, main, commit)
-        left = await self._follow(side, branch, head, commit)
-        return Landed(commit, branch, into, len(changed), side.seen.dirty, left)
+        return await self._worded(side, by, wish, _Found(git, branch, into, main, merged.tree, changed))
+
+    async def _worded(self, side: Side, by: str, wish: Wish, found: _Found) -> _Ready:
+        """Who signs it, and in which words."""
+        known = await of_person(self._main)
+        committer = known or of_relay(by)
+        note = "" if known else _unknown(self._main, committer)
+        author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
+        commits, people = await _history(found.git, found.main, side.seen.head.commit)
+        about = await self._tell(side.agent, side.since)
+        paths = [name_of(one.last_path) for one in found.changed]
+        dirty = side.seen.dirty
+        text = cleaned(wish.text)
+        if wish.text and not text:
+            raise Refusal("The message is empty.", "Write what the change does, or leave it out.")
+        if len(text.encode()) > MOST_MESSAGE:
+            raise Refusal(f"The message is longer than {MOST_MESSAGE:,} bytes.", "Write a shorter one.")
+        text = text or cleaned(proposed(found.branch, wish.squash, about, commits, paths, dirty=dirty))
+        known_addresses = {author.email.lower(), committer.email.lower()}
+        rest = [one for one in people if one.email.lower() not in known_addresses]
+        trailers = tuple(f"Co-authored-by: {one}" for one in rest)
+        message = await _with_trailers(found.git, text, trailers)
+        told = Proposal(
+            branch=found.branch,
+            into=found.into,
+            squash=wish.squash,
+            head=side.seen.commit,
+            text=text,
+            trailers=trailers,
+            message=message,
+            author=author,
+            committer=committer,
+            note=note,
+            commits=len(commits) + dirty,
+            files=len(found.changed),
+        )
+        work = proposed(found.branch, True, about, [], paths, dirty=True)
+        return _Ready(told, found.main, found.tree, found.changed, work)
 
     async def _target(self) -> tuple[str, str]:
         """The main branch and its commit."""
         head = await head_of(self._main.git)
-        if head.branch is None or head.commit is None:
+        if head.branch is None:
             raise Refusal(f"{self._main.top} is on no branch.", "Check out the branch to merge into.")
+        if head.commit is None:
+            raise Refusal(
+                f"The branch {head.branch} in {self._main.top} has no commit yet.",
+                "Make its first commit, or check out the branch to merge into.",
+            )
         if doing := await under_way(self._main):
             raise Refusal(f"In {self._main.top} {doing} is under way.", "End it first.")
         return head.branch, head.commit
@@ -201,17 +399,16 @@ class Landing:
                 "Move them away first.",
             )
 
-    async def _commit_work(self, side: Side, branch: str) -> str:
+    async def _commit_work(self, side: Side, branch: str, text: str, committer: Signature) -> str:
         """Commit what stands uncommitted onto the agent's branch; the branch's head then."""
         seen, checkout = side.seen, side.checkout
         before = seen.head.commit
         if not seen.dirty:
             assert before is not None
             return before
-        text = f"Work of {side.agent}\n\nCommitted by relay before a merge, as it stood in the worktree.\n"
         git = self._scratch.git(checkout)
         parents = [before] if before else []
-        commit = await commit_tree(git, seen.tree, parents, text, signature(side.agent))
+        commit = await commit_tree(git, seen.tree, parents, text, signed(of_relay(side.agent), committer))
         await self._scratch.publish(checkout, commit, parents)
         # First the index, then the branch: whoever is cut off in between has everything staged.
         own = self._scratch.git(checkout, checkout.index)
@@ -253,6 +450,60 @@ class Landing:
         except GitError as error:
             return f"its worktree stays behind for now ({_said(error)})"
         return ""
+
+
+#: Commits of a branch that are looked at for who contributed.
+_MOST_COMMITS = 1000
+
+
+async def _history(git: Git, main: str, head: str | None) -> tuple[list[Committed], list[Signature]]:
+    """The commits that a branch has before the main branch, the oldest first, and everybody they name as author."""
+    if head is None:
+        return [], []
+    told = "%an%x00%ae%x00%s%x00%b%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00"
+    asked = (
+        "log",
+        "--no-merges",
+        "--topo-order",
+        f"-{_MOST_COMMITS}",
+        f"--format={told}",
+        f"{main}..{head}",
+        "--",
+    )
+    parts = name_of((await git.run(*asked)).out).split("\0")[:-1]
+    commits: list[Committed] = []
+    people: dict[str, Signature] = {}
+    for at in range(len(parts) - 5, -1, -5):
+        name, email, subject, body, coauthors = parts[at : at + 5]
+        commits.append(Committed(subject, body))
+        named_here = [(name.strip(), email), *(_person(line) for line in coauthors.splitlines())]
+        for who, address in named_here:
+            if who and address:
+                people.setdefault(address.lower(), Signature(who, address))
+    return commits, list(people.values())
+
+
+def _person(line: str) -> tuple[str, str]:
+    """`Name <address>` of a trailer; two empty texts for what is none."""
+    name, _, rest = line.strip().partition(" <")
+    return (name, rest[:-1]) if rest.endswith(">") and not set("<> ") & set(rest[:-1]) else ("", "")
+
+
+async def _with_trailers(git: Git, text: str, trailers: Sequence[str]) -> str:
+    """The message with these lines at its end, by git's own rules of where they stand; none twice. In the scratch,
+    where no configuration can name a command for a trailer."""
+    if not trailers:
+        return text
+    words = [word for one in trailers for word in ("--trailer", one)]
+    asked = ("interpret-trailers", "--no-divider", "--if-exists", "addIfDifferent", *words)
+    return (await git.run(*asked, stdin=text.encode())).out.decode()
+
+
+def _unknown(checkout: Checkout, committer: Signature) -> str:
+    return (
+        f"git knows no name and e-mail address in {checkout.top}, so {committer} is the committer. To set yours: "
+        '`git config --global user.name "Your Name"` and `git config --global user.email you@example.org`.'
+    )
 
 
 def _said(error: GitError) -> str:

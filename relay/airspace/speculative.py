@@ -92,6 +92,8 @@ class Speculation:
         self._known: OrderedDict[tuple[str, str], Merged] = OrderedDict()
         self._lines: OrderedDict[tuple[str, str], Mapping[str, Lines]] = OrderedDict()
         self._differ = differ or Differ()
+        #: Of the commit that was merged into last: most are merged into one.
+        self._tree: tuple[str, str | None] = ("", None)
 
     def knows(self, one: str, other: str) -> bool:
         """Is the answer for these two remembered?"""
@@ -106,9 +108,16 @@ class Speculation:
         if merged is None:
             return Trial(None, unrelated=await _unrelated(git, into, side))
         if merged.merge.clean:
-            return Trial(Verdict.CLEAN)
+            # Commits whose changes came another way, as by a squash, bring nothing.
+            same = merged.tree == await self._tree_of(git, into)
+            return Trial(Verdict.NOTHING if same else Verdict.CLEAN)
         paths = merged.merge.conflicts
         return Trial(Verdict.CONFLICTS, paths, await self._lines_of(git, side, into, paths) if lines else {})
+
+    async def _tree_of(self, git: Git, commit: str) -> str | None:
+        if self._tree[0] != commit:
+            self._tree = commit, await git.maybe("rev-parse", f"{commit}^{{tree}}")
+        return self._tree[1]
 
     async def _lines_of(self, git: Git, side: str, into: str, paths: Sequence[str]) -> Mapping[str, Lines]:
         """Of each path, the lines of the side's file in which the two touch."""

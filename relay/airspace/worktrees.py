@@ -37,11 +37,13 @@ def branch_name(agent: str) -> str:
 #: The event, and those of its changes that others look for.
 CHANGED = "worktree.changed"
 MERGED, CONFLICTED = "merged", "conflicted"
+DISCARDED, RESTORED = "discarded", "restored"
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Something was done to a worktree: created, recreated, forwarded, merged, removed; or was tried and is not
+    """Something was done to a worktree: created, recreated, forwarded, merged, discarded, restored,
+    removed; or was tried and is not
     possible: conflicted (`details` names the `conflicts`). `text`: what the room is
     told, empty for nothing. `commit`: where its branch stands now."""
 
@@ -154,7 +156,8 @@ class Worktrees:
         return checkout
 
     async def forward(self, checkout: Checkout, branch: str, before: str, after: str) -> None:
-        """Move a checkout that stands clean on `branch` from commit `before` to `after`, its descendant.
+        """Move a checkout that stands clean on `branch` from commit `before` to `after`. The caller sees to it that
+        a ref holds what of `before` is not in `after`.
 
         Raises GitError, and then nothing was changed: git overwrites no file that it does not know.
         """
@@ -182,9 +185,19 @@ class Worktrees:
                 return None
         known = [head] if head else []
         await self._scratch.publish(checkout, commit, known)
+        return await self.hold(agent, commit)
+
+    async def hold(self, agent: str, commit: str) -> str:
+        """Hold a commit of the repository by a ref of its own; its name."""
         ref = f"{KEPT}{folder_name(agent)}/{time.time_ns() // 1_000_000}"
-        await checkout.git.run("update-ref", "-m", f"relay: work of {agent}", ref, commit, "")
+        await self.main.git.run("update-ref", "-m", f"relay: work of {agent}", ref, commit, "")
         return ref
+
+    async def held(self, agent: str) -> list[str]:
+        """The refs that hold work of an agent, the newest first."""
+        where = f"{KEPT}{folder_name(agent)}/"
+        done = await self.main.git.run("for-each-ref", "--sort=-refname", "--format=%(refname)", where)
+        return done.text.split()
 
     async def remove(self, agent: str, path: Path) -> None:
         """Take a worktree away; its branch stays unless it is merged. The caller has kept its work."""

@@ -261,3 +261,9 @@ async def _lost(tx: Tx) -> list[tuple[Task, float, str]]:
         how = "the lease ran out" if row["expired"] else "the session ended"
         found.append((task, float(row["lost_at"]), f"{how} of {task.claimed_by}"))
     return found
+
+
+async def taken_since(tx: Tx, agent: str, since: float, *, limit: int) -> list[str]:
+    """What an agent's tasks are about: those it has now, and those it completed from `since` (Unix seconds) on."""
+    rows = await tx.all(Q.taken_since, agent=agent, since=since, limit=limit)
+    return [str(row["task_description"]) for row in rows]

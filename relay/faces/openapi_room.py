@@ -169,6 +169,29 @@ ROOM_DOORS = (
     ),
     RoomDoor("GET", "/api/worktrees", "The agents' worktrees."),
     RoomDoor("GET", "/api/worktrees/{agent}/diff", "What one holds."),
-    RoomDoor("POST", "/api/worktrees/{agent}/merge", "Merge one.", body={**_WHO}),
+    RoomDoor(
+        "GET",
+        "/api/worktrees/{agent}/merge",
+        "What a merge of it would commit: message, author, committer.",
+        {"method": {"enum": ["merge", "squash"]}, "name": _TEXT},
+    ),
+    RoomDoor(
+        "POST",
+        "/api/worktrees/{agent}/merge",
+        "Merge one.",
+        body={
+            "method": {"enum": ["merge", "squash", None]},
+            "message": _MAYBE,
+            "head": _MAYBE,
+            **_WHO,
+        },
+    ),
+    RoomDoor("POST", "/api/worktrees/{agent}/discard", "Discard its work; git keeps it.", body={**_WHO}),
+    RoomDoor(
+        "POST",
+        "/api/worktrees/{agent}/restore",
+        "Bring discarded work back.",
+        body={"kept": _MAYBE, **_WHO},
+    ),
     RoomDoor("POST", "/api/worktrees/{agent}/remove", "Remove one.", body={**_WHO}),
 )

@@ -15,10 +15,11 @@ from relay.faces.auth import speaker
 from relay.faces.errors import ApiError, answer
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
-from relay.faces.reading import Query, read_body
+from relay.faces.reading import Body, Query, bad, read_body
 from relay.model import Refusal
 
 _WHO = ("name", "agent_id")
+METHODS = ("merge", "squash")
 
 
 class WorktreesApi(Protocol):
@@ -32,7 +33,21 @@ class WorktreesApi(Protocol):
 
     async def diff(self, agent: str) -> dict[str, Any] | None: ...
 
-    async def merge(self, agent: str, by: str) -> dict[str, Any]:
+    async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
+        """What a merge would commit. Raises Refusal."""
+        ...
+
+    async def merge(
+        self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
+    ) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+    async def discard(self, agent: str, by: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+    async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
         """Raises Refusal."""
         ...
 
@@ -59,7 +74,10 @@ class WorktreeDoors:
         return [
             web.get("/api/worktrees", self.list),
             web.get("/api/worktrees/{agent}/diff", self.diff),
+            web.get("/api/worktrees/{agent}/merge", self.propose),
             web.post("/api/worktrees/{agent}/merge", self.merge),
+            web.post("/api/worktrees/{agent}/discard", self.discard),
+            web.post("/api/worktrees/{agent}/restore", self.restore),
             web.post("/api/worktrees/{agent}/remove", self.remove),
         ]
 
@@ -78,22 +96,51 @@ class WorktreeDoors:
             raise _unknown(agent)
         return answer(told)
 
+    async def propose(self, request: web.Request) -> web.Response:
+        query = Query(request, "method", "name")
+        squash = _squash(query.text("method"))
+        by = speaker(request[CREDENTIAL], {"name": query.text("name")}, self._reserved(), self._owner)
+        try:
+            return answer(await self._worktrees.propose(self._agent(request), by, squash))
+        except Refusal as error:
+            return _refused(error)
+
     async def merge(self, request: web.Request) -> web.Response:
-        return await self._act(request, self._worktrees.merge)
+        async def act(agent: str, by: str, body: Body) -> dict[str, Any]:
+            text, head = (body.maybe_text(field) for field in ("message", "head"))
+            squash = _squash(body.maybe_text("method"))
+            return await self._worktrees.merge(agent, by, squash=squash, text=text or "", head=head or "")
+
+        return await self._act(request, act, "method", "message", "head")
+
+    async def discard(self, request: web.Request) -> web.Response:
+        return await self._act(request, lambda agent, by, _: self._worktrees.discard(agent, by))
+
+    async def restore(self, request: web.Request) -> web.Response:
+        return await self._act(
+            request,
+            lambda agent, by, body: self._worktrees.restore(agent, by, body.maybe_text("kept") or ""),
+            "kept",
+        )
 
     async def remove(self, request: web.Request) -> web.Response:
-        return await self._act(request, self._worktrees.remove)
+        return await self._act(request, lambda agent, by, _: self._worktrees.remove(agent, by))
 
     async def _act(
-        self, request: web.Request, act: Callable[[str, str], Awaitable[dict[str, Any]]]
+        self,
+        request: web.Request,
+        act: Callable[[str, str, Body], Awaitable[dict[str, Any]]],
+        *fields: str,
     ) -> web.Response:
         limits = self._limits
-        body = await read_body(request, _WHO, limit=limits.body_bytes, within_s=limits.body_s, optional=True)
+        body = await read_body(
+            request, (*_WHO, *fields), limit=limits.body_bytes, within_s=limits.body_s, optional=True
+        )
         claims = {field: body.maybe_text(field) for field in _WHO}
         by = speaker(request[CREDENTIAL], claims, self._reserved(), self._owner)
         agent = self._agent(request)
         try:
-            return answer(await act(agent, by))
+            return answer(await act(agent, by, body))
         except Refusal as error:
             return _refused(error)
 
@@ -102,6 +149,12 @@ class WorktreeDoors:
         if not self._worktrees.has(agent):
             raise _unknown(agent)
         return agent
+
+
+def _squash(method: str | None) -> bool:
+    if method not in (None, *METHODS):
+        raise bad("`method` is `merge` or `squash`.", "Leave it out for a merge commit.")
+    return method == "squash"
 
 
 def _refused(error: Refusal) -> web.Response:

@@ -441,3 +441,9 @@ async def decide(
 async def message(tx: Tx, message_id: str) -> Message | None:
     row = await tx.one(Q.message, id=message_id)
     return None if row is None else message_of_row(row)
+
+
+async def answers_since(tx: Tx, agent: str, since: float, limit: int) -> list[Message]:
+    """What an agent answered from `since` (Unix seconds) on, the oldest first; the newest `limit`."""
+    rows = await tx.all(Q.answers_since, agent=agent, since=since, limit=limit)
+    return [message_of_row(row) for row in reversed(rows)]

@@ -331,8 +331,8 @@ async def test_a_merge_brings_open_work_into_main(tmp_path: Path) -> None:
     assert (repo / "dir" / "new.py").read_text() == "open\n" and not (repo / "b.py").exists()
     assert git(repo, "status", "--porcelain") == "?? mine.txt"
     log = git(repo, "log", "--format=%an <%ae> %s", "main").split("\n")
-    assert log[0] == "ann <ann@relay> Merge relay/a"
-    assert "A <a@relay> Work of A" in log
+    assert log[0] == "A <a@relay> Merge relay/a: change"
+    assert "A <a@relay> Change a.py and 2 more files" in log
     assert git(at, "rev-parse", "HEAD") == done["commit"] == git(repo, "rev-parse", "main")
     assert git(at, "status", "--porcelain") == ""
     await one.look()
@@ -593,7 +593,7 @@ async def test_what_is_committed_in_a_clone_is_merged(tmp_path: Path) -> None:
     one = await room(repo, workspace={"checkouts": [{"name": "pat", "path": str(tmp_path / "clone")}]})
     done = await one.ground.merge("pat", "ann")
     assert done["success"] and (repo / "a.py").read_text() == "theirs\n"
-    with pytest.raises(Refusal, match="holds nothing"):
+    with pytest.raises(Refusal, match="nothing to merge"):
         await one.ground.merge("pat", "ann")
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
+
+import pytest
 
 from tests.airspace.repository import commit, git
 from tests.e2e.conftest import Open
@@ -82,6 +86,52 @@ async def test_a_worktree_outlives_the_daemon(open_room: Open) -> None:
     await eventually(seen, "the worktree again")
     assert "notes.md" in await _relay(one, "worktrees", "show", "writer")
     assert "merged" in await _relay(one, "worktrees", "merge", "WRITER", "--name", "ann")
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_room: Open, runs: bool) -> None:
+    one = await _with_git(open_room)
+    git(one.folder, "config", "user.name", "Ann Lee")
+    git(one.folder, "config", "user.email", "ann@example.com")
+    posted = await one.post("@WRITER please append a line to the notes.")
+    await one.reply_to(posted["id"], "WRITER")
+    if not runs:
+        one.kill()
+    told = await _relay(one, "worktrees", "merge", "WRITER", "--squash", "--dry-run")
+    assert "relay/writer into main as one commit: 1 commit, 2 files." in told
+    assert "Author:    WRITER <writer@relay>\nCommitter: Ann Lee <ann@example.com>\n" in told
+    assert "    Append a line to the notes\n" in f"{told}\n"
+    assert git(one.folder, "log", "--format=%s") == "change"
+    said = await _relay(one, "worktrees", "discard", "WRITER", "--name", "ann")
+    assert "ann discarded the work on relay/writer" in said and "refs/relay/kept/writer/" in said
+    assert (await _relay(one, "worktrees", "show", "WRITER")).strip() == "relay/writer changes nothing."
+    # The command that the room names works as it is printed.
+    [back] = re.findall(r"`(\S*relay worktrees restore WRITER[^`]*)`", said)
+    assert "brought back" in await _relay(one, *shlex.split(back)[1:])
+    await _relay(one, "worktrees", "merge", "WRITER", "--squash", "-m", "Note it", "-m", "In two files.")
+    shown = git(one.folder, "log", "-1", "--format=%an|%cn|%B").rstrip()
+    assert shown == "WRITER|Ann Lee|Note it\n\nIn two files."
+    assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
+
+
+async def test_a_message_is_written_in_the_persons_editor(
+    open_room: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await _with_git(open_room)
+    await one.reply_to((await one.post("@WRITER append a line"))["id"], "WRITER")
+    editor = one.folder / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/^Merge.*/Mine: &/' \"$1\"\n")
+    editor.chmod(0o755)
+    for told in (str(editor), "false", "true && false"):
+        monkeypatch.setenv("VISUAL", told)
+        done = await one.relay("worktrees", "merge", "WRITER", "--edit")
+        if told == str(editor):
+            assert done.code == 0, done.all
+            assert git(one.folder, "log", "-1", "--format=%s") == "Mine: Merge relay/writer: Append a line"
+            (one.folder / ".relay" / "worktrees" / "writer" / "more.md").write_text("x\n")
+        else:
+            assert done.code == 1 and "nothing was merged" in done.err
+    assert (await one.relay("worktrees", "show", "WRITER", "-m", "x")).code == 2
 
 
 async def test_without_a_repository_the_room_says_once_that_agents_only_read(open_room: Open) -> None:

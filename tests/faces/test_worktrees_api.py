@@ -85,7 +85,7 @@ async def test_they_list_show_merge_and_remove(tmp_path: Path, monkeypatch: pyte
         status, told, _ = await made.ask("POST", "/api/worktrees/A/merge")
         assert (status, told["success"]) == (200, True)
         assert told["commit"] == git(one.folder, "rev-parse", "main")
-        assert git(one.folder, "log", "-1", "--format=%an") == "owner"
+        assert git(one.folder, "log", "-1", "--format=%an") == "A"
         status, told, _ = await made.ask("POST", "/api/worktrees/A/remove", json={"name": "ann"})
         assert (status, told["success"], told["kept"]) == (200, True, None)
         assert (await made.ask("GET", "/api/worktrees"))[1]["worktrees"] == []
@@ -108,3 +108,58 @@ async def test_a_refusal_is_an_answer_and_a_stranger_is_not_found(
         assert (await made.ask("POST", "/api/worktrees/A/merge", json={"name": "A"}))[0] == 403
         assert (await made.ask("POST", "/api/worktrees/A/merge", json={"how": "so"}))[0] == 400
         assert (await made.ask("GET", "/api/worktrees?x=1"))[0] == 400
+
+
+async def test_they_show_a_merge_before_it_is_made_and_take_another_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with doors(tmp_path, monkeypatch) as (made, one):
+        git(one.folder, "config", "user.name", "Ann Lee")
+        git(one.folder, "config", "user.email", "ann@example.com")
+        commit(one.at("A"), {"a.py": "x\n"}, "Add x")
+        ask = "/api/worktrees/A/merge?method=squash&name=ann"
+        status, told, _ = await made.ask("GET", ask)
+        assert status == 200
+        assert (told["author"], told["committer"]) == ("A <a@relay>", "Ann Lee <ann@example.com>")
+        assert (told["branch"], told["into"], told["method"], told["note"]) == (
+            "relay/a",
+            "main",
+            "squash",
+            "",
+        )
+        assert told["text"] == "Add x\n" and told["trailers"] == ["Co-authored-by: Ann <ann@example.org>"]
+        assert git(one.folder, "log", "-1", "--format=%s") == "first"
+        body = {"name": "ann", "method": "squash", "message": "Add y", "head": told["head"]}
+        status, done, _ = await made.ask("POST", "/api/worktrees/A/merge", json=body)
+        assert (status, done["success"]) == (200, True) and done["kept"].startswith("refs/relay/kept/a/")
+        assert git(one.folder, "log", "-1", "--format=%cn %B").split("\n") == [
+            "Ann Lee Add y",
+            "",
+            "Co-authored-by: Ann <ann@example.org>",
+        ]
+        status, again, _ = await made.ask("GET", ask)
+        assert (status, again["success"]) == (200, False) and "nothing to merge" in again["reason"]
+        write(one.at("A"), {"b.py": "y\n"})
+        late = {"head": told["head"]}
+        status, again, _ = await made.ask("POST", "/api/worktrees/A/merge", json=late)
+        assert (status, again["success"]) == (200, False) and "has changed since" in again["reason"]
+        for path, json in (
+            ("merge", {"method": "rebase"}),
+            ("merge", {"message": 1}),
+            ("discard", {"kept": "x"}),
+        ):
+            assert (await made.ask("POST", f"/api/worktrees/A/{path}", json=json))[0] == 400
+        assert (await made.ask("GET", "/api/worktrees/A/merge?method=x"))[0] == 400
+
+
+async def test_they_discard_and_bring_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with doors(tmp_path, monkeypatch) as (made, one):
+        write(one.at("A"), {"a.py": "x\n"})
+        status, done, _ = await made.ask("POST", "/api/worktrees/A/discard", json={"name": "ann"})
+        assert (status, done["success"]) == (200, True) and done["kept"] in done["reason"]
+        assert (one.at("A") / "a.py").read_text() != "x\n"
+        status, back, _ = await made.ask("POST", "/api/worktrees/A/restore", json={"kept": done["kept"]})
+        assert (status, back["success"]) == (200, True)
+        assert (one.at("A") / "a.py").read_text() == "x\n"
+        status, back, _ = await made.ask("POST", "/api/worktrees/A/restore", json={})
+        assert (status, back["success"]) == (200, False) and "holds other work" in back["reason"]

@@ -44,6 +44,11 @@ ORDER BY w.lease_until
 SELECT * FROM work_queue WHERE status = 'claimed' AND claimed_by = :agent AND claimed_session = :session
 ORDER BY number
 
+-- name: taken_since
+SELECT task_description FROM work_queue
+WHERE claimed_by = :agent AND (status = 'claimed' OR (status = 'completed' AND completed_at >= :since))
+ORDER BY number LIMIT :limit
+
 -- name: ready
 SELECT * FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
 ORDER BY rank, number LIMIT :limit

@@ -31,6 +31,9 @@ SELECT * FROM messages WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY 
 -- name: messages_between
 SELECT * FROM messages WHERE number > :after AND number <= :upto ORDER BY number DESC LIMIT :limit
 
+-- name: answers_since
+SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agent ORDER BY at DESC, number DESC LIMIT :limit
+
 -- name: set_meta
 UPDATE messages SET meta = :meta WHERE id = :id
 

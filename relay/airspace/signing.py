@@ -1,0 +1,71 @@
+"""Who a commit of relay's names: the person who merges, and the agent whose work it is.
+
+Invariant: a person is whoever git itself finds in their checkout (its environment and its configuration, the person's
+own included), never a guess of the user and the host. Asking runs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from relay.airspace.checkout import Checkout
+from relay.airspace.git import Git, GitError
+
+#: What leads git to another repository than the one that is asked about.
+_PLACE = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_COMMON_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_CEILING_DIRECTORIES",
+        "GIT_NAMESPACE",
+    }
+)
+_SIGNED = re.compile(r"(?P<name>.+) <(?P<email>[^<>\s]+)> \d+ [+-]\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A name and an address, as in a commit."""
+
+    name: str
+    email: str
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+
+def signed(author: Signature, committer: Signature) -> dict[str, str]:
+    """git's variables for a commit."""
+    return {
+        "GIT_AUTHOR_NAME": author.name,
+        "GIT_AUTHOR_EMAIL": author.email,
+        "GIT_COMMITTER_NAME": committer.name,
+        "GIT_COMMITTER_EMAIL": committer.email,
+    }
+
+
+def of_relay(name: str) -> Signature:
+    """Somebody whom only the room knows: an agent, or a person without a name in git."""
+    clean = "".join(char for char in name if char.isprintable() and char not in "<>").strip() or "relay"
+    return Signature(clean, f"{clean.replace(' ', '.').lower()}@relay")
+
+
+async def of_person(checkout: Checkout) -> Signature | None:
+    """Who commits in this checkout, as `git commit` would sign there; None: nobody has told git."""
+    env: dict[str, str | None] = {name: value for name, value in os.environ.items() if name not in _PLACE}
+    # What every other call of ours hides: here a person's own configuration is the question.
+    for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL"):
+        env.setdefault(name, None)
+    git = Git(checkout.top, {**env, "LC_ALL": "C"}, ("user.useConfigOnly=true",))
+    try:
+        told = await git.line("var", "GIT_COMMITTER_IDENT")
+    except GitError:
+        return None
+    found = _SIGNED.fullmatch(told)
+    return Signature(found["name"], found["email"]) if found else None

@@ -1,0 +1,38 @@
+"""What an agent's work is about, out of the room: the tasks that it took, what people asked for and what it answered.
+
+Invariant: only words of the time in which the work was made; an answer that changed no file says nothing of it.
+"""
+
+from __future__ import annotations
+
+from relay.airspace.commit_message import About
+from relay.airspace.landing import Tell
+from relay.coordination import claims
+from relay.log.store import Store, StoreError, Tx
+from relay.model import Kind
+from relay.room import ledger
+
+#: Answers and tasks that are looked at: the work of many days.
+_MOST = 200
+#: Seconds by which a file's time may be before that of the turn which wrote it: git keeps whole seconds.
+_COARSE_S = 2.0
+
+
+def tell(store: Store) -> Tell:
+    """Nobody's merge waits for a database that cannot be read: its message is then made of what git knows."""
+
+    async def ask(agent: str, since: float) -> About:
+        async def work(tx: Tx) -> About:
+            tasks = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
+            answers = await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)
+            told = [one for one in answers if "worktree" in one.meta]
+            asked = [await ledger.message(tx, one.in_reply_to) for one in told if one.in_reply_to]
+            requests = dict.fromkeys(one.body for one in asked if one is not None and one.kind == Kind.HUMAN)
+            return About(tuple(tasks), tuple(requests), told[-1].body if told else "")
+
+        try:
+            return await store.read(work)
+        except (StoreError, store.transient, store.errors):
+            return About()
+
+    return ask
