@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.config import load
 from relay.invocation import about
+from relay.plain import indented
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
 ANSWER_S = 30.0
@@ -65,15 +66,15 @@ def _intent(args: argparse.Namespace) -> int:
         told = _post(f"{state['url']}/api/airspace/intent", key, body)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
-        print(f"relay: the room does not answer ({reason}); start it first", file=sys.stderr)
+        print(indented(f"relay: the room does not answer ({reason}); start it first"), file=sys.stderr)
         return 1
     if args.json:
         print(json.dumps(told))
     elif told.get("success"):
         intent = ", ".join(told.get("intent", args.paths)) or "nothing"
-        print(f"{args.agent} intends to touch {intent}.")
+        print(indented(f"{args.agent} intends to touch {intent}."))
     else:
-        print(f"relay: {told.get('reason') or told}", file=sys.stderr)
+        print(indented(f"relay: {told.get('reason') or told}"), file=sys.stderr)
     return 0 if told.get("success") else 1
 
 

@@ -35,7 +35,7 @@ from relay.airspace.scan import Airspace, Link, Profile, Scan
 from relay.airspace.scenario import ScenarioError
 from relay.airspace.sky import counts_json, link_json
 from relay.airspace.working_set import WorkingSet
-from relay.plain import safe, safe_line
+from relay.plain import indented, safe_line
 
 
 def add(commands: Any) -> argparse.ArgumentParser:
@@ -116,7 +116,7 @@ def _tell(
 
 
 def _fail(text: str, code: int) -> int:
-    print(f"relay: {safe(text)}", file=sys.stderr)
+    print(f"relay: {indented(text)}", file=sys.stderr)
     return code
 
 

@@ -25,7 +25,7 @@ from relay.config import ConfigError, Settings, load
 from relay.invocation import about, script
 from relay.invocation import command as typed
 from relay.log.store import StoreError, StoreMissing
-from relay.plain import safe
+from relay.plain import indented
 
 #: Commands with a module of their own (`relay.NAME_cli`).
 _COORDINATION = {
@@ -213,7 +213,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _fail(text: str) -> int:
-    print(f"relay: {text}", file=sys.stderr)
+    print(f"relay: {indented(text)}", file=sys.stderr)
     return 1
 
 
@@ -397,7 +397,7 @@ def _log(args: argparse.Namespace) -> int:
     path = settings.log_file
     if not path.exists():
         return _fail(f"there is no log yet at {path}")
-    show = (lambda line: line.rstrip("\n")) if args.json else (lambda line: safe(_readable(line)))
+    show = (lambda line: line.rstrip("\n")) if args.json else (lambda line: indented(_readable(line)))
     with path.open("r", encoding="utf-8", errors="replace") as file:
         for line in deque(file, maxlen=args.lines):
             print(show(line))
@@ -454,7 +454,7 @@ def _archive(args: argparse.Namespace) -> int:
         done = asyncio.run(archive(settings, keep=args.keep))
     except ArchiveError as error:
         return _fail(str(error))
-    print(json.dumps(done.as_json()) if args.json else done.text())
+    print(json.dumps(done.as_json()) if args.json else indented(done.text()))
     return 0
 
 
@@ -468,7 +468,7 @@ def _verify(args: argparse.Namespace) -> int:
         print(json.dumps({"ok": not faults, "faults": [f.as_json() for f in faults]}))
     else:
         for fault in faults:
-            print(f"event {fault.id} (pos {fault.pos}): {fault.what}")
+            print(indented(f"event {fault.id} (pos {fault.pos}): {fault.what}"))
         print("The log is whole." if not faults else f"{len(faults)} damaged events.")
     return 1 if faults else 0
 

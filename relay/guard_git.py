@@ -275,7 +275,7 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
         return 0
     lines = [
         f"relay: this {act} is refused, since nobody can say whether a file in it is locked:",
-        f"  {error}",
+        f"  {_plain(str(error))}",
         f"Start the room ({command('run')}) and try again, or mend what is said above.",
     ]
     print("\n".join([*lines, *way_out(act, asker)]), file=sys.stderr)

@@ -20,7 +20,7 @@ from relay.guard_hooks import CannotInstall, Repo
 from relay.invocation import about, command
 from relay.log.open import open_store
 from relay.log.store import StoreError
-from relay.plain import safe
+from relay.plain import indented, safe, tame
 from relay.wings import WINGS
 
 _NAMED = (
@@ -51,12 +51,12 @@ def main(arguments: list[str]) -> int:
             asyncio.run(_make_database(settings))
         told = [_act(args.action, repo, settings) for repo in repos]
     except (CannotInstall, ConfigError, StoreError, OSError) as error:
-        print(f"relay: {safe(str(error))}", file=sys.stderr)
+        print(f"relay: {indented(str(error))}", file=sys.stderr)
         return 1
     if args.json:
         print(json.dumps({"repositories": told}))
     else:
-        print("\n".join(safe(_text(args.action, one)) for one in told))
+        print("\n".join(safe(_text(args.action, tame(one))) for one in told))
         if args.action == "install":
             print(_NAMED)
     return 0 if args.action != "status" or all(one["ok"] for one in told) else 1

@@ -22,7 +22,7 @@ from relay.faces.services import SessionsApi
 from relay.invocation import about, command
 from relay.log.store import StoreError
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
-from relay.plain import safe
+from relay.plain import indented, safe, tame
 
 Json = dict[str, Any]
 Act = Callable[[Keys, SessionsApi, Caller, argparse.Namespace], Awaitable[Any]]
@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
     if args.json:
         print(json.dumps(told))
     else:
-        print(safe(args.text(told)))
+        print(safe(args.text(tame(told))))
     return 0
 
 
@@ -165,5 +165,5 @@ def _revoked(told: Json) -> str:
 
 
 def _fail(text: str, code: int) -> int:
-    print(f"relay: {safe(text)}", file=sys.stderr)
+    print(f"relay: {indented(text)}", file=sys.stderr)
     return code

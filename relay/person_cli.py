@@ -23,7 +23,7 @@ from relay.faces.services import Services
 from relay.invocation import about
 from relay.log.store import Store, StoreError
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
-from relay.plain import safe, safe_line
+from relay.plain import indented, safe, safe_line, tame
 from relay.room.mentions import clean_name, is_reserved
 
 Json = Any
@@ -73,11 +73,11 @@ def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> in
         return fail(str(error), 2)
     except Rejected as error:
         if args.json:
-            print(json.dumps(error.as_json(), ensure_ascii=False))
+            print(json.dumps(error.as_json()))
         return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
     except (Refusal, StoreError) as error:
         return fail(str(error), 1)
-    print(json.dumps(told, ensure_ascii=False) if args.json else safe(text(told)))
+    print(json.dumps(told) if args.json else safe(text(tame(told))))
     return 0 if not isinstance(told, dict) or told.get("success", True) else 1
 
 
@@ -113,7 +113,7 @@ def _user() -> str:
 
 
 def fail(text: str, code: int) -> int:
-    print(f"relay: {safe(text)}", file=sys.stderr)
+    print(f"relay: {indented(text)}", file=sys.stderr)
     return code
 
 

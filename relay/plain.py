@@ -2,14 +2,18 @@
 
 Invariant: nothing in another's text reaches the terminal as an instruction. Escape sequences (CSI, OSC, DCS
 and their like, in 7 and 8 bits) and control characters are taken out, characters that turn the reading order
-around are shown by their number, and every function here is linear in the text, whatever it holds.
+around are shown by their number, and every function here is linear in the text, whatever it holds. Each character
+that some program takes for a line's end (all that `str.splitlines` knows) is one: a line that begins in the middle of
+another's text never passes for one of its own.
 
 Pure.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 # An unterminated string sequence loses its introducer only: it must not swallow the text after it. No class
 # here contains a character that another match could start with, so that nothing is scanned twice.
@@ -18,10 +22,19 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c))?"
     r"|\x1b[ -/]*[0-Z\\^-~]?"
 )
-_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
+_LINE_ENDS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+# json.dumps escapes the C0 controls; these are the rest that must not stand in a line as they are.
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a text, at least one."""
+    return _LINE_ENDS.split(text)
 
 
 def safe(text: str) -> str:
@@ -37,3 +50,34 @@ def safe_line(text: str, width: int = 200) -> str:
     """`text` as one line of at most `width` characters."""
     line = " ".join(safe(text[: width * 8]).split())
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def flat(text: str) -> str:
+    """`text` as one line."""
+    return " ".join(safe(text).split())
+
+
+def json_line(value: Any, *, nan: bool = True, separators: tuple[str, str] = (",", ":")) -> str:
+    """`value` as JSON on one line whoever reads it: what ends lines, steers a terminal or turns the reading order is
+    escaped, and it says the same. A lone surrogate, which no UTF-8 can hold, becomes U+FFFD. Without `nan`,
+    raises ValueError for a number that JSON does not know."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=nan, separators=separators)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", _SURROGATES.sub("\ufffd", text))
+
+
+def indented(text: str, by: str = "    ") -> str:
+    """`safe`, with every line but the first moved in: none of them passes for a line of the program's own."""
+    return safe(text).replace("\n", f"\n{by}")
+
+
+def tame(value: Any) -> Any:
+    """A JSON value whose every text is `indented`: what a program makes its own lines of."""
+    match value:
+        case str():
+            return indented(value)
+        case list():
+            return [tame(one) for one in value]
+        case dict():
+            return {tame(key): tame(one) for key, one in value.items()}
+        case _:
+            return value

@@ -23,7 +23,7 @@ from relay import instance
 from relay.config import Settings, load
 from relay.invocation import about, command
 from relay.model import Refusal
-from relay.plain import safe
+from relay.plain import indented, safe, tame
 from relay.worktrees_door import WorktreesDoor
 
 #: Seconds that the room gets for a merge.
@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         told = asyncio.run(_edited(settings, args) if args.edit else _do(settings, args))
     except (CannotDo, Refusal) as error:
-        print(f"relay: {safe(str(error))}", file=sys.stderr)
+        print(f"relay: {indented(str(error))}", file=sys.stderr)
         return 1
     if args.json:
         print(json.dumps({"order": told["order"]} if args.action == "order" else told))
     else:
-        print(safe(_text(args.action, told)))
+        print(_shown(args.action, told))
     return 0 if told.get("success", True) else 1
 
 
@@ -196,15 +196,19 @@ async def _ask_room(
     return told
 
 
+def _shown(action: str, told: dict[str, Any]) -> str:
+    """What a terminal gets: no line of another's text passes for one of the command's own."""
+    if action == "show" and "diff" in told:
+        return _diff(told)
+    if action == "merge" and "reason" not in told:
+        return _preview(told)
+    return safe(_text(action, tame(told)))
+
+
 def _text(action: str, told: dict[str, Any]) -> str:
     if "reason" in told:
         fix = told.get("fix")
         return f"{told['reason']} {fix}" if fix else str(told["reason"])
-    if action == "merge":
-        return _preview(told)
-    if action == "show":
-        cut = "\n(cut here: it is longer)" if told["truncated"] else ""
-        return f"{told['diff'].rstrip()}{cut}" if told["diff"] else f"{told['branch']} changes nothing."
     if action == "order":
         return (
             "\n".join(_turn(number, one) for number, one in enumerate(told["order"], 1))
@@ -225,14 +229,21 @@ def _preview(told: dict[str, Any]) -> str:
         f"Author:    {told['author']}",
         f"Committer: {told['committer']}",
         *([told["note"]] if told["note"] else []),
-        "",
-        *(f"    {line}".rstrip() for line in told["message"].rstrip().split("\n")),
     ]
-    return "\n".join(lines)
+    message = (f"    {line}".rstrip() for line in safe(told["message"]).rstrip().split("\n"))
+    return "\n".join([*map(indented, lines), "", *message])
 
 
 def _count(many: int, what: str) -> str:
     return f"{many} {what}{'s' * (many != 1)}"
+
+
+def _diff(told: dict[str, Any]) -> str:
+    """Line by line, since only git's own line ends begin a line of a diff."""
+    if not told["diff"]:
+        return indented(f"{told['branch']} changes nothing.")
+    cut = "\n(cut here: it is longer)" if told["truncated"] else ""
+    return "\n".join(map(indented, told["diff"].rstrip().split("\n"))) + cut
 
 
 def _row(one: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from relay.demo.scene import AGENTS, JOBS
 from relay.demo.stage import LOOK_S, DemoError, Stage, build, open_stage
-from relay.plain import safe
+from relay.plain import indented
 
 _COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", "you": "bold"}
 #: Seconds to wait for an advisory that should come, and for a person being asked.
@@ -92,7 +92,7 @@ class Narrator:
         speaker = str(told["speaker"])
         style = "bold yellow" if told["kind"] == "advisory" else ""
         line = Text(f"  [{speaker}] ", style=_COLOURS.get(speaker, ""))
-        line.append(safe(str(told["body"])).replace("\n", "\n    "), style=style)
+        line.append(indented(str(told["body"])), style=style)
         self.console.print(line)
 
     async def follow(self, stage: Stage) -> None:

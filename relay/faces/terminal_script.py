@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from relay.faces.terminal_client import HISTORY, Down, Frame, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal_place import Place
-from relay.faces.terminal_view import clock
-from relay.plain import safe
+from relay.faces.terminal_view import entry_lines
+from relay.plain import indented
 
 _OVER = ("done", "skipped", "dead")
 #: Seconds that a post without `--wait` may take to be acknowledged, once the room is known to be there.
@@ -205,12 +207,13 @@ def _show(entry: dict[str, Any], as_json: bool) -> None:
     if as_json:
         _print(entry)
         return
-    at = clock(str(entry.get("ts")))
-    body = str(entry.get("body") or "").encode(errors="replace").decode()
-    # A pipe gets the text as it is, a terminal what it can be trusted with.
-    body = safe(body) if sys.stdout.isatty() else body
-    speaker = safe(str(entry.get("speaker")))
-    print(f"{at:%H:%M} {speaker}: {body}" if at else f"{speaker}: {body}", flush=True)
+    lines = entry_lines(entry, {}, today=datetime.now().astimezone().date())
+    if sys.stdout.isatty():
+        from relay.faces.terminal_wrap import wrapped  # a pipe breaks no lines
+
+        columns = shutil.get_terminal_size().columns
+        lines = [row for line in lines for row in wrapped(line, columns)]
+    print("\n".join("".join(piece for _, piece in line) for line in lines), flush=True)
 
 
 def _print(value: dict[str, Any]) -> None:
@@ -218,4 +221,4 @@ def _print(value: dict[str, Any]) -> None:
 
 
 def _tell(line: str) -> None:
-    print(safe(line), file=sys.stderr, flush=True)
+    print(indented(line), file=sys.stderr, flush=True)

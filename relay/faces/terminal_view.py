@@ -9,9 +9,9 @@ Pure but for its own state: no clock, no terminal; `now` is Unix time in seconds
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from relay.faces import terminal_text as text
@@ -146,7 +146,7 @@ class RoomView:
             back = key in self._written and number
             self._written.discard(key)
             return [[("class:quiet", f"· the room has read what you wrote (#{number})")]] if back else []
-        return [*self._new_day(entry), *_entry_lines(entry, self._numbers)]
+        return [*self._new_day(entry), *entry_lines(entry, self._numbers)]
 
     def _remember(self, key: str, number: int) -> None:
         self._numbers[key] = number
@@ -321,24 +321,36 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
     return ("class:quiet", f"{queued} queued") if queued else ("class:good", "✓")
 
 
-def _entry_lines(entry: dict[str, Any], numbers: dict[str, int]) -> list[Fragments]:
+def entry_lines(
+    entry: dict[str, Any], numbers: Mapping[str, int], *, today: date | None = None
+) -> list[Fragments]:
+    """An entry as the lines of a terminal: who said it and how far that is known, and what was said, with every line
+    but the first moved in. `numbers` are those of the messages by id. With `today`, in one go for a script: the day
+    where it is another one, and the body as it was written instead of its markdown, whole."""
     speaker, kind = safe_line(str(entry.get("speaker")), 64), entry.get("kind")
     at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
     meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
+    marks = [word for word in ("unverified", "history", "truncated") if meta.get(word)]
+    body = str(entry.get("body") or "")
+    if today is not None:
+        day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
+        told = f" ({', '.join(marks)})" if marks else ""
+        first, *rest = safe(body).split("\n")
+        head = f"{day}{f'{at:%H:%M} ' if at else ''}{speaker}{told}: {first}"
+        return [[("", head)], *([("", f"  {line}")] for line in rest)]
     quiet = kind in ("system", "dispatcher")
     base = {"system": "class:quiet", "dispatcher": "class:quiet", "advisory": "class:warn"}.get(str(kind), "")
-    head: Fragments = [("class:quiet", f"{at:%H:%M} " if at else "  :   ")]
-    head.append((base if quiet else f"bold {text.colour(speaker)}", speaker))
+    line: Fragments = [("class:quiet", f"{at:%H:%M} " if at else "  :   ")]
+    line.append((base if quiet else f"bold {text.colour(speaker)}", speaker))
     asked = numbers.get(str(entry.get("in_reply_to")), 0)
     notes = [f"#{number}"] if number else []
     notes += [f"to #{asked}"] if asked else []
-    notes += [word for word in ("unverified", "history", "truncated") if meta.get(word)]
-    notes += _changed(meta.get("worktree"))
-    head.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
-    body = text.markdown(str(entry.get("body") or ""), base)
-    if len(body) == 1:
-        return [[*head, ("", "  "), *body[0]]]
-    return [head, *([("", "  "), *line] for line in body)]
+    notes += [*marks, *_changed(meta.get("worktree"))]
+    line.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
+    shown = text.markdown(body, base)
+    if len(shown) == 1:
+        return [[*line, ("", "  "), *shown[0]]]
+    return [line, *([("", "  "), *one] for one in shown)]
 
 
 def _changed(told: Any) -> list[str]:

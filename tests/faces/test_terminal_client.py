@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -282,7 +284,69 @@ async def test_last_prints_what_was_said(home: Path, room: FakeRoom) -> None:
     (line,) = out.splitlines()
     assert json.loads(line)["body"] == "two \u2028 \x1b[2J"
     code, out, _ = await join(home, "--last", "5", "--url", room.url, key=KEY)
-    assert [line.split(" ", 1)[1] for line in out.split("\n")[:1]] == ["bob: one"]
+    # Said on another day, so the day stands there.
+    assert re.fullmatch(r"2026-01-0[123] [0-9:]{5} bob: one", out.split("\n")[0])
+
+
+#: An answer whose lines would pass for another's entry, and that would steer the terminal.
+_POSING = (
+    "ok\n14:17 NAME: yes, deploy\r14:18 NAME: a\u202814:19 NAME: b\u202914:20 NAME: c\x8514:21 NAME: d"
+    "\x0b14:22 NAME: e\x0c14:23 NAME: f\x1c14:24 NAME: g\x1d14:25 NAME: h\x1e14:26 NAME: i"
+    "\x1b]52;c;ZXZpbA==\x07\x1b]0;evil\x07\x1b[2J\x9b2J\x9d0;evil\x9c\u202e\u2066\u200f\x07\x00"
+)
+
+
+async def _shown(how: str, home: Path, room: FakeRoom, tty: bool) -> str:
+    """What one of the plain modes prints of an unverified entry with such a body."""
+    words = {"last": ["--last", "5"], "follow": ["--follow"], "wait": ["--say", "why?", "--wait", "50"]}[how]
+
+    async def answer(asked: dict[str, Any]) -> None:
+        await room.receipt(1, asked["id"], "CLAUDE", "pending")
+        said = await room.say("CLAUDE", _POSING, in_reply_to=asked["id"], job=1, meta={"unverified": True})
+        await room.receipt(1, asked["id"], "CLAUDE", "done", answer_id=said["id"])
+
+    room.on_post = answer
+    if how == "last":
+        await room.say("CLAUDE", _POSING, meta={"unverified": True})
+    reader, writer = pty.openpty() if tty else os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(JOIN), *words,
+            cwd=home,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "USER": "ann", "TZ": "UTC"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=writer,
+        )  # fmt: skip
+        os.close(writer)
+        if how == "follow":
+            await until(lambda: room._sockets, "the follower")
+            await room.say("CLAUDE", _POSING, meta={"unverified": True})
+        out = b""
+        while b"NAME: i" not in out:
+            out += await asyncio.wait_for(asyncio.to_thread(os.read, reader, 65536), 60)
+        if how == "follow":
+            process.send_signal(2)
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+    finally:
+        os.close(reader)
+        if process.returncode is None:
+            process.kill()
+    return out.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("tty", [False, True])
+@pytest.mark.parametrize("how", ["last", "follow", "wait"])
+async def test_no_plain_mode_lets_a_body_pose_or_steer(
+    how: str, tty: bool, home: Path, room: FakeRoom
+) -> None:
+    out = await _shown(how, home, room, tty)
+    first, *rest = out.rstrip("\n").split("\n")
+    assert first.endswith("CLAUDE (unverified): ok")
+    assert rest and all(line.startswith("  ") for line in rest)
+    assert [line.strip()[:12] for line in rest] == [f"14:{at} NAME: "[:12] for at in range(17, 27)]
+    assert all(one == "\n" or one.isprintable() for one in out)
+    assert not set("\u202e\u2066\u200f") & set(out)
+    assert "evil" not in out
 
 
 async def test_follow_prints_as_it_comes(home: Path, room: FakeRoom) -> None:

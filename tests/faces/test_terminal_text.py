@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.faces import terminal_text as text
-from relay.plain import safe, safe_line
+from relay.plain import lines, safe, safe_line, tame
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,12 @@ from relay.plain import safe, safe_line
         ("an escape in an escape", "\x1b\x1b[31mx", "x"),
         ("bell, backspace, NUL, DEL", "a\x07\x08\x00\x7fb", "ab"),
         ("a carriage return hides no line", "secret\rshown", "secret\nshown"),
-        ("other line ends", "a\r\nb\x85c\u2028d\x0be", "a\nb\nc\nd\ne"),
+        (
+            "other line ends",
+            "a\r\nb\x85c\u2028d\x0be\x0cf\x1cg\x1dh\x1ei\u2029j",
+            "a\nb\nc\nd\ne\nf\ng\nh\ni\nj",
+        ),
+        ("marks of direction", "a\u200eb\u200fc\u061cd", "abcd"),
         ("turned around", "abc\u202edef\u2066x\u2069", "abc‹U+202E›def‹U+2066›x‹U+2069›"),
         ("hidden text in tags", "a\U000e0041\U000e0042b", "ab"),
         ("half a character", "a\ud800b", "a\ufffdb"),
@@ -45,6 +50,17 @@ def test_no_control_character_survives(raw: str) -> None:
     shown = safe(raw)
     assert all(char == "\n" or char.isprintable() for char in shown)
     assert safe(shown) == shown
+
+
+@given(st.text(alphabet=st.sampled_from("ab \n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")))
+def test_every_line_end_that_python_knows_is_one(raw: str) -> None:
+    assert lines(f"{raw}.") == f"{raw}.".splitlines()
+    assert safe(f"{raw}.").split("\n") == f"{raw}.".splitlines()
+
+
+def test_what_others_wrote_begins_no_line_in_a_programs_text() -> None:
+    told = {"path": "a\nNobody holds a lock.", "more": ["x\u2028y", 3, None], "\x1b[2Jk": True}
+    assert tame(told) == {"path": "a\n    Nobody holds a lock.", "more": ["x\n    y", 3, None], "k": True}
 
 
 def test_a_line_is_one_line_of_bounded_length() -> None:
