@@ -54,8 +54,7 @@ def main(arguments: list[str]) -> int:
     if arguments[1:2] in (["-h"], ["--help"]):
         print(USAGE)
         return 0
-    named = os.environ.get("RELAY_AGENT_ID") or os.environ.get("RELAY_SHELL_AGENT", "")
-    told = {"--format": "claude", "--agent": named}
+    told = {"--format": "claude", "--agent": ""}
     told["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
     words = iter(arguments[1:])
     for word in words:
@@ -64,12 +63,17 @@ def main(arguments: list[str]) -> int:
             print(f"{USAGE}\nnot understood: {word}", file=sys.stderr)
             return 1
         told[word] = value
-    if told["--format"] not in FORMATS or not told["--agent"]:
-        print(f"{USAGE}\nneeded: a known format, and an agent (else RELAY_AGENT_ID)", file=sys.stderr)
+    if told["--format"] not in FORMATS:
+        print(f"{USAGE}\nneeded: a known format", file=sys.stderr)
         return 1
     try:
         edit = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
-        reasons, note = ask(edit, told["--agent"], told["--config"])
+        agent, session = whose(told["--config"], edit.get("session_id"))
+        agent = agent or told["--agent"]
+        if not agent:
+            print(f"{USAGE}\nneeded: an agent (else RELAY_AGENT_ID)", file=sys.stderr)
+            return 1
+        reasons, note = ask(edit, agent, session, told["--config"])
     except (CannotAsk, OSError, ValueError, AttributeError, TypeError) as error:
         print(f"relay guard: not asked, so the edit goes on: {error}", file=sys.stderr)
         return 0
@@ -98,12 +102,13 @@ def other(arguments: list[str]) -> int:
     return 2
 
 
-def find_relay() -> None:
-    """As a plain script the package that this file is in is not on the path, nor, with -S, is what it needs."""
+def find_relay(*, packages: bool = True) -> None:
+    """As a plain script the package that this file is in is not on the path, nor, with -S, is what it needs
+    (`packages`)."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     if package not in sys.path:
         sys.path.insert(0, package)
-    if sys.flags.no_site:
+    if packages and sys.flags.no_site:
         import site
 
         site.main()
@@ -122,7 +127,25 @@ def refusal(form: str, reason: str) -> dict[str, Any]:
     }
 
 
-def ask(edit: dict[str, Any], agent: str, config: str) -> tuple[list[str], str]:
+def whose(config: str, client_session: object = None) -> tuple[str, str]:
+    """The agent and the session that this process speaks for, each '' where it is not known: what the environment
+    says, else those of the `relay mcp` that the same program started (relay/mcp_parent.py)."""
+    agent, session = os.environ.get("RELAY_AGENT_ID", ""), os.environ.get("RELAY_SESSION_ID", "")
+    key, folder = os.environ.get("RELAY_API_KEY", ""), runtime(config)
+    if (session and (agent or key)) or not os.path.isdir(f"{folder}/mcp"):  # noqa: PTH112
+        return agent, session
+    find_relay(packages=not sys.platform.startswith("linux"))
+    from relay.mcp_parent import CLIENT_SESSION, sessions_here
+
+    told = client_session if isinstance(client_session, str) else os.environ.get(CLIENT_SESSION)
+    found = sessions_here(folder, agent=agent, key=key, client_session=told)
+    names = {one["agent"] or "" for one in found}
+    if not agent and not key and len(names) == 1:
+        agent = names.pop()
+    return agent, session or (found[0]["session"] if len(found) == 1 else "")
+
+
+def ask(edit: dict[str, Any], agent: str, session: str, config: str) -> tuple[list[str], str]:
     """The reasons why this edit must not be, none when it may, and a note. Raises CannotAsk, OSError, ValueError."""
     tool, given = str(edit.get("tool_name", "")), edit.get("tool_input") or {}
     folder = str(edit.get("cwd") or os.getcwd())  # noqa: PTH109 - pathlib would double the start-up time
@@ -131,9 +154,9 @@ def ask(edit: dict[str, Any], agent: str, config: str) -> tuple[list[str], str]:
     if not places:
         return [], ""
     try:
-        return ask_room(room(config), places, tool, given, agent, give_up)
+        return ask_room(room(config), places, tool, given, agent, session, give_up)
     except (CannotAsk, OSError, ValueError) as error:
-        return look_it_up(config, folder, places, agent, error)
+        return look_it_up(config, folder, places, agent, session, error)
 
 
 def ask_room(
@@ -142,6 +165,7 @@ def ask_room(
     tool: str,
     given: dict[str, Any],
     agent: str,
+    session: str,
     give_up: float,
 ) -> tuple[list[str], str]:
     """What a running room says of all of them. Raises CannotAsk, OSError, ValueError where it says too little, unless
@@ -149,7 +173,6 @@ def ask_room(
     reasons: dict[str, None] = {}
     notes: dict[str, None] = {}
     about: dict[str, Any] = {"agent": agent, "tool": tool}
-    session = os.environ.get("RELAY_SESSION_ID")
     if session:
         about["session"] = session
     try:
@@ -183,7 +206,7 @@ def answers(
 
 
 def look_it_up(
-    config: str, folder: str, places: list[str], agent: str, error: Exception
+    config: str, folder: str, places: list[str], agent: str, session: str, error: Exception
 ) -> tuple[list[str], str]:
     """What the room's database says of the locks while the room itself gives no answer. Raises CannotAsk."""
     # Rare, and so it may import what the hook itself goes without.
@@ -191,7 +214,7 @@ def look_it_up(
     try:
         from relay.guard_offline import CannotTell, reasons_against
 
-        found = reasons_against(config, folder, places, agent, os.environ.get("RELAY_SESSION_ID"))
+        found = reasons_against(config, folder, places, agent, session or None)
     except ImportError as missing:
         raise CannotAsk(f"{error}; and its locks cannot be looked up: {missing}") from None
     except CannotTell as unknown:
@@ -235,9 +258,14 @@ def lines_of(path: str, given: dict[str, Any]) -> list[int] | None:
     return [first, first + old.rstrip("\n").count("\n")]
 
 
+def runtime(config: str) -> str:
+    """The folder in which the room of this configuration keeps what it knows."""
+    return os.path.join(os.path.dirname(os.path.abspath(config)), ".relay")  # noqa: PTH100, PTH118, PTH120
+
+
 def room(config: str) -> tuple[str, int, str, str]:
     """Host, port, the Host header and the key of the room. Raises CannotAsk when it does not run."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(config)), ".relay")  # noqa: PTH100, PTH118, PTH120
+    folder = runtime(config)
     try:
         with open(f"{folder}/state.json", "rb") as file:  # noqa: PTH123
             url = str(json.loads(file.read())["url"])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.git_environment import ENVIRONMENT, OVERRIDES
-from relay.guard_cli import CannotAsk, post, room
+from relay.guard_cli import CannotAsk, post, room, whose
 from relay.invocation import about, command
 
 HOOKS = {"pre-commit": "commit", "pre-merge-commit": "merge", "pre-push": "push"}
@@ -67,7 +67,7 @@ class Unasked(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who is about to write, by the environment. `agent` None: the person at the keyboard, or the key's own, or
+    """Who is about to write. `agent` None: the person at the keyboard, or the key's own, or
     (`program`) whoever works in that agent's program and does not say who it is."""
 
     agent: str | None
@@ -77,17 +77,17 @@ class Asker:
     program: str | None = None
 
     @classmethod
-    def here(cls) -> Asker:
+    def here(cls, config: str) -> Asker:
+        """By the environment, and by the `relay mcp` of the program that this shell is of."""
         env = os.environ
-        agent, key = env.get("RELAY_AGENT_ID") or None, bool(env.get("RELAY_API_KEY"))
-        if agent is None and not key:
-            # What `relay mcp install` writes into the program's settings (relay/mcp_shell.py).
-            agent = env.get("RELAY_SHELL_AGENT") or None
-        named = agent is not None or key
-        program = None if named else next((title for mark, title in MARKS if env.get(mark)), None)
+        agent, session = whose(config)
+        key = bool(env.get("RELAY_API_KEY"))
+        program = None
+        if not agent and not key:
+            program = next((title for mark, title in MARKS if env.get(mark)), None)
         # An override is a person's; without a name the room could not tell the two apart.
         override = "" if program else (env.get("RELAY_GUARD_OVERRIDE") or "").strip()
-        return cls(agent, env.get("RELAY_SESSION_ID") or None, key, override, program)
+        return cls(agent or None, session or None, key, override, program)
 
     @property
     def person(self) -> bool:
@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
         return 1
     config, words = told[1], told[2:]
     about(Path(config).absolute())
-    asker, act = Asker.here(), HOOKS[hook]
+    asker, act = Asker.here(config), HOOKS[hook]
     paths: list[str] = []
     try:
         paths = pushed(words, sys.stdin.buffer.read()) if act == "push" else committed()
@@ -298,13 +298,20 @@ def way_out(act: str, asker: Asker) -> list[str]:
 def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     """What a person or a model reads."""
     found = answer["refusals"]
-    stale = all(one["code"] == "stale_token" for one in found)
+    codes = {one["code"] for one in found}
+    stale, which = codes == {"stale_token"}, codes == {"which_session"}
     what = "your lock ran out (stale_token)" if stale else "another session holds what it changes"
+    if which:
+        what = "which session of yours makes it is not known (which_session)"
     lines = [f"relay: this {act} is refused: {what}."]
     lines += [f"  {_plain(one['message'])}" for one in found[:MOST_SHOWN]]
     more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)
     lines += [f"  and {more} more"] if more else []
-    if stale:
+    if "which_session" in codes:
+        lines.append(_plain(next(one["fix"] for one in found if one["code"] == "which_session")))
+    if which:
+        pass
+    elif stale:
         lines.append("Acquire again what ran out, and look at the files anew before you write them.")
     else:
         lines.append(f"Wait, leave these files out, or ask who holds them; {command('locks')} shows all.")

@@ -24,8 +24,8 @@ from relay.plain import indented, safe, tame
 from relay.wings import WINGS
 
 _NAMED = (
-    "An agent that you run yourself commits under its own name when its shell has it: "
-    f"{command('mcp install')} writes that into the settings of its program, or start it as RELAY_AGENT_ID=NAME ..."
+    "An agent that you run yourself is known in its shells by the room's tools, which its program starts: "
+    f"{command('mcp install')} sets them up."
 )
 
 

@@ -15,7 +15,6 @@ import argparse
 import getpass
 import json
 import os
-import shlex
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -27,8 +26,7 @@ from relay.files import write_atomically
 from relay.invocation import about, command
 from relay.mcp_files import SERVER, CannotEdit, entry_of, put
 from relay.mcp_identity import WrongUse, find_config, spelled
-from relay.mcp_keep import IDENTITY, Met, Wanted, meet
-from relay.mcp_shell import VARIABLE, Shell, settings_of, with_name
+from relay.mcp_keep import IDENTITY, Wanted, meet
 from relay.model import PROGRAMS
 from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved
 
@@ -58,15 +56,13 @@ _NOTES = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One program's file, and what is to stand in it (`wanted.entry` None: nothing of ours); `shell`: the file that
-    gives its shells their variables."""
+    """One program's file, and what is to stand in it (`wanted.entry` None: nothing of ours)."""
 
     program: str
     scope: str
     path: Path
     form: str
     wanted: Wanted
-    shell: Shell
     private: bool = False
 
 
@@ -181,8 +177,7 @@ def _target(
         by_door=settings.storage == "postgres" and settings.postgres.dsn_file is None,
     )
     path = places[program, scope]
-    shell = settings_of(program, scope, project, home, path)
-    return Target(program, scope, path, form, wanted, shell, private=key is not None)
+    return Target(program, scope, path, form, wanted, private=key is not None)
 
 
 def agent_name(program: str, wanted: str | None, configured: Collection[str]) -> str:
@@ -232,8 +227,6 @@ def _print(targets: list[Target], *, as_json: bool) -> int:
         return 0
     for one, text in shown:
         print(f"{PROGRAMS[one.program].title}, in {one.path}:\n\n{text}")
-        if (agent := Met(one.wanted.entry).agent) is not None:
-            print(f"For its shell, in {one.shell.path}: {VARIABLE}={agent}\n")
     return 0
 
 
@@ -261,27 +254,6 @@ def _apply(target: Target) -> Json:
             path.chmod(0o600)
     except (OSError, UnicodeDecodeError, CannotEdit) as error:
         told["refused"] = str(error)
-        return told
-    told["shell"] = _apply_shell(target.shell, met.agent)
-    return told
-
-
-def _apply_shell(shell: Shell, agent: str | None) -> Json:
-    """The name for the program's shells (None: none, or that of a key, which is not known here)."""
-    told: Json = {"path": str(shell.path), "changed": False, "agent": agent, "refused": None}
-    path = shell.path.resolve()
-    try:
-        there = path.read_bytes().decode("utf-8") if path.exists() else ""
-        if shell.form == "env" and not path.exists():
-            if agent is not None:
-                told["refused"] = "Gemini CLI reads one .env only, and a new one would hide your own"
-            return told
-        text = with_name(shell.form, there, agent)
-        if text != there:
-            _write(path, text, private=False)
-            told["changed"] = True
-    except (OSError, UnicodeDecodeError, CannotEdit) as error:
-        told["refused"] = f"{shell.path} is left as it is: {error}"
     return told
 
 
@@ -305,25 +277,11 @@ def _said(one: Json) -> str:
     if "snippet" not in one:
         gone = f"took {SERVER} out of {one['path']}" if one["changed"] else f"{one['path']} says so already"
         return f"{title}: {gone}."
-    shell = _of_shell(one)
     if not one["changed"]:
-        return " ".join(filter(None, [f"{title}: {one['path']} says so already.", *notes, shell]))
+        return " ".join(filter(None, [f"{title}: {one['path']} says so already.", *notes]))
     notes = [
         f"{title}: wrote {SERVER} into {one['path']}.",
         *notes,
         _NOTES.get((one["program"], one["scope"]), ""),
     ]
-    return " ".join(filter(None, [*notes, shell])) + f"\n\n{one['snippet']}"
-
-
-def _of_shell(one: Json) -> str:
-    """How git's hooks know the agent in the program's own shell."""
-    shell = one["shell"]
-    if shell["refused"] is None and shell["agent"] is not None:
-        return f"Its shell's commits are {shell['agent']}'s by {VARIABLE} in {shell['path']}."
-    name = shlex.quote(shell["agent"]) if shell["agent"] else "NAME"
-    why = shell["refused"] or "whose the key is, is not said here"
-    return (
-        f"Not written: the name for its shell ({why}). Start it as `RELAY_AGENT_ID={name} {one['program']}`: "
-        f"git's hooks know it by that ({command('guard install')})."
-    )
+    return " ".join(filter(None, notes)) + f"\n\n{one['snippet']}"

@@ -31,6 +31,7 @@ from relay.log.store import StoreError
 from relay.log.trouble import trouble_of
 from relay.mcp_cli import COULD_NOT, WRONG_USE
 from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify, spelled
+from relay.mcp_parent import Record
 from relay.model import SCOPES, Caller, Fault, Rejected
 
 if TYPE_CHECKING:
@@ -121,12 +122,30 @@ def run(
         return _fail(str(error), WRONG_USE)
     except ConfigError as error:
         return _fail(str(error), COULD_NOT)
+    record = _record(settings, identity)
     try:
-        return asyncio.run(_serve(wire, settings, identity, opening, operations))
+        return asyncio.run(_serve(wire, settings, identity, record, opening, operations))
     except WrongUse as error:
         return _fail(str(error), WRONG_USE)
     except (BadKey, NoWay) as error:
         return _fail(str(error), COULD_NOT)
+    finally:
+        with contextlib.suppress(OSError):
+            record.forget()
+
+
+def _record(settings: Settings, identity: Identity) -> Record:
+    """Who started this process, written down for the hooks of its shells."""
+    names = [agent.name for agent in settings.agents]
+    agent = None if identity.agent is None else spelled(identity.agent, names)
+    record = Record(settings.runtime_dir, identity.session, os.environ, agent=agent, key=identity.key)
+    try:
+        record.write()
+    except OSError as error:
+        log.warning(
+            "git's hooks will not know this session: its parent was not written down", error=str(error)
+        )
+    return record
 
 
 def _fail(text: str, code: int) -> int:
@@ -148,6 +167,7 @@ async def _serve(
     wire: mcp_stdio.Wire,
     settings: Settings,
     identity: Identity,
+    record: Record,
     opening: Opening,
     operations: Mapping[str, Operation] | None,
 ) -> int:
@@ -155,7 +175,11 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     why = no_address(settings)
-    room = _remote(settings, identity, why) if why is not None else Desk(settings, identity, opening)
+    room = (
+        _remote(settings, identity, record, why)
+        if why is not None
+        else Desk(settings, identity, record, opening)
+    )
     try:
         if isinstance(room, Desk):
             carry = await _server(room, operations)
@@ -177,13 +201,13 @@ async def _serve(
         await room.close()
 
 
-def _remote(settings: Settings, identity: Identity, why: StoreError) -> Remote:
+def _remote(settings: Settings, identity: Identity, record: Record, why: StoreError) -> Remote:
     """The daemon's door, for who is not told where the database is."""
     from relay.mcp_remote import Remote
 
     gc.freeze()
     gc.enable()
-    return Remote(settings, identity, why)
+    return Remote(settings, identity, record, why)
 
 
 async def _server(desk: Desk, operations: Mapping[str, Operation] | None) -> Carry:
@@ -209,8 +233,9 @@ def _load() -> tuple[Callable[..., Any], Mapping[str, Operation]]:
 class Desk:
     """Who asks in this process, and the room as far as it is open."""
 
-    def __init__(self, settings: Settings, identity: Identity, opening: Opening) -> None:
+    def __init__(self, settings: Settings, identity: Identity, record: Record, opening: Opening) -> None:
         self._settings, self._identity, self._opening = settings, identity, opening
+        self._record = record
         self._place: asyncio.Task[Place] = asyncio.create_task(opening(settings), name="open")
         self._caller: Caller | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -302,6 +327,8 @@ class Desk:
                 f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "
                 "Leave the name out, or use that agent's own key."
             )
+        if self._record.agent is None:
+            await asyncio.to_thread(self._record.name, holder.agent, person=holder.person)
         return replace(holder, agent_type=told.agent_type or holder.agent_type)
 
     async def _beat(self, services: Services) -> None:

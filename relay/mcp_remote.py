@@ -47,6 +47,7 @@ from relay.faces.mcp_stdio import encode
 from relay.faces.terminal_place import running_at
 from relay.invocation import command
 from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, spelled
+from relay.mcp_parent import Record
 from relay.model import Fault, Rejected
 
 log = structlog.get_logger(__name__)
@@ -70,8 +71,9 @@ Tell = Callable[[Any], Awaitable[None]]
 class Remote:
     """The room as the daemon shows it to one process. `why`: what keeps the process from the database itself."""
 
-    def __init__(self, settings: Settings, identity: Identity, why: Exception) -> None:
+    def __init__(self, settings: Settings, identity: Identity, record: Record, why: Exception) -> None:
         self._settings, self._identity, self._why = settings, identity, why
+        self._record = record
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(SILENCE_S, connect=CONNECT_S),
             # A connection for each call: one that is kept may end with the daemon while a call is on its way.
@@ -102,6 +104,7 @@ class Remote:
             log.warning("the key is not checked yet: the room is busy", error=repr(error))
         else:
             self._judge(answer)
+            await self._note(answer)
         self._entered = True
         if self._identity.process:
             self._beating = asyncio.create_task(self._beat(), name="heartbeat")
@@ -146,6 +149,13 @@ class Remote:
             )
         log.warning("the key is not checked yet", status=answer.status_code, reason=told.get("reason"))
 
+    async def _note(self, answer: httpx2.Response) -> None:
+        """Write down whose the key is, for the hooks of the program's shells."""
+        said = _json(answer.content)
+        agent = said.get("agent_id") if isinstance(said, dict) else None
+        if self._record.agent is None and isinstance(agent, str):
+            await asyncio.to_thread(self._record.name, agent)
+
     async def _beat(self) -> None:
         """Say that the process lives. What goes wrong is tried again: the lease has room for two."""
         leases = self._settings.coordination
@@ -153,7 +163,9 @@ class Remote:
         while True:
             await asyncio.sleep(every)
             try:
-                (await self._session("heartbeat")).raise_for_status()
+                answer = await self._session("heartbeat")
+                answer.raise_for_status()
+                await self._note(answer)
             except Exception as error:  # the next beat is in time, whatever this was
                 log.warning("no heartbeat", error=repr(error))
 

@@ -478,7 +478,7 @@ def test_what_was_refused_stands_when_time_runs_out_behind_it(monkeypatch: pytes
             return {"decisions": [{"decision": decision, "reason": reason}] * len(question["paths"])}
 
         monkeypatch.setattr(guard_cli, "post", post)
-        return guard_cli.ask_room(("", 0, "", ""), places, "apply_patch", {}, "BOT", 0.0)
+        return guard_cli.ask_room(("", 0, "", ""), places, "apply_patch", {}, "BOT", "", 0.0)
 
     assert ask("locked", "It is ann's.") == (["It is ann's."], "")
     with pytest.raises(guard_cli.CannotAsk):

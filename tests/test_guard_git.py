@@ -270,10 +270,6 @@ def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not
             "nobody is handed the holder's name"
         )
     guarded.commit("a.py", CLAUDECODE="1", RELAY_AGENT_ID="CODEX")
-    # The name that `relay mcp install` gives a program's shells; an agent of the room's has its own, which counts.
-    guarded.commit("a.py", CLAUDECODE="1", RELAY_SHELL_AGENT="CODEX")
-    said = guarded.commit("a.py", ok=False, RELAY_SHELL_AGENT="CODEX", RELAY_AGENT_ID="CLAUDE")
-    assert "locked by CODEX" in said
     # Settings of a person's are no marks.
     guarded.lock("b.py", by=CLAUDE)
     said = guarded.commit("a.py", "b.py", ok=False, CLAUDE_CODE_USE_BEDROCK="1", CODEX_HOME="/x")

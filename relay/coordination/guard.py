@@ -5,6 +5,8 @@ Invariants:
   (`stale_token`): a holder that was paused finds out before it writes, whatever it believes (issue, "Fencing token");
 - whoever holds a file exclusively is never told to steer clear of it by an advisory: nobody else may write there, and
   of two one may always go on;
+- who gives a name and no session is that name's one living session, or else its last one; of several that live, what
+  one may write and another may not is refused (`which_session`);
 - a check changes nothing; what was refused, or let through over a lock, is an event.
 
 docs/guard.md has the order of decisions and the doors.
@@ -17,14 +19,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from relay.coordination.paths import Target
+from relay.coordination.sessions import Q
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
-from relay.log.store import Store, StoreError, Tx
-from relay.model import LOCKED, STALE, Caller, Guard, GuardDecision, Location, LockRefusal
+from relay.log.store import Row, Store, StoreError, Tx
+from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal
 
 REFUSED = "guard.refused"
 OVERRIDDEN = "guard.overridden"
-#: The session of a caller who did not say which: any session of the same name is then taken for its own.
+#: The session of a caller who did not say which.
 ANY_SESSION = "-"
 #: Refusals that an answer or an event lists; a count tells of the rest. As many paths fit a screen.
 MOST_TOLD = 20
@@ -50,10 +53,50 @@ class Judge(Protocol):
 
 
 def against(refusals: Sequence[LockRefusal], caller: Caller) -> list[LockRefusal]:
-    """Those that count for this caller. A person is one, in however many windows; and who did not say in which
-    session it works is not told that its own name holds the file."""
-    one = caller.person or caller.session == ANY_SESSION
-    return [found for found in refusals if not (one and found.locked_by == caller.agent)]
+    """Those that count for this caller: a person is one, in however many windows."""
+    return [found for found in refusals if not (caller.person and found.locked_by == caller.agent)]
+
+
+async def _may_be(tx: Tx, caller: Caller) -> tuple[int, list[Caller]]:
+    """How many living sessions this may be, and those of them that differ in what they hold: the caller itself when
+    it said its session."""
+    if caller.person or caller.session != ANY_SESSION:
+        return 1, [caller]
+    living = await tx.all(Q.living_sessions_of, agent=caller.agent, now=await tx.now())
+    if not living:
+        last = await tx.one(Q.last_session_of, agent=caller.agent)
+        return 0, [caller if last is None else replace(caller, session=last["id"])]
+    # One that never asked for a lock may write what every other such one may.
+    without = [row["id"] for row in living if not row["locks"]][:1]
+    return len(living), [replace(caller, session=id) for id in (*_holding(living), *without)]
+
+
+def _holding(living: Sequence[Row]) -> list[str]:
+    return [row["id"] for row in living if row["locks"]]
+
+
+async def _refused(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str]) -> list[LockRefusal]:
+    """What stands against this write, another's lock first."""
+    living, who = await _may_be(tx, caller)
+    by_session = [against(await judge.refusals(tx, one, paths), one) for one in who]
+    if len(who) == 1:
+        return ordered(by_session[0])
+    by_path = [{found.path: found for found in refusals} for refusals in by_session]
+    every = [
+        found if all(found.path in one for one in by_path) else _which(found, caller, living)
+        for path in dict.fromkeys(paths)
+        for found in [next((one[path] for one in by_path if path in one), None)]
+        if found is not None
+    ]
+    return ordered(every)
+
+
+def _which(found: LockRefusal, caller: Caller, living: int) -> LockRefusal:
+    said = (
+        f"{caller.agent} has {living} living sessions, and not all of them may write {found.path} now; "
+        "which of them this is, is not known."
+    )
+    return LockRefusal(WHICH, found.path, found.lock, caller.agent, ANY_SESSION, None, None, said=said)
 
 
 def caller_of(agent: str, session: str | None, *, person: bool = False) -> Caller:
@@ -92,8 +135,9 @@ class LockGuard:
         return await self._then.decide(agent, location, session)
 
     async def _look(self, tx: Tx, caller: Caller, path: str) -> tuple[list[LockRefusal], bool]:
-        found = ordered(against(await self._judge.refusals(tx, caller, [path]), caller))
-        return found, not found and await self._judge.owns(tx, caller, path)
+        found = await _refused(tx, self._judge, caller, [path])
+        _, who = await _may_be(tx, caller)
+        return found, not found and any([await self._judge.owns(tx, one, path) for one in who])
 
 
 def ordered(found: Sequence[LockRefusal]) -> list[LockRefusal]:
@@ -129,7 +173,7 @@ class Answer:
 
 async def judged(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str], *, override: str = "") -> Answer:
     """Looks, and records nothing. An override is a person's."""
-    found = ordered(against(await judge.refusals(tx, caller, paths), caller))
+    found = await _refused(tx, judge, caller, paths)
     return Answer(tuple(found), override.strip()[:MOST_WHY] if caller.person else "", caller.person)
 
 

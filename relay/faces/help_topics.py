@@ -98,8 +98,8 @@ MCP: `relay mcp install` writes the configuration for Claude Code, Codex and Gem
 mcp` with RELAY_CONFIG=/path/to/config.json and RELAY_API_KEY (from `relay keys create NAME`) or
 RELAY_AGENT_ID=NAME; RELAY_SESSION_ID when one conversation starts many processes. It works while the daemon is
 down.
-Your shell needs the name of your MCP settings as well: git's hooks (`relay guard install`) know your locks by it. The
-install gives it as RELAY_SHELL_AGENT where it can; `RELAY_AGENT_ID=NAME git commit ...` does for one call.
+git's hooks (`relay guard install`) know your session in every shell that your program opens. Elsewhere (a container,
+another host) say it: RELAY_AGENT_ID=NAME RELAY_SESSION_ID=ID git commit ... (`who` shows yours as `you`).
 HTTP: the address is in .relay/state.json; the key from `relay keys create NAME`."""
 
 TOPICS: Mapping[str, str] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from relay.model.guards import (
     LOCKED,
     STALE,
+    WHICH,
     ChangedFiles,
     Guard,
     GuardDecision,
@@ -60,6 +61,7 @@ __all__ = [
     "STALE",
     "STEWARD",
     "TASK_STATUSES",
+    "WHICH",
     "Agent",
     "Airspace",
     "Availability",

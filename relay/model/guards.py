@@ -13,13 +13,21 @@ from relay.spans import since, within
 #: What a write is refused for: another session holds a lock on the file, or this session's own lease ran out.
 LOCKED = "locked"
 STALE = "stale_token"
+#: Refused because it depends on which session of the agent's writes, and that is not known.
+WHICH = "which_session"
+#: What lets such a write through (docs/guard.md, "Who is about to write").
+WHICH_FIX = (
+    "Write from the program itself, or from a shell that it opened: they are known by the relay mcp that it started. "
+    "Elsewhere say which session this is, with RELAY_SESSION_ID: the tool who shows yours (you.session_id)."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LockRefusal:
-    """Why a session may not write `path`: `code` is LOCKED or STALE, `lock` the locked path, pattern or folder.
+    """Why a session may not write `path`: `code` is LOCKED, STALE or WHICH; `lock`: the locked path or pattern.
 
-    `locked_by` and `session`: who holds it (STALE: who held it, which is the asker). `expires_at`: Unix seconds, when
+    `locked_by` and `session`: who holds it (STALE: who held it, which is the asker; WHICH: the asker's name, and no
+    session). `expires_at`: Unix seconds, when
     the lease ends or ended; None = not known. `why`: what the holder wants it for. `said`: the locks' own sentence.
     `now`: of the store's clock, when it was asked.
     """
@@ -62,6 +70,8 @@ class LockRefusal:
         """What would let the write through."""
         if self.code == STALE:
             return f"Acquire {self.lock} again and look at the file anew before you change it."
+        if self.code == WHICH:
+            return WHICH_FIX
         return (
             f"Take other work first, wait for it (acquire_lock with wait_seconds), or ask {self.locked_by}."
         )

@@ -16,10 +16,10 @@ from relay.coordination.guard import ANY_SESSION, LockGuard, caller_of, check
 from relay.coordination.judge import FEW, LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.paths import target
-from relay.coordination.sessions import Heartbeat
+from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
 from relay.log.store import Store, StoreBusy
-from relay.model import LOCKED, STALE, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
+from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
 from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH
@@ -157,7 +157,7 @@ async def test_the_order_of_an_edits_decision(bench: Bench) -> None:
         "who holds it is not told to steer clear of it"
     )
     assert await said("CLAUDE", "a.py", "s2") == ("locked", "CLAUDE")
-    assert await said("CLAUDE", "a.py", None) == ("steer", None), "which session it is, nobody said"
+    assert await said("CLAUDE", "a.py", None) == ("allow", None), "its one session is meant"
     assert await said("CODEX", "a.py", None) == ("locked", "CLAUDE")
     told = (await asked.decide("CODEX", place, "s1")).as_json()
     assert told["expires_at"] == "2027-01-15T08:01:00+00:00" and told["fencing_token"] == 1
@@ -175,6 +175,39 @@ async def test_the_order_of_an_edits_decision(bench: Bench) -> None:
     gone = await asked.decide("CODEX", Location("free.py", None, True), "s1")
     assert not gone.refused and "could not be read" in gone.reason
     assert (await asked.decide("CODEX", place, "s1")).steer, "advisories are answered for all the same"
+
+
+async def test_a_name_without_a_session(bench: Bench) -> None:
+    """Its one living session, else its last; of several, what depends on which of them writes is refused."""
+    asked = bench.guard()
+
+    async def said(path: str) -> tuple[str, str]:
+        answer = await check(bench.store, bench.judge, caller_of("CLAUDE", None), [path], act="commit")
+        edit = (await asked.decide("CLAUDE", Location(path, None, True), None)).as_json()
+        assert (edit["decision"] == "allow") is (answer.decision == "allow"), path
+        return answer.decision, "".join(one.code for one in answer.refusals)
+
+    assert await said("a.py") == ("allow", ""), "nobody has heard of it"
+    await bench.lock(CLAUDE, "a.py", ttl_s=60.0)
+    await bench.lock(CODEX, "codex.py")
+    assert await said("a.py") == ("allow", "") and await said("codex.py") == ("locked", LOCKED)
+    await bench.lock(CLAUDE2, "b.py", "api:x")
+    assert await said("a.py") == ("locked", WHICH) == await said("b.py")
+    assert await said("codex.py") == ("locked", LOCKED), "whichever of them it is"
+    assert await said("free.py") == ("allow", "")
+    answer = await check(
+        bench.store, bench.judge, caller_of("CLAUDE", None), ["a.py", "codex.py"], act="commit"
+    )
+    assert [(one.path, one.code) for one in answer.refusals] == [("codex.py", LOCKED), ("a.py", WHICH)]
+    assert "CLAUDE has 2 living sessions" in answer.refusals[1].text and "s1" not in answer.refusals[1].text
+    assert "you.session_id" in answer.refusals[1].fix
+    bench.clock[0] += 61
+    assert await said("a.py") == ("locked", WHICH), "one of them slept past its lease"
+    # Nobody of that name lives: it is the last one that did.
+    await Sessions(bench.store, Heartbeat()).end(CLAUDE2)
+    assert await said("a.py") == ("stale", STALE) and await said("b.py") == ("allow", "")
+    bench.clock[0] += 86_400
+    assert await said("a.py") == ("stale", STALE)
 
 
 async def test_a_check_records_what_it_refuses_and_what_is_overridden(bench: Bench) -> None:

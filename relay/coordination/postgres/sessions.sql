@@ -7,6 +7,13 @@ FROM agent_sessions s WHERE s.agent_id = :agent AND s.id = :session
 -- name: session_alive
 SELECT id FROM agent_sessions WHERE agent_id = :agent AND id = :session AND ended_at IS NULL AND lease_until > :now
 
+-- name: living_sessions_of
+SELECT s.id, EXISTS (SELECT 1 FROM file_locks l WHERE l.agent_id = s.agent_id AND l.session_id = s.id) AS locks
+FROM agent_sessions s WHERE s.agent_id = :agent AND s.ended_at IS NULL AND s.lease_until > :now ORDER BY s.id
+
+-- name: last_session_of
+SELECT id FROM agent_sessions WHERE agent_id = :agent ORDER BY heartbeat_at DESC, id LIMIT 1
+
 -- name: start_session
 INSERT INTO agent_sessions (agent_id, id, agent_type, kind, started_at, heartbeat_at, lease_until)
 VALUES (:agent, :session, :agent_type, :kind, :now, :now, :lease_until)
