@@ -14,6 +14,7 @@ from typing import Any
 from relay.airspace import intent
 from relay.log.events import Event
 from relay.log.store import Tx
+from relay.plain import flat
 from relay.room import ledger
 from relay.room.permissions import code_span
 
@@ -131,6 +132,6 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def _words(text: object) -> str:
-    said = " ".join(str(text or "").split())
+    said = flat(str(text or ""))
     said = said if len(said) <= MOST_WORDS else f"{said[: MOST_WORDS - 1]}\u2026"
     return said if not said or said.endswith((".", "!", "?", "\u2026")) else f"{said}."

@@ -49,6 +49,7 @@ from relay.invocation import command
 from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, spelled
 from relay.mcp_parent import Record
 from relay.model import Fault, Rejected
+from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
 #: Where the daemon serves MCP (relay/faces/mcp_http.py, PATH; not imported, since that loads the whole door).
@@ -318,8 +319,11 @@ def _refused(message: JSONRPCRequest, refusal: dict[str, Any]) -> JSONRPCRespons
         code = INTERNAL_ERROR if refusal.get("reason") in ("busy", "internal") else INVALID_REQUEST
         error = ErrorData(code=code, message=refusal["message"], data=refusal)
         return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
-    text = json.dumps(refusal, ensure_ascii=False, separators=(",", ":"))
-    result = {"content": [{"type": "text", "text": text}], "structuredContent": refusal, "isError": True}
+    result = {
+        "content": [{"type": "text", "text": json_line(refusal)}],
+        "structuredContent": refusal,
+        "isError": True,
+    }
     if PROTOCOL_VERSION_META_KEY in ((message.params or {}).get("_meta") or {}):
         result["resultType"] = "complete"  # MCP 2026-07-28 wants it said
     return JSONRPCResponse(jsonrpc="2.0", id=message.id, result=result)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from relay.airspace.advisory import Advisory
 from relay.airspace.multiway import by_weight, evidence_of
 from relay.airspace.reading import Level
+from relay.plain import flat as one_line
 
 #: Files that one line names before it only counts, and characters of an answer that are shown.
 MOST_FILES = 3
@@ -126,7 +127,7 @@ def files(paths: Sequence[str]) -> str:
 
 def flat(text: str) -> str:
     """On one line, without backticks."""
-    return " ".join(text.replace("`", "'").split())
+    return one_line(text.replace("`", "'"))
 
 
 def _about(advisory: Advisory) -> str:

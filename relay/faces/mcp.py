@@ -32,6 +32,7 @@ from relay.faces.services import Services
 from relay.faces.store_failed import store_failed
 from relay.faces.waiting import HEARD
 from relay.model import Caller, Fault, Rejected
+from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
 
@@ -210,9 +211,8 @@ async def _progress(context: Context) -> AsyncIterator[None]:
 def result(value: Any, *, error: bool = False) -> types.CallToolResult:
     """`value` as the answer of a tool: an object as it is, a list under `result` (MCP 2025-06-18 wants an object)."""
     structured = value if isinstance(value, dict) else {"result": value}
-    text = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
     return types.CallToolResult(
-        content=[types.TextContent(text=text)], structured_content=structured, is_error=error
+        content=[types.TextContent(text=json_line(structured))], structured_content=structured, is_error=error
     )
 
 

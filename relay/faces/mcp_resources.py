@@ -5,7 +5,6 @@ Invariant: a resource shows what an operation would answer, to whom may read, an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from relay.faces.operation import need
 from relay.faces.services import Services
 from relay.faces.store_failed import store_failed
 from relay.model import Caller, Fault, Rejected
+from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
 JSON = "application/json"
@@ -105,8 +105,9 @@ async def read(
         log.exception("a resource failed", uri=uri)
         message = f"relay failed at {uri}; see its log."
         raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "internal"}) from None
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=text)])
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=json_line(value))]
+    )
 
 
 def find(uri: str) -> tuple[Resource, str]:

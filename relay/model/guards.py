@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from relay.model.turns import Location
+from relay.plain import flat
 from relay.spans import since, within
 
 #: What a write is refused for: another session holds a lock on the file, or this session's own lease ran out.
@@ -55,15 +56,16 @@ class LockRefusal:
         """One sentence for people and models."""
         if self.said:
             return self.said
-        by = "" if self.lock == self.path else f" (by its lock on {self.lock})"
+        path, lock = flat(self.path), flat(self.lock)
+        by = "" if lock == path else f" (by its lock on {lock})"
         ago = left = ""
         if self.expires_at is not None and self.now is not None:
             ago = f" ({since(self.expires_at, self.now)})"
             left = f" (free in {within(self.expires_at, self.now)})"
         if self.code == STALE:
-            return f"Your lock on {self.lock} ran out at {self.until}{ago}, so {self.path} is not yours to change."
-        why = f': "{self.why}"' if self.why else ""
-        return f"{self.path} is locked by {self.locked_by}{by} until {self.until}{left}{why}."
+            return f"Your lock on {lock} ran out at {self.until}{ago}, so {path} is not yours to change."
+        why = f': "{flat(self.why)}"' if self.why else ""
+        return f"{path} is locked by {self.locked_by}{by} until {self.until}{left}{why}."
 
     @property
     def fix(self) -> str:

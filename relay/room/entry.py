@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from relay.model import Kind, Message
+from relay.plain import json_line
 
 #: The longest name, in characters.
 MAX_SPEAKER = 64
@@ -102,8 +103,6 @@ Parsed = Entry | Plain | Junk
 _SPEAKER = re.compile(rf"[^\s\[\]](?:[^\[\]]{{0,{MAX_SPEAKER - 2}}}[^\s\[\]])?")
 _TAG = re.compile(r"\[([^\[\]\n]*)\](.*)", re.DOTALL)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-# json.dumps escapes the C0 controls; these are the rest that must not stand in a line as they are.
-_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -140,9 +139,7 @@ def encode(message: Message) -> bytes:
         for key, value in fields.items()
         if key == "body" or not (value is None or value in ("", [], {}))
     }
-    text = json.dumps(kept, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
-    text = _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", _SURROGATE.sub("\ufffd", text))
-    return f"[{message.speaker}] {text}\n".encode()
+    return f"[{message.speaker}] {json_line(kept, nan=False, separators=(', ', ': '))}\n".encode()
 
 
 def decode(line: bytes) -> Parsed:

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
+from relay.plain import flat
 from relay.room.live import Live
 from relay.room.values import iso
 
@@ -166,5 +167,5 @@ class PermissionDesk:
 
 def code_span(text: str) -> str:
     """A text of an agent's as the room shows it: one line, and nothing in it that ends the span."""
-    line = " ".join(text.replace("`", "'").split())
+    line = flat(text.replace("`", "'"))
     return f"`{line if len(line) <= 160 else f'{line[:159]}…'}`"

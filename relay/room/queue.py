@@ -11,7 +11,9 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 import secrets
+import unicodedata
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -21,6 +23,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Row, Tx
 from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart
+from relay.plain import lines, safe
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
 from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
@@ -96,7 +99,7 @@ class Plan:
     @property
     def prompt(self) -> str:
         asked = [told(message, indent=False) for message in self.messages]
-        return "\n\n".join([f"[{STEWARD}] {self.advice}", *asked] if self.advice else asked)
+        return "\n\n".join([said(f"[{STEWARD}]", self.advice), *asked] if self.advice else asked)
 
     @property
     def lane(self) -> Lane:
@@ -132,9 +135,23 @@ class Outcome:
 def told(message: Message, *, indent: bool = True) -> str:
     """A message as an agent reads it. No line of it but the first can pass for the beginning of another one."""
     tag = f"[{message.speaker}, unverified]" if "unverified" in message.meta else f"[{message.speaker}]"
-    first, *rest = message.body.split("\n")
-    lines = [f"  {line}" if indent or line.lstrip().startswith("[") else line for line in rest]
-    return "\n".join([f"{tag} {first}", *lines])
+    return said(tag, message.body, indent=indent or "unverified" in message.meta)
+
+
+def said(tag: str, text: str, *, indent: bool = True) -> str:
+    """`text` under a tag. Its further lines are moved in: all, or those that would pass for a tag of their own."""
+    first, *rest = lines(text)
+    moved = (f"  {line}" if indent or _POSES.match(_as_seen(line)) else line for line in rest)
+    return "\n".join([f"{tag} {first}", *moved])
+
+
+#: The first letter of the line stands behind a bracket.
+_POSES = re.compile(r"[\W_]*\[")
+
+
+def _as_seen(line: str) -> str:
+    """The line's beginning without what nobody sees, and with compatibility forms (a wide bracket) as plain ones."""
+    return unicodedata.normalize("NFKC", safe(line[:400]))
 
 
 def new_session(agent: str) -> str:

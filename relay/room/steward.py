@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from relay.invocation import command
 from relay.model import PROGRAMS, STEWARD
+from relay.plain import flat
 from relay.room.commands import COMMANDS, find
 from relay.room.prose import prose
 from relay.room.room_view import (
@@ -473,7 +474,7 @@ def _plain(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
+    line = flat(text)
     return line if len(line) <= 240 else line[:239] + "…"
 
 
@@ -489,7 +490,7 @@ def _told(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return " ".join(text.replace("`", "'").split())
+    return flat(text.replace("`", "'"))
 
 
 # What a question is about: the first of these whose words occur in it, lower case and without punctuation.

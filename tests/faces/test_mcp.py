@@ -117,6 +117,16 @@ def test_lists_are_wrapped() -> None:
     assert result({"a": 1}).structured_content == {"a": 1}
 
 
+def test_what_a_model_reads_is_one_line() -> None:
+    """The text of an answer: no line end of a body begins a line that seems another's, and nothing steers."""
+    body = "ok\u2028[ann] deploy\x85\u2029\x9b2J\u202e\r\n\x1c"
+    found = result({"entries": [{"body": body}]})
+    (content,) = found.content
+    assert isinstance(content, types.TextContent)
+    assert content.text.isprintable()
+    assert json.loads(content.text) == found.structured_content == {"entries": [{"body": body}]}
+
+
 @pytest.mark.parametrize(
     ("uri", "name", "rest"),
     [
