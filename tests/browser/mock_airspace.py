@@ -147,6 +147,11 @@ class MockAirspace:
         self.diffs: dict[str, Json] = {}
         self.merge_answers: dict[str, Json] = {}
         self.merged: list[str] = []
+        #: What was sent with merges, what was brought back, and merges that are not possible, by agent.
+        self.asked: list[Json] = []
+        self.restored: list[str] = []
+        self.proposals: dict[str, Json] = {}
+        self.note = ""
         self.marks: list[tuple[str, str | None]] = []
         self.requests: list[Json] = []
         self.decided: list[tuple[str, str]] = []
@@ -242,7 +247,10 @@ class MockAirspace:
         router.add_post("/api/airspace/advisories/{id}/mark", self._mark)
         router.add_get("/api/worktrees", self._worktrees)
         router.add_get("/api/worktrees/{agent}/diff", self._diff)
+        router.add_get("/api/worktrees/{agent}/merge", self._propose)
         router.add_post("/api/worktrees/{agent}/merge", self._merge)
+        router.add_post("/api/worktrees/{agent}/discard", self._discard)
+        router.add_post("/api/worktrees/{agent}/restore", self._restore)
         router.add_get("/api/permissions", self._permissions)
         router.add_post("/api/permissions/{id}", self._decide)
 
@@ -272,8 +280,50 @@ class MockAirspace:
     async def _diff(self, request: web.Request) -> web.Response:
         return web.json_response(self.diffs[request.match_info["agent"]])
 
+    async def _propose(self, request: web.Request) -> web.Response:
+        agent, squash = request.match_info["agent"], request.query["method"] == "squash"
+        if (refused := self.proposals.get(agent)) is not None:
+            return web.json_response(refused)
+        tree = next(t for t in self.trees if t["agent"] == agent)
+        subject = "Round totals to cents" if squash else f"Merge {tree['branch']}: Round totals to cents"
+        trailers = ["Co-authored-by: Bo Berg <bo@example.net>"]
+        text = f"{subject}\n\nAdded `total()`, which rounds half up.\n"
+        return web.json_response(
+            {
+                "agent": agent,
+                "branch": tree["branch"],
+                "into": "main",
+                "method": request.query["method"],
+                "head": "4f2a9c1d",
+                "text": text,
+                "trailers": trailers,
+                "message": "\n".join([text, *trailers, ""]),
+                "author": f"{agent} <{agent.lower()}@relay>",
+                "committer": "Ann Lee <ann@example.com>",
+                "note": self.note,
+                "commits": tree["ahead"] + tree["dirty"],
+                "files": tree["files"],
+            }
+        )
+
+    async def _discard(self, request: web.Request) -> web.Response:
+        agent = request.match_info["agent"]
+        self.before = next(t for t in self.trees if t["agent"] == agent)
+        gone = {"ahead": 0, "files": 0, "dirty": False, "merges": "nothing"}
+        self.trees = [t | gone if t["agent"] == agent else t for t in self.trees]
+        kept = f"refs/relay/kept/{agent.lower()}/1"
+        reason = f"ann discarded the work on {self.before['branch']}. All of it is kept in `{kept}`."
+        return web.json_response({"success": True, "reason": reason, "kept": kept, "commit": "9b1c2d3e"})
+
+    async def _restore(self, request: web.Request) -> web.Response:
+        agent = request.match_info["agent"]
+        self.restored.append((await request.json())["kept"])
+        self.trees = [self.before if t["agent"] == agent else t for t in self.trees]
+        return web.json_response({"success": True, "reason": f"ann brought back the work of {agent}."})
+
     async def _merge(self, request: web.Request) -> web.Response:
         agent = request.match_info["agent"]
+        self.asked.append(await request.json())
         answer = self.merge_answers.get(agent, {"success": True, "reason": "", "commit": "9b1c2d3e4f5a"})
         if answer["success"]:
             self.merged.append(agent)

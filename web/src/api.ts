@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { personName } from "./state/prefs";
 import type {
-  Advisory, Agent, AirspaceState, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
+  Advisory, Agent, AirspaceState, Entry, Held, Hit, Job, MergeMethod, MergeProposal, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
 } from "./types";
 
 export class ApiError extends Error {
@@ -162,8 +162,14 @@ export const api = {
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
   worktrees: () => call<Worktrees>("GET", "/api/worktrees"),
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
-  merge: (agent: string) =>
-    call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed({})),
+  mergeProposal: (agent: string, method: MergeMethod) =>
+    call<MergeProposal>("GET", `/api/worktrees/${quote(agent)}/merge${query({ method, ...signed({}) })}`),
+  merge: (agent: string, choice: { method: MergeMethod; message: string; head: string }) =>
+    call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed(choice)),
+  discard: (agent: string) =>
+    call<{ reason?: string; kept: string }>("POST", `/api/worktrees/${quote(agent)}/discard`, signed({})),
+  restore: (agent: string, kept: string) =>
+    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/restore`, signed({ kept })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),

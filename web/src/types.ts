@@ -385,6 +385,27 @@ export interface Worktrees {
   troubles?: Record<string, string>;
 }
 
+export type MergeMethod = "merge" | "squash";
+
+/** What a merge would commit: `message` is `text` with `trailers` at its end. */
+export interface MergeProposal {
+  agent: string;
+  branch: string;
+  into: string;
+  method: MergeMethod;
+  /** The work that it was made for. */
+  head: string;
+  text: string;
+  trailers: string[];
+  message: string;
+  author: string;
+  committer: string;
+  /** Why another name stands for the committer's; empty when git knows it. */
+  note: string;
+  commits: number;
+  files: number;
+}
+
 export interface WorktreeDiff {
   agent: string;
   branch: string;

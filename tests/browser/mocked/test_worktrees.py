@@ -96,6 +96,7 @@ async def test_a_merge_is_asked_for_and_told(room: MockRoom, open_page: OpenPage
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog).to_contain_text("3 commits of relay/claude come into the main branch: 4 files")
+    await expect(dialog.get_by_test_id("merge-signed")).to_contain_text("Ann Lee <ann@example.com>")
     await expect(dialog).to_contain_text("not committed yet is committed onto this branch")
     await dialog.get_by_role("button", name="Not now").click()
     assert room.air.merged == []
@@ -141,3 +142,71 @@ async def test_an_answer_that_changed_files_leads_to_its_diff(room: MockRoom, op
     await told.get_by_test_id("show-diff").click()
     await expect(page.get_by_test_id("diff")).to_be_visible()
     await expect(row(page, "CODEX").get_by_test_id("diff-open")).to_have_attribute("aria-pressed", "true")
+
+
+async def test_what_will_be_committed_is_shown_and_changed(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.trees(room.air)
+    page = await open_page()
+    await page.get_by_test_id("tab-worktrees").click()
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    dialog = page.get_by_test_id("merge-dialog")
+    message = dialog.get_by_label("Commit message")
+    await expect(message).to_have_value(
+        "Merge relay/claude: Round totals to cents\n\nAdded `total()`, which rounds half up.\n"
+    )
+    await expect(dialog.get_by_test_id("merge-trailers")).to_have_text(
+        "Co-authored-by: Bo Berg <bo@example.net>"
+    )
+    await dialog.get_by_test_id("merge-as-squash").click()
+    await expect(message).to_have_value("Round totals to cents\n\nAdded `total()`, which rounds half up.\n")
+    await message.fill("")
+    await expect(dialog.get_by_test_id("merge-now")).to_be_disabled()
+    await message.fill("Round totals\n\nBanker's rounding.")
+    await dialog.get_by_test_id("merge-now").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("is merged")
+    [sent] = room.air.asked
+    assert (sent["method"], sent["head"]) == ("squash", "4f2a9c1d")
+    assert sent["message"] == "Round totals\n\nBanker's rounding."
+    # The kind of merge is remembered, the words are not.
+    await row(page, "ann").get_by_test_id("merge").click()
+    await expect(dialog.get_by_test_id("merge-as-squash")).to_have_attribute("aria-pressed", "true")
+    await expect(message).to_have_value("Round totals to cents\n\nAdded `total()`, which rounds half up.\n")
+
+
+async def test_a_merge_that_is_not_possible_says_so_before_the_click(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    scenes.trees(room.air)
+    room.air.note = "git knows no name and e-mail address here. `git config --global user.name` sets it."
+    refused = {"success": False, "reason": "`src/money.py` is locked by BEN.", "fix": "Wait.", "commit": None}
+    room.air.proposals["CLAUDE"] = refused
+    page = await open_page()
+    await page.get_by_test_id("tab-worktrees").click()
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    dialog = page.get_by_test_id("merge-dialog")
+    await expect(dialog.get_by_test_id("merge-problem")).to_have_text("src/money.py is locked by BEN. Wait.")
+    await expect(dialog.get_by_test_id("merge-now")).to_be_disabled()
+    del room.air.proposals["CLAUDE"]
+    await dialog.get_by_test_id("merge-as-squash").click()
+    await expect(dialog.get_by_test_id("merge-note")).to_contain_text("git knows no name")
+    await expect(dialog.get_by_test_id("merge-now")).to_be_enabled()
+
+
+async def test_discarded_work_comes_back(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.trees(room.air)
+    page = await open_page()
+    await page.get_by_test_id("tab-worktrees").click()
+    await expect(row(page, "ann").get_by_test_id("discard")).to_have_count(0)
+    await expect(row(page, "GEMINI").get_by_test_id("discard")).to_be_disabled()
+    await row(page, "CLAUDE").get_by_test_id("discard").click()
+    dialog = page.get_by_test_id("discard-dialog")
+    await expect(dialog).to_contain_text("3 commits, 4 changed files, with what is not committed")
+    await dialog.get_by_role("button", name="Keep it").click()
+    await expect(row(page, "CLAUDE")).to_contain_text("merges clean")
+    await row(page, "CLAUDE").get_by_test_id("discard").click()
+    await dialog.get_by_test_id("discard-now").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("kept in refs/relay/kept/claude/1")
+    await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge")
+    await page.get_by_role("button", name="Bring it back").click()
+    await expect(row(page, "CLAUDE")).to_contain_text("merges clean")
+    assert room.air.restored == ["refs/relay/kept/claude/1"]

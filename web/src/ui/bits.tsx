@@ -130,10 +130,10 @@ export interface Toast {
 export const toasts = signal<Toast[]>([]);
 let nextToast = 1;
 
-export function toast(text: string, options: Partial<Pick<Toast, "tone" | "action">> = {}): void {
+export function toast(text: string, options: Partial<Pick<Toast, "tone" | "action">> & { long?: boolean } = {}): void {
   const item: Toast = { id: nextToast++, text, tone: options.tone ?? "note", action: options.action };
   toasts.value = [...toasts.value.slice(-2), item];
-  setTimeout(() => dismiss(item.id), item.tone === "problem" ? 9000 : 5000);
+  setTimeout(() => dismiss(item.id), options.long ? 30_000 : item.tone === "problem" ? 9000 : 5000);
 }
 
 function dismiss(id: number): void {

@@ -10,6 +10,8 @@ import "../style/worktrees.css";
 import { counted } from "../text/format";
 import { Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Diffstat } from "./diffstat";
+import { DiscardDialog } from "./discard_dialog";
+import { MergeForm, type MergeChoice } from "./merge_form";
 import { Who } from "./proximity";
 import { DiffView } from "./worktrees_diff";
 
@@ -52,10 +54,12 @@ export function plan(tree: Worktree): string[] {
 function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void }) {
   const [state, setState] = useState<"asks" | "merging" | "refused">("asks");
   const [words, setWords] = useState("");
+  const [choice, setChoice] = useState<MergeChoice | null>(null);
   const merge = async (): Promise<void> => {
+    if (!choice) return;
     setState("merging");
     try {
-      const told = await api.merge(tree.agent);
+      const told = await api.merge(tree.agent, choice);
       toast(`${told.reason || `${tree.branch} is merged.`}${told.commit ? ` (${told.commit.slice(0, 10)})` : ""}`);
       onClose();
     } catch (problem) {
@@ -70,6 +74,7 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
     <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
       <h2>Merge <code>{tree.branch}</code></h2>
       {state !== "refused" && <ul class="plan">{plan(tree).map((line) => <li key={line}><Words text={line} /></li>)}</ul>}
+      {state !== "refused" && <MergeForm agent={tree.agent} onChange={setChoice} />}
       {state === "refused" && (
         <>
           <p class="problem" role="alert" data-testid="merge-refused">Not merged: {words}</p>
@@ -78,13 +83,14 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
       )}
       <div class="dialog-act">
         <button type="button" class="button" onClick={onClose}>{state === "refused" ? "Close" : "Not now"}</button>
-        {state !== "refused" && <button type="button" class="button primary" disabled={state === "merging"} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
+        {state === "refused" && <button type="button" class="button" onClick={() => { setChoice(null); setState("asks"); }} data-testid="merge-again">Look again</button>}
+        {state !== "refused" && <button type="button" class="button primary" disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
       </div>
     </Layer>
   );
 }
 
-function Row({ tree, onMerge }: { tree: Worktree; onMerge: () => void }) {
+function Row({ tree, onMerge, onDiscard }: { tree: Worktree; onMerge: () => void; onDiscard: () => void }) {
   const open = worktreeOf.value === tree.agent;
   return (
     <tr data-testid="worktree" data-agent={tree.agent} class={open ? "open" : ""}>
@@ -96,6 +102,7 @@ function Row({ tree, onMerge }: { tree: Worktree; onMerge: () => void }) {
       <td class="act">
         <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
         <button type="button" class="button small" disabled={tree.working === true || (tree.merges !== "clean" && tree.merges !== "unknown")} onClick={onMerge} data-testid="merge">Merge…</button>
+        {tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
       </td>
     </tr>
   );
@@ -145,10 +152,12 @@ function Empty() {
 
 export default function WorktreesView() {
   const [merging, setMerging] = useState<string | null>(null);
+  const [discarding, setDiscarding] = useState<string | null>(null);
   useEffect(() => void loadWorktrees(), []);
   const list = worktrees.value;
   const shown = list?.find((w) => w.agent === worktreeOf.value);
   const asked = list?.find((w) => w.agent === merging);
+  const unwanted = list?.find((w) => w.agent === discarding);
   return (
     <section class="view worktrees-view" aria-label="Worktrees">
       <header class="view-head">
@@ -160,7 +169,7 @@ export default function WorktreesView() {
         <div class={`worktrees-list ${shown ? "with-diff" : ""}`}>
           <table class="trees">
             <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Into the main branch</th><th><span class="offscreen">Actions</span></th></tr></thead>
-            <tbody>{list.map((tree) => <Row key={tree.agent} tree={tree} onMerge={() => setMerging(tree.agent)} />)}</tbody>
+            <tbody>{list.map((tree) => <Row key={tree.agent} tree={tree} onMerge={() => setMerging(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
           </table>
         </div>
       )}
@@ -169,6 +178,7 @@ export default function WorktreesView() {
       {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
       {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}
       {asked && <MergeDialog tree={asked} onClose={() => setMerging(null)} />}
+      {unwanted && <DiscardDialog tree={unwanted} onClose={() => setDiscarding(null)} />}
     </section>
   );
 }
