@@ -27,7 +27,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Queries, Row, Store, StoreBusy, Tx
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected
-from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
+from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
 
 Q = Queries(Path(__file__).parent)
 Json = dict[str, Any]
@@ -276,7 +276,8 @@ class Keys:
             taken = ", ".join(sorted(RESERVED_NAMES))
             message = f"{name} is the room's own name, or reads like it."
             raise Rejected(Fault.MALFORMED, "reserved", message, f"Take another name than {taken}.")
-        alike = next((one for one in self._agents() if skeleton(one) == skeleton(name)), None)
+        agents = [*self._agents()]
+        alike = name if name in agents else next((one for one in agents if reads_like(name, one)), None)
         if alike is not None and alike != name:
             message = f"{name} reads like the agent {alike}."
             raise Rejected(Fault.MALFORMED, "reserved", message, f"For that agent, write {alike}.")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from relay.faces.terminal_place import Place, PlaceError
 from relay.model import Kind, Message
+from relay.room.mentions import is_reserved
 
 if TYPE_CHECKING:
     import aiohttp
@@ -141,7 +142,7 @@ class RoomClient:
                 place.url + "/ws", headers=_headers(place), heartbeat=PING_S, max_msg_size=0
             ) as socket:
                 first = {"after": self.cursor}
-                if self.name.upper() not in place.reserved:
+                if not is_reserved(self.name, place.reserved):
                     first["name"] = self.name
                 await socket.send_json(first)
                 # Asked while the socket collects: what changes in between follows, so the last word wins.
@@ -194,7 +195,7 @@ class RoomClient:
         place = await self._where()
         if post.reached or place.transcript is None or place.lock is None:
             return False
-        if self.name.upper() in place.reserved:
+        if is_reserved(self.name, place.reserved):
             raise ValueError(
                 f"{self.name} is a name that the room keeps for itself; take another with --name"
             )

@@ -26,7 +26,7 @@ class Place:
     """`url` has no slash at its end; `key` is "" when none was found.
 
     `transcript` and `lock` are None for a room of which only the URL is known: nothing can be written past
-    its doors. `reserved` are the names in upper case that the room would refuse, as far as known here.
+    its doors. `reserved` are the names that the room would refuse, as far as known here.
     """
 
     url: str
@@ -72,7 +72,7 @@ class Finder:
             )
             url = f"http://{f'[{host}]' if ':' in host else host}:{settings.ui.port}"
             runtime, transcript = settings.runtime_dir, settings.transcript_path
-            names = RESERVED_NAMES | {agent.name.upper() for agent in settings.agents}
+            names = RESERVED_NAMES | {agent.name for agent in settings.agents}
             self._local = url, transcript, entry.lock_path(runtime, transcript), names, runtime
         return self._local
 

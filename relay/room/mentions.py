@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from relay.model import RESERVED_NAMES
+from relay.room.confusables import LOOK_LIKE
 from relay.room.prose import prose
 
 EVERYONE = "all"
@@ -156,7 +157,7 @@ def _joins_name(char: str) -> bool:
 
 #: Letters of other scripts that look like a Latin one in most fonts (the common part of Unicode's
 #: confusables.txt, UTS 39): capitals before casefolding (a Greek capital upsilon is a Y, a small one a u),
-#: small letters after it. I, l and 1 stay apart: to fold them would refuse the name Ali (it is "all", then).
+#: small letters after it. I, l and 1 stay apart here: two agents may differ in them.
 _CAPITALS = str.maketrans("АВЕКМНОРСТУХЅІЈԌԚԜΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "abekmhopctyxsijgqwabezhikmnoptyx")
 _SMALL = str.maketrans(
     "аеорсухіјѕԁһӏԛԝвкмнтгɡαεορνυικτχγηωϲɑոօսհɩⅼ", "aeopcyxijsdhlqwbkmhtrgaeopvuiktxynwcanouhil"
@@ -171,12 +172,38 @@ def skeleton(name: str) -> str:
     return "".join(c for c in folded if c.isalnum())
 
 
+#: What reads alike in small letters.
+_ALIKE_IN_ASCII = str.maketrans("01i|!", "ollll")
+
+
+@lru_cache(maxsize=1024)
+def _at_a_glance(name: str) -> str:
+    """`skeleton`, with also what only a close look tells apart: 0 and o, 1, i and l, rn and m, and every character
+    that Unicode lists as confusable with a Latin letter."""
+    small = unicodedata.normalize("NFKD", name).translate(LOOK_LIKE).casefold()
+    folded = unicodedata.normalize("NFKD", small).translate(LOOK_LIKE).translate(_SMALL)
+    seen = "".join(c for c in folded.translate(_ALIKE_IN_ASCII) if c.isalnum())
+    return seen.replace("rn", "m").replace("vv", "w")
+
+
+def reads_like(name: str, other: str) -> bool:
+    """Would people take the one for the other? Not of "all", which nobody bears: Ali is a name."""
+    if skeleton(name) == skeleton(other):
+        return bool(skeleton(name))
+    return other.casefold() != EVERYONE and bool(seen := _at_a_glance(name)) and seen == _at_a_glance(other)
+
+
 def is_reserved(name: str, agent_names: Iterable[str]) -> bool:
     """Would this name pass for an agent's or the room's own? Then no person may post under it."""
-    seen = skeleton(name)
-    if not seen:
-        return False
-    return any(seen == skeleton(taken) for taken in (*RESERVED_NAMES, *agent_names))
+    return any(reads_like(name, taken) for taken in (*RESERVED_NAMES, *agent_names))
+
+
+def posing_as(name: str, people: Iterable[str]) -> str | None:
+    """Whom of the people who are here this name would pass for without being theirs (in capitals or not); None =
+    nobody."""
+    own = unicodedata.normalize("NFC", name).casefold()
+    others = (one for one in people if unicodedata.normalize("NFC", one).casefold() != own)
+    return next((one for one in others if reads_like(name, one)), None)
 
 
 def clean_name(name: str, *, most: int = MAX_NAME) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import shlex
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from relay.room.drain import Drain
 from relay.room.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.live import Live, LiveFeed
-from relay.room.mentions import clean_name, is_reserved
+from relay.room.mentions import clean_name, is_reserved, posing_as
 from relay.room.roster import Roster
 from relay.room.transcript import Transcript
 from relay.room.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
@@ -186,6 +186,12 @@ class Room:
                 "reserved",
                 f"{clean} is the name of an agent or of the room; nobody posts under it.",
                 "Choose a name of your own.",
+            )
+        if (other := posing_as(clean, self._live.people)) is not None:
+            raise RoomError(
+                "reserved",
+                f"{clean} reads like {other}, who is here.",
+                "Choose a name that nobody takes for theirs.",
             )
         return clean
 
@@ -363,7 +369,8 @@ class Room:
         return self._live.feed()
 
     def person_here(self, name: str) -> AbstractContextManager[None]:
-        return self._live.here(name)
+        # Who is taken for another is not listed beside them, and posts nothing (`person`).
+        return nullcontext() if posing_as(name, self._live.people) else self._live.here(name)
 
     # -- people act; each act is a message in the room, as the command would be
 

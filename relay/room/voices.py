@@ -21,6 +21,7 @@ from relay.log.store import Row, Store, Tx
 from relay.model import Caller, Fault, Kind, Message, Rejected
 from relay.room import hops, ledger, pages
 from relay.room.ledger import NewMessage, Q, Rules
+from relay.room.mentions import posing_as
 from relay.room.passing import pass_on
 from relay.room.unasked import NOBODY, Present, why
 from relay.room.values import message_of_row
@@ -148,6 +149,14 @@ class Voices:
             in_reply_to=reply["id"] if reply else None,
             client_id=client_id,
         )
+        here = people(await self._sessions(tx))
+        if (other := posing_as(caller.agent, here)) is not None:
+            raise Rejected(
+                Fault.FORBIDDEN,
+                "reserved",
+                f"{caller.agent} reads like {other}, who is here.",
+                "Choose a name that nobody takes for theirs.",
+            )
         present = await self._present(tx) if "@" in body else NOBODY
         message = await ledger.admit(tx, new, self._rules(), visitors=present.visitors)
         await hops.reset(tx)

@@ -64,6 +64,25 @@ async def test_health_is_open_and_all_else_is_shut(open_room: Open) -> None:
         assert "# TYPE" in await answer.text()
 
 
+async def test_nobody_bears_a_name_that_passes_for_anothers(open_room: Open) -> None:
+    one = await open_room(agent("ECHO"))
+
+    async def says(name: str) -> int:
+        return (await one.ask("POST", "/api/messages", json={"body": "hi", "name": name}))[0]
+
+    for name in ("ReIay", "RE1AY", "re1ay", "ECH0", "D1SPATCHER"):
+        assert await says(name) == 403, name
+    assert await says("\u0430lice") == 201  # with a Cyrillic a: nobody is here whom it passes for
+    async with one.session.ws_connect(f"{one.url}/ws", headers={"X-API-Key": one.token}) as socket:
+        await socket.send_json({"after": None, "name": "alice"})
+        await socket.receive_json()
+        status, told = await one.ask("POST", "/api/messages", json={"body": "hi", "name": "\u0430lice"})
+        assert (status, told["error"]["code"]) == (403, "reserved")
+        assert "alice, who is here" in told["error"]["message"]
+        assert await says("a1ice") == 403
+        assert await says("alice") == await says("Alice") == 201
+
+
 async def test_a_line_by_hand_is_answered_and_proves_nobody(open_room: Open) -> None:
     one = await open_room(agent("ECHO"))
     await one.post("so that the file is there")

@@ -119,6 +119,18 @@ def test_a_mebibyte_of_anything_is_read(piece: str) -> None:
         "all",
         "RELΑΥ",  # Greek capitals
         "𝐂𝐋𝐀𝐔𝐃𝐄",
+        "ReIay",  # a capital i for an l
+        "RE1AY",
+        "re|ay",
+        "D1SPATCHER",
+        "dlspatcher",
+        "C0DEX",
+        "GEMlNI",
+        "gernini",
+        "CLᎪUDE",  # Cherokee
+        "C\u2c9fDEX",  # Coptic
+        "CLΑUDΕ",  # Greek capitals
+        "gεmιnι",
     ],
 )
 def test_a_name_that_passes_for_anothers_is_reserved(name: str) -> None:
@@ -126,7 +138,7 @@ def test_a_name_that_passes_for_anothers_is_reserved(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ann", "Ali", "Claudette", "Claud", "Ян", "李雷", "🙂", "relays", "", "code"]
+    "name", ["ann", "Ali", "ALI", "Al1", "Claudette", "Claud", "Ян", "李雷", "🙂", "relays", "", "code"]
 )
 def test_a_name_of_ones_own_is_not(name: str) -> None:
     assert not is_reserved(name, AGENTS)

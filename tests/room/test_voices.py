@@ -222,3 +222,11 @@ async def test_who_is_here_without_being_the_rooms_reads_for_itself(store: Store
         assert never not in told["why"], told["why"]
         cycle = await store.read(lambda tx, id=told["id"]: tx.one(Q.cycle, message_id=id))  # type: ignore[misc]
         assert (cycle is None) == (body != "@dee kay look"), "who names a visitor asks nobody else"
+
+
+async def test_a_person_passes_for_nobody_who_is_here(store: Store) -> None:
+    room = voices(store)
+    for name in ("dee k\u0430y", "DEE_KAY"):
+        with pytest.raises(Rejected, match="dee kay, who is here"):
+            await room.post(Caller(name, "p-1", "person", person=True), "hi")
+    assert (await room.post(Caller("Dee Kay", "p-2", "person", person=True), "hi"))["success"]
