@@ -48,7 +48,7 @@ from relay.landing_words import tell
 from relay.log import events, follow
 from relay.log.follow import tail
 from relay.log.open import open_store
-from relay.log.store import Store, Tx
+from relay.log.store import AnotherDaemon, Store, Tx
 from relay.mcp_identity import spelled
 from relay.metrics import Metrics
 from relay.model import RESERVED_NAMES
@@ -90,7 +90,8 @@ class CannotStart(Exception):
 
 
 async def open_room_store(settings: Settings, *, create: bool = True, keeper: bool = False) -> Store:
-    """The room's database, created (or StoreMissing raised) and migrated when needed. Raises StoreError."""
+    """The room's database, created (or StoreMissing raised) and migrated when needed; `keeper`: as its daemon.
+    Raises StoreError."""
     return await open_store(settings, WINGS, create=create, keeper=keeper)
 
 
@@ -100,6 +101,8 @@ class Daemon:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._stop = asyncio.Event()
+        #: Why it must not go on: another daemon has its database.
+        self._replaced: AnotherDaemon | None = None
         self._record: InstanceRecord | None = None
         self._url = ""
         self._changed = asyncio.Event()
@@ -138,6 +141,8 @@ class Daemon:
         finally:
             watchdog.stop()
             await store.close()
+        if self._replaced is not None:
+            raise self._replaced
 
     def _build(self, store: Store, fold: bool) -> None:
         settings = self.settings
@@ -318,8 +323,9 @@ class Daemon:
             self._start_tasks(app, watchdog)
             log.info("room is open", url=self._url, agents=list(self._seats.roster.names), pid=os.getpid())
             await self._stop.wait()
-            log.info("stopping", drain_s=settings.stop.drain_s)
-            await self._drain.stop(settings.stop.drain_s)
+            drain_s = 0.0 if self._replaced else settings.stop.drain_s
+            log.info("stopping", drain_s=drain_s)
+            await self._drain.stop(drain_s)
         finally:
             await runner.cleanup()
             await self._supervisor.stop()
@@ -327,8 +333,9 @@ class Daemon:
             await self._agent_keys.close()
             await self._router.dispatcher.close()
         # What was acknowledged is in the database; it also belongs in the file before we go.
-        with contextlib.suppress(OSError):
-            await self._transcript.sync()
+        if self._replaced is None:
+            with contextlib.suppress(OSError):
+                await self._transcript.sync()
         log.info("room is closed")
 
     async def _open_doors(self, runner: web.AppRunner) -> None:
@@ -358,6 +365,7 @@ class Daemon:
         start = self._supervisor.start
         probed = asyncio.Event()
         start("heartbeat", self._heartbeat)
+        start("sole", self._stay_sole)
         start("transcript", self._tail)
         start("queue", self._drain.dispatch_drain_loop)
         start("steward", self._desk.run)
@@ -411,6 +419,15 @@ class Daemon:
                 self.ask_to_stop()
                 return
             await asyncio.sleep(settings.locks.ttl / 3)
+
+    async def _stay_sole(self) -> None:
+        """One daemon a database: who finds another there, after a lost connection, must not go on."""
+        try:
+            await self._store.stay_sole()
+        except AnotherDaemon as error:
+            log.error("another daemon has this room's database: stopping", error=str(error))
+            self._replaced = error
+            self.ask_to_stop()
 
     # -- agents
 

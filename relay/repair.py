@@ -93,7 +93,8 @@ async def repair_stopped(settings: Settings, now: float) -> list[Repaired]:
         ("database", lambda: asyncio.to_thread(_saved, settings)),
     )
     try:
-        store = await open_store(settings, create=False)
+        # As a daemon would, so that none begins meanwhile and none that runs elsewhere is disturbed.
+        store = await open_store(settings, create=False, keeper=True)
     except StoreMissing:
         return mended
     except (StoreError, OSError) as error:

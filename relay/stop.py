@@ -11,6 +11,7 @@ that is killed, with its process group. Exit code: 0 stopped or was not running,
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import os
 import signal
@@ -29,6 +30,8 @@ from relay.config_place import find
 GRACE_S = 10.0
 #: The shims end their agents within 2 s of the daemon's death; the rest is for a loaded machine.
 SHIMS_S = 5.0
+#: Seconds for the database to say whether a daemon on another machine has it.
+ASK_S = 5.0
 _STEP_S = 0.05
 
 
@@ -76,6 +79,8 @@ def stop(settings: Settings) -> None:
         _end_rest(settings, _agents(settings))
         if not _tidy(settings):
             say("relay is not running.")
+        if other := _elsewhere(settings):
+            say(f"the daemon of this room's database is {other}; stop it there")
         return
     # Asked for before it ends: afterwards nobody knows whose children they were.
     family = _children(daemon)
@@ -107,6 +112,20 @@ def _daemon(settings: Settings) -> psutil.Process | None:
         if record.host == os.uname().nodename and _in_use(record.pid):
             say(f"pid {record.pid} is another program's by now; it was left alone")
     return _by_pid_file(settings)
+
+
+def _elsewhere(settings: Settings) -> str:
+    """Whose daemon the room's database has, where it may be another machine's; empty where it cannot be asked: that
+    nothing runs here is so in any case."""
+    if settings.storage != "postgres":
+        return ""
+    from relay.log.open import daemon_of
+    from relay.log.store import StoreError
+
+    try:
+        return asyncio.run(asyncio.wait_for(daemon_of(settings), ASK_S))
+    except (StoreError, OSError, TimeoutError):
+        return ""
 
 
 def _by_pid_file(settings: Settings) -> psutil.Process | None:

@@ -6,6 +6,7 @@ when its event loop has just answered.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -18,6 +19,7 @@ from relay.health.files import mends
 from relay.health.scene import Check, Scene, Status, worst
 from relay.instance import InstanceRecord, Standing
 from relay.invocation import command, script
+from relay.log.store import StoreError
 
 ANSWER_S = 5.0
 #: A repair rebuilds projections, which takes its time in a big room.
@@ -48,6 +50,13 @@ async def daemon(scene: Scene) -> Check:
     """Is it there, and does its event loop answer?"""
     record = scene.record
     if record is None or scene.standing is Standing.GONE:
+        if other := await _elsewhere(scene):
+            return Check(
+                "daemon",
+                Status.FAILED,
+                f"relay is not running here; the daemon of its database is {other}",
+                "A database has one daemon: use that one, or stop it there before you start this.",
+            )
         return Check(
             "daemon", Status.FAILED, "relay is not running", f"{script('scripts/start.sh')} starts it."
         )
@@ -97,6 +106,15 @@ def token(scene: Scene) -> str:
         return read_regular(scene.settings.token_path, TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+async def _elsewhere(scene: Scene) -> str:
+    """Whose daemon the database has; empty where it has none, or cannot be asked (`database` says so then)."""
+    if scene.store is None:
+        return ""
+    with contextlib.suppress(StoreError, scene.store.errors, OSError):
+        return await scene.store.daemon()
+    return ""
 
 
 async def _health(url: str, key: str) -> tuple[str, str]:

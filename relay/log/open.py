@@ -55,14 +55,36 @@ def no_address(where: Storage) -> StoreError | None:
     return None
 
 
+async def daemon_of(where: Storage) -> str:
+    """Whose daemon has the database of these settings, as `pid N on HOST`; empty: nobody's, or there is none to ask.
+
+    Raises StoreError.
+    """
+    if where.storage != "postgres":
+        return ""
+    from relay.log import postgres_address, postgres_connections, postgres_sole
+
+    address = postgres_address.find_address(where.postgres.dsn_file)
+    connections = postgres_connections.Connections(
+        address, most=1, connect_s=where.postgres.connect_s, busy_timeout_s=where.postgres.connect_s
+    )
+    connection = await connections.connect()
+    try:
+        found = await postgres_sole.holder_of(connection, postgres_connections.SCHEMA)
+    finally:
+        connection.terminate()
+    return "" if found is None else str(found)
+
+
 async def open_store(
     where: Storage, wings: Iterable[Path] = (), *, create: bool = True, keeper: bool = False
 ) -> Store:
     """The store of these settings, migrated for the given wing folders (none: as it was found).
 
-    `keeper`: this process is the room's daemon, and saves what is in the files if they are removed beneath it.
+    `keeper`: this process is the room's daemon. It saves what is in the files if they are removed beneath it; of a
+    database on a server it is the only daemon until the store is closed.
 
-    Raises StoreMissing when there is none and `create` is False, StoreError when it cannot be used.
+    Raises StoreMissing when there is none and `create` is False, AnotherDaemon, and StoreError when it cannot be used.
     """
     if where.storage == "postgres":
         from relay.log import postgres_address, postgres_store
@@ -74,6 +96,7 @@ async def open_store(
             create=create,
             connections=where.postgres.pool,
             connect_s=where.postgres.connect_s,
+            sole=keeper,
         )
     if where.storage != "sqlite":
         raise StoreError(f"storage {where.storage!r} is unknown; one of: postgres, sqlite")

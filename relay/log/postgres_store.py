@@ -44,6 +44,7 @@ from relay.log.postgres_query import DIALECT
 from relay.log.postgres_rights import NOT_HELD, Rights, rights_of
 from relay.log.postgres_server import check_pooler, check_server
 from relay.log.postgres_singles import Singles, SingleTx
+from relay.log.postgres_sole import Sole, holder_of
 from relay.log.postgres_tx import Bends, PostgresTx, drive, rollback
 from relay.log.store import Size, StoreMissing, Work
 from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
@@ -80,6 +81,7 @@ class PostgresStore:
         connect_s: float = 10.0,
         busy_timeout_s: float = 30.0,
         clock: Callable[[], float] | None = None,
+        sole: bool = False,
     ) -> None:
         self._address = address
         self._busy_timeout_s = busy_timeout_s
@@ -97,6 +99,7 @@ class PostgresStore:
         self._listener = Listener(
             self._open.connect, SCHEMA, self._subscribers.notify, lambda: self._open.writer_pid
         )
+        self._sole = Sole(self._open.connect, SCHEMA, address.place) if sole else None
         self._side: list[asyncio.Task[None]] = []
 
     # -- transactions
@@ -110,6 +113,8 @@ class PostgresStore:
     async def write(
         self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
     ) -> T:
+        if self._sole is not None:
+            self._sole.check()
         if single:
             return await self._again(partial(self._write_single, work, durable, actor))
         return await self._again(partial(self._write, work, durable, actor))
@@ -248,6 +253,18 @@ class PostgresStore:
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()
 
+    async def daemon(self) -> str:
+        async with self._open.lent(self._open.short) as connection:
+            try:
+                found = await holder_of(connection, SCHEMA)
+            except ENGINE as error:
+                raise translated(error, self.place) from error
+        return "" if found is None else str(found)
+
+    async def stay_sole(self) -> None:
+        if self._sole is not None:
+            await self._sole.stay()
+
     async def prepare(self, wings: Sequence[Path], *, create: bool) -> None:
         """Bring the tables up to date. Raises StoreMissing where there are none and `create` is False."""
         await self._open.ready()
@@ -256,6 +273,9 @@ class PostgresStore:
                 if await check_server(connection, self.place):
                     async with self._open.lent(self._open.short) as other:
                         await check_pooler(connection, other, self.place)
+                if self._sole is not None:
+                    # Before the tables are changed, which an older daemon may be using.
+                    await self._sole.take()
                 if not create and not await is_migrated(connection, SCHEMA):
                     raise StoreMissing(f"there are no tables of relay in {self.place} yet")
                 await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
@@ -266,7 +286,10 @@ class PostgresStore:
                 raise translated(error, self.place) from error
 
     async def start(self) -> None:
-        self._side = [asyncio.create_task(kept_up("store-listen", self._listener.run), name="store-listen")]
+        side = {"store-listen": self._listener.run}
+        if self._sole is not None:
+            side["store-sole"] = self._sole.keep
+        self._side = [asyncio.create_task(kept_up(name, run), name=name) for name, run in side.items()]
 
     async def check(self) -> list[str]:
         """Indexes that are not valid, and pages whose checksum was wrong; empty when there are none.
@@ -309,6 +332,9 @@ class PostgresStore:
                 async with asyncio.timeout(CLOSE_S), self._open.lent(self._open.writer) as connection:
                     await connection.execute(self._listener.notice)
         await self._open.close()
+        # Last, so that the next daemon finds this one's work done.
+        if self._sole is not None:
+            await self._sole.close()
 
 
 _ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
@@ -349,14 +375,21 @@ async def open_store(
     connect_s: float = 10.0,
     busy_timeout_s: float = 30.0,
     clock: Callable[[], float] | None = None,
+    sole: bool = False,
 ) -> PostgresStore:
     """Open (and migrate) the database at `address` for the given wing folders.
 
-    Safe when several processes do it at once. Raises StoreError when it cannot be reached or used, and
-    StoreMissing when it has no tables of ours and `create` is False.
+    Safe when several processes do it at once. `sole`: as the database's only daemon, until it is closed. Raises
+    StoreError when it cannot be reached or used, AnotherDaemon, and StoreMissing when it has no tables of ours and
+    `create` is False.
     """
     store = PostgresStore(
-        address, connections=connections, connect_s=connect_s, busy_timeout_s=busy_timeout_s, clock=clock
+        address,
+        connections=connections,
+        connect_s=connect_s,
+        busy_timeout_s=busy_timeout_s,
+        clock=clock,
+        sole=sole,
     )
     try:
         await store.prepare(list(wings), create=create)

@@ -180,6 +180,13 @@ class SqliteStore:
     async def checkpoint(self, *, whole: bool = False) -> bool:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
 
+    async def daemon(self) -> str:
+        """The file is one machine's, whose daemons find each other by their record (relay/instance.py)."""
+        return ""
+
+    async def stay_sole(self) -> None:
+        """As `daemon`: there is no other."""
+
     async def size(self) -> Size:
         """The journal is the write-ahead log. SQLite uses it again from its beginning: its size is its most."""
         return Size(_stamp(self.path)[1], _stamp(self._wal)[1])

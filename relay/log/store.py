@@ -52,6 +52,10 @@ class StoreMoved(StoreAway, StoreBusy):
         self.fix = fix
 
 
+class AnotherDaemon(StoreError):
+    """Another daemon has this database; the message names it, and says what to do."""
+
+
 def is_away(error: BaseException) -> bool:
     """Does it, with all that it is a group of, say nothing but that the database is away?"""
     if isinstance(error, BaseExceptionGroup):
@@ -187,6 +191,15 @@ class Store(Protocol):
         ...
 
     def wakeup(self) -> Wakeup: ...
+
+    async def daemon(self) -> str:
+        """Whose daemon the database has, as `pid N on HOST`; empty: nobody's, or the engine does not know."""
+        ...
+
+    async def stay_sole(self) -> None:
+        """Of a store that was opened as the only daemon's: goes on while it is that, and returns where the engine
+        has no daemons on other machines. Raises AnotherDaemon when another has the database."""
+        ...
 
     async def check(self) -> list[str]:
         """What is wrong with the stored data itself; empty when it is sound."""

@@ -1,0 +1,197 @@
+"""One daemon a database: a lock of the server's that a session of its own holds (a session-level advisory lock).
+
+Invariants: the server gives the lock to one session, and frees it when that session ends, however it does; so who
+holds it needs no record that could be stale. The session says whose it is before it asks for the lock. A daemon that
+does not know that it holds it writes nothing: it asks again every `LOOK_S`, and counts as without it once it has had
+no answer for `SURE_S`, which is before the server can find out that a client is gone (postgres_connections.py:
+keepalives of 30 s and 3 times 10 s). A daemon that comes back while another has the lock does not go on.
+
+Source: PostgreSQL, "Advisory Locks" and "The pg_locks View".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from relay.log.postgres_errors import ENGINE, PostgresFault, PostgresLost, translated
+from relay.log.store import AnotherDaemon
+
+log = structlog.get_logger(__name__)
+#: The first half of the lock's key (as ROOM_LOCK in postgres_store.py); the second is the schema's hash.
+SOLE_LOCK = 1919249531
+#: Seconds between two looks whether the session lives, and after which one without an answer is given up.
+LOOK_S = 5.0
+#: Seconds without an answer after which this process no longer counts as the holder.
+SURE_S = 20.0
+#: Seconds that a start waits for a lock which a process that just died still has.
+PATIENT_S = 3.0
+#: Seconds between two tries to connect: at first, and at most (twice as long each time).
+RETRY_S = (0.1, 5.0)
+_NAME = re.compile(r"relay daemon (?P<pid>\d+) (?P<mark>[0-9a-f]{8}) (?P<host>.+)")
+_TRY = "SELECT pg_try_advisory_lock($1::integer, hashtext($2))"
+_HOLDER = """
+SELECT l.pid, coalesce(a.application_name, '') AS name FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.classid::bigint = $1::bigint AND l.objid::bigint = (hashtext($2)::bigint & 4294967295)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has the lock. `backend`: the server's process of its session."""
+
+    backend: int
+    name: str
+
+    def __str__(self) -> str:
+        found = _NAME.fullmatch(self.name)
+        if found is None:
+            return f"a program that calls itself {self.name!r} (process {self.backend} of the server)"
+        return f"pid {found['pid']} on {found['host']}"
+
+
+async def holder_of(connection: Any, schema: str) -> Holder | None:
+    """Whose daemon the database has; None: nobody's."""
+    row = await connection.fetchrow(_HOLDER, SOLE_LOCK, schema)
+    return None if row is None else Holder(row["pid"], row["name"])
+
+
+def _seconds() -> float:
+    # A machine that was suspended was away for that long, which the usual clock does not count.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Sole:
+    """The lock, as this process has it. `connect` makes a connection that is nobody else's."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Any]], schema: str, place: str) -> None:
+        self._connect = connect
+        self._schema = schema
+        self._place = place
+        # Another process of the same number and host (two containers) has another mark. The server keeps 63 bytes.
+        name = f"relay daemon {os.getpid()} {secrets.token_hex(4)} {socket.gethostname()}"
+        self._name = "".join(c for c in name if c.isascii() and c.isprintable() and c != "'")[:63]
+        self._connection: Any = None
+        self._seen_at = 0.0
+        self._ended = asyncio.Event()
+        self._is_lost = asyncio.Event()
+        #: Whose it is, once another daemon has it; this process does not take it again.
+        self.lost: AnotherDaemon | None = None
+
+    @property
+    def held(self) -> bool:
+        """Is it surely ours?"""
+        open_ = self._connection is not None and not self._connection.is_closed()
+        return open_ and _seconds() - self._seen_at < SURE_S
+
+    def check(self) -> None:
+        """Raise where it is not: AnotherDaemon, or PostgresLost while it may come back."""
+        if self.lost is not None:
+            raise self.lost
+        if not self.held:
+            raise PostgresLost(
+                f"the connection to {self._place} that says that this daemon is its only one was lost, and is made "
+                "anew; nothing was changed, try again"
+            )
+
+    async def take(self) -> None:
+        """Take it at the start. Raises AnotherDaemon, PostgresFault."""
+        give_up = time.monotonic() + PATIENT_S
+        while (holder := await self._try()) is not None:
+            if time.monotonic() > give_up:
+                raise self._refusal(holder)
+            await asyncio.sleep(RETRY_S[0])
+
+    async def keep(self) -> None:
+        """Hold it until another daemon has it, through lost connections and restarts of the server."""
+        while self.lost is None:
+            await self._watch()
+            log.warning("the lock of the database's only daemon was lost, and is taken anew")
+            if await self._take_again():
+                log.warning("the lock of the database's only daemon is held again")
+
+    async def stay(self) -> None:
+        """Wait for as long as no other daemon has it. Raises AnotherDaemon."""
+        await self._is_lost.wait()
+        self.check()
+
+    async def close(self) -> None:
+        """Give it back."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(*ENGINE):
+                await connection.close(timeout=LOOK_S)
+
+    async def _watch(self) -> None:
+        """Until the session is gone."""
+        while self._connection is not None and not self._connection.is_closed():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._ended.wait()
+                    break
+            asked = _seconds()
+            try:
+                await self._connection.execute("SELECT", timeout=LOOK_S)
+            except ENGINE:
+                break
+            self._seen_at = asked
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def _take_again(self) -> bool:
+        """Take it again, however long that takes; False: another daemon has it."""
+        wait_s, most_s = RETRY_S
+        while True:
+            try:
+                holder = await self._try()
+            except PostgresFault:
+                pass  # the listener tells the log that the database is away
+            else:
+                if holder is None:
+                    return True
+                if holder.name != self._name:
+                    self.lost = self._refusal(holder)
+                    self._is_lost.set()
+                    return False
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, most_s)
+
+    async def _try(self) -> Holder | None:
+        """Take it on a new connection, or say who has it. A session of ours that the server still has is ended."""
+        connection = await self._connect()
+        try:
+            asked = _seconds()
+            self._ended = ended = asyncio.Event()
+            connection.add_termination_listener(lambda _: ended.set())
+            await connection.execute(f"SET application_name = '{self._name}'; SET idle_session_timeout = 0")
+            while not await connection.fetchval(_TRY, SOLE_LOCK, self._schema):
+                holder = await holder_of(connection, self._schema)
+                if holder is not None:  # else it was just given back
+                    if holder.name == self._name:
+                        await connection.fetchval("SELECT pg_terminate_backend($1)", holder.backend)
+                    return holder
+            self._connection, self._seen_at = connection, asked
+            return None
+        except ENGINE as error:
+            raise translated(error, self._place) from error
+        finally:
+            if connection is not self._connection:
+                connection.terminate()
+
+    def _refusal(self, holder: Holder) -> AnotherDaemon:
+        return AnotherDaemon(
+            f"the database {self._place} has a daemon already: {holder}. A database is one room's, and has one "
+            "daemon: use that one, or stop it there (bash stop.sh), or give this room a database of its own"
+        )
