@@ -15,6 +15,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.config import load
+from relay.files import read_regular
 from relay.invocation import about
 from relay.plain import indented
 
@@ -59,8 +60,8 @@ def _intent(args: argparse.Namespace) -> int:
     settings = load(args.config)
     about(settings.path)
     try:
-        state = json.loads(settings.state_path.read_text("utf-8"))
-        key = settings.token_path.read_text("utf-8").strip()
+        state = json.loads(read_regular(settings.state_path))
+        key = read_regular(settings.token_path).decode().strip()
         own = args.agent == os.environ.get("RELAY_AGENT_ID")
         body = {"agent": args.agent, "paths": args.paths, **({"own": True} if own else {})}
         told = _post(f"{state['url']}/api/airspace/intent", key, body)

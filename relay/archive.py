@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.config import Settings
+from relay.files import reading
 from relay.log import events
 from relay.log.open import open_store
 from relay.log.store import Store, StoreError, StoreMissing
@@ -115,7 +116,7 @@ async def _archive_held(store: Store, path: Path, folder: Path, keep: int) -> Ar
         return Archived(0, cut.kept)
     file = await asyncio.to_thread(_copy_out, path, folder, cut.at)
     shorter = path.with_name(f".{path.name}.archiving")
-    with path.open("rb") as old:
+    with reading(path) as old:
         copied = await asyncio.to_thread(_copy_rest, old.fileno(), shorter, cut.at)
         copied = await _announce(store, path, shorter, old.fileno(), cut.at, copied)
         await asyncio.to_thread(_exchange, shorter, path)
@@ -130,7 +131,7 @@ def _find_cut(path: Path, until: int, keep: int) -> _Cut:
     """Where the newest `keep` entries before the offset `until` begin."""
     newest: deque[int] = deque(maxlen=keep)
     entries = at = 0
-    with path.open("rb") as file:
+    with reading(path) as file:
         for line in file:
             if at >= until:
                 break
@@ -146,7 +147,7 @@ def _copy_out(path: Path, folder: Path, length: int) -> Path:
     """The first `length` bytes of the transcript in a new archive; on disk when this returns."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = folder / ".part"
-    with path.open("rb") as old:
+    with reading(path) as old:
         _copy(old.fileno(), part, 0, length, 0o600)
     file = _link_anew(part, folder / f"transcript-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.log")
     part.unlink()

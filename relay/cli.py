@@ -22,6 +22,7 @@ from typing import Any
 
 from relay import __version__
 from relay.config import ConfigError, Settings, load
+from relay.files import open_regular, read_regular
 from relay.invocation import about, script
 from relay.invocation import command as typed
 from relay.log.store import StoreError, StoreMissing
@@ -299,7 +300,8 @@ def _start(settings: Settings) -> int:
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     # -P: the folder is mostly the codebase, and no module of it may stand in for one of ours.
     words = [sys.executable, "-P", "-m", "relay.cli", "run", "--detached", "--config", str(settings.path)]
-    with settings.log_file.open("ab") as log:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with os.fdopen(open_regular(settings.log_file, flags), "ab") as log:
         began = log.tell()
         child = subprocess.Popen(
             words,
@@ -342,7 +344,7 @@ def _last_words(settings: Settings, began: int) -> str:
 
 def _state(settings: Settings) -> dict[str, Any] | None:
     try:
-        state: dict[str, Any] = json.loads(settings.state_path.read_text("utf-8"))
+        state: dict[str, Any] = json.loads(read_regular(settings.state_path))
     except (OSError, ValueError):
         return None
     return state

@@ -24,7 +24,7 @@ from relay.config_airspace import AirspaceSettings, Checkout
 from relay.config_check import Problem, Reading, read_section, setting, table
 from relay.config_coordination import CoordinationSettings, PostgresSettings
 from relay.config_place import advice, find
-from relay.files import alone_in, write_atomically
+from relay.files import alone_in, read_regular, write_atomically
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini"]
@@ -287,7 +287,7 @@ def load(path: str | os.PathLike[str] | None = None) -> Settings:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_regular(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(path, [Problem("", "there is no such file", hint=advice(Path.cwd()))]) from None
     except OSError as error:

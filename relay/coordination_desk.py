@@ -21,6 +21,7 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination.guard import MOST_TOLD, MOST_WHY, OVERRIDDEN, REFUSED, caller_of, record
 from relay.coordination.sessions import Heartbeat, Q, Session, Sessions
 from relay.coordination_notices import EndedIntents, Notices
+from relay.files import reading
 from relay.guard_offline import KEPT
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent
@@ -191,7 +192,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 def _read(file: Path) -> list[bytes]:
     """Its whole lines. Blocking."""
     try:
-        with file.open("rb") as handle:
+        with reading(file) as handle:
             data = handle.read(MOST_KEPT)
     except FileNotFoundError:
         return []

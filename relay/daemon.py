@@ -121,7 +121,7 @@ class Daemon:
         except instance.AlreadyRunning as error:
             raise CannotStart(str(error)) from error
         try:
-            settings.pid_path.write_text(f"{os.getpid()}\n")
+            write_atomically(settings.pid_path, f"{os.getpid()}\n", durable=False)
             await self._run_claimed()
         finally:
             settings.pid_path.unlink(missing_ok=True)

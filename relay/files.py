@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 #: Bytes of a file that is read whole, at most, and of a token.
 MOST_READ = 16 << 20
@@ -95,9 +96,14 @@ def _refuse_other(path: str | Path, mode: int) -> None:
         raise NotRegular(path, mode)
 
 
+def reading(path: str | Path) -> BinaryIO:
+    """A regular file to read from, as `path.open("rb")` gives. Raises NotRegular, OSError."""
+    return os.fdopen(open_regular(path), "rb")
+
+
 def read_regular(path: str | Path, most: int = MOST_READ) -> bytes:
     """A small file of the room's, whole. Raises NotRegular, OSError; EFBIG when it has more than `most` bytes."""
-    with os.fdopen(open_regular(path), "rb") as file:
+    with reading(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"{Path(path).name} has more than {most:,} bytes")

@@ -241,14 +241,19 @@ def patched(lines: Iterable[str]) -> list[str]:
     return [line[len(mark) :].strip() for line in lines for mark in marks if line.startswith(mark)]
 
 
+def _at_once(path: str, flags: int) -> int:
+    """A pipe in a file's place has nothing to read, and is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def lines_of(path: str, given: dict[str, Any]) -> list[int] | None:
     """First and last line that an exchange of texts changes; None for the whole file, or when not known."""
     old = given.get("old_string")
     if not isinstance(old, str) or not old:
         return None
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            text = file.read(SEARCHED)
+        with open(path, "rb", opener=_at_once) as file:
+            text = file.read(SEARCHED) or b""
     except OSError:
         return None
     at = text.find(old.encode("utf-8", "replace"))
@@ -267,11 +272,11 @@ def room(config: str) -> tuple[str, int, str, str]:
     """Host, port, the Host header and the key of the room. Raises CannotAsk when it does not run."""
     folder = runtime(config)
     try:
-        with open(f"{folder}/state.json", "rb") as file:  # noqa: PTH123
+        with open(f"{folder}/state.json", "rb", opener=_at_once) as file:
             url = str(json.loads(file.read())["url"])
         token = os.environ.get("RELAY_API_KEY") or ""
         if not token:
-            with open(f"{folder}/token", "rb") as file:  # noqa: PTH123
+            with open(f"{folder}/token", "rb", opener=_at_once) as file:
                 token = file.read().decode().strip()
     except FileNotFoundError:
         raise CannotAsk(f"the room of {config} does not run") from None

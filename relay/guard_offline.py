@@ -19,6 +19,7 @@ from typing import Any
 from relay.checkouts import top_of, within
 from relay.coordination.folding import folds_case
 from relay.coordination.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
+from relay.files import open_regular, read_regular
 from relay.log.sqlite_reader import look
 from relay.log.store import StoreError
 from relay.mcp_identity import spelled
@@ -46,7 +47,7 @@ class Room:
         """Raises CannotTell when there is no configuration."""
         path = Path(config).absolute()
         try:
-            told = json.loads(path.read_text("utf-8"))
+            told = json.loads(read_regular(path))
             storage = told.get("storage", "sqlite")
             named = [one.get("name") for one in told.get("agents") or () if isinstance(one, dict)]
         except (OSError, ValueError, AttributeError) as error:
@@ -134,7 +135,7 @@ def keep(
         "refusals": told["refusals"],
     }
     file = room.folder / KEPT
-    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    handle = open_regular(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(handle, (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
     finally:

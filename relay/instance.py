@@ -26,7 +26,7 @@ from pathlib import Path
 import psutil
 
 from relay.config import ConfigError, load
-from relay.files import alone_in, write_atomically
+from relay.files import alone_in, read_regular, write_atomically
 
 
 class InstanceError(Exception):
@@ -129,10 +129,12 @@ def is_live(record: InstanceRecord, ttl: float) -> bool:
 def read(path: Path) -> InstanceRecord | None:
     """The record at `path`, None when there is none. Raises DamagedRecord."""
     try:
-        text = path.read_text()
+        text = read_regular(path).decode()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise DamagedRecord(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise DamagedRecord(f"{path} cannot be read: {error}") from None
     return _parse(text, path)
 

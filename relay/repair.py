@@ -24,6 +24,7 @@ import structlog
 from relay import instance
 from relay.config import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
+from relay.files import read_regular, write_atomically
 from relay.log import sqlite_files
 from relay.log.open import open_store
 from relay.log.store import Store, StoreError, StoreMissing, Tx
@@ -152,7 +153,7 @@ def _folder(settings: Settings) -> list[Repaired]:
 
 def _pid_of(path: Path) -> int | None:
     try:
-        return int(path.read_text("utf-8").split()[0])
+        return int(read_regular(path).split()[0])
     except (OSError, ValueError, IndexError):
         return None
 
@@ -162,7 +163,7 @@ def _own_pid(settings: Settings) -> list[Repaired]:
     record, pid = instance.read(settings.lock_path), os.getpid()
     if record is None or record.pid != pid or _pid_of(settings.pid_path) == pid:
         return []
-    settings.pid_path.write_text(f"{pid}\n", "utf-8")
+    write_atomically(settings.pid_path, f"{pid}\n", durable=False)
     return [Repaired("lock", f"wrote {settings.pid_path.name} anew")]
 
 

@@ -26,6 +26,7 @@ import psutil
 from relay import instance
 from relay.config import ConfigError, Settings, load, parse
 from relay.config_place import find
+from relay.files import read_regular
 
 GRACE_S = 10.0
 #: The shims end their agents within 2 s of the daemon's death; the rest is for a loaded machine.
@@ -132,7 +133,7 @@ def _by_pid_file(settings: Settings) -> psutil.Process | None:
     """The daemon when its record was lost: the pid file's, if that process writes our database, or our log (the
     database may be a server's)."""
     try:
-        process = psutil.Process(int(settings.pid_path.read_text().split()[0]))
+        process = psutil.Process(int(read_regular(settings.pid_path).split()[0]))
         # On Linux a file's mode is told too: one that only reads our log is another's.
         opened = {Path(file.path).resolve() for file in process.open_files() if _writes(file)}
     except (OSError, ValueError, IndexError, OverflowError, psutil.Error):

@@ -21,6 +21,7 @@ from typing import Any
 
 from relay import instance
 from relay.config import Settings, load
+from relay.files import read_regular
 from relay.invocation import about, command
 from relay.model import Refusal
 from relay.plain import indented, safe, tame
@@ -174,8 +175,8 @@ async def _ask_room(
         case _:
             verb, path = "POST", f"{one}/{action}"
     try:
-        url = json.loads(settings.state_path.read_text("utf-8"))["url"]
-        key = settings.token_path.read_text("utf-8").strip()
+        url = json.loads(read_regular(settings.state_path))["url"]
+        key = read_regular(settings.token_path).decode().strip()
         timeout = aiohttp.ClientTimeout(total=PATIENT_S)
         async with (
             aiohttp.ClientSession(timeout=timeout) as client,

@@ -452,7 +452,7 @@ async def test_dead_jobs_and_open_circuits_of_agents_that_are_there_are_warnings
 
 async def test_the_transcript_that_cannot_be_written(room: Room) -> None:
     room.settings.transcript_path.mkdir(parents=True)
-    assert (await room.look())["transcript"].detail.endswith("is no file")
+    assert (await room.look())["transcript"].detail.endswith("is no regular file")
 
 
 async def test_an_open_last_line_and_waiting_entries_are_seen_and_left(room: Room) -> None:

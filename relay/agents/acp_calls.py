@@ -14,6 +14,7 @@ from pathlib import Path
 
 from acp import schema
 
+from relay.files import reading
 from relay.model import Location, ToolPart
 
 #: Kinds of tools that change what they name, and those that only look at it; of others it is not known.
@@ -102,7 +103,7 @@ def lines_of(path: Path, old: str, new: str) -> tuple[int, int] | None:
     """First and last line of the file that replacing `old` by `new` changes; None when `old` is not in it.
     Blocking."""
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             text = file.read(SEARCHED).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None

@@ -22,7 +22,7 @@ from relay.agents.acp_calls import WRITING, Call, Calls
 from relay.agents.acp_wire import Outbox
 from relay.agents.mcp import is_ours
 from relay.agents.spec import Permissions
-from relay.files import inside, write_atomically
+from relay.files import inside, reading, write_atomically
 from relay.model import (
     Guard,
     GuardDecision,
@@ -239,7 +239,7 @@ class AcpClient:
 def _text_of(path: Path) -> str:
     """A file's text. Blocking. Raises RequestError."""
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             data = file.read(MOST_FILE + 1)
     except FileNotFoundError:
         raise RequestError(-32002, f"Resource not found: {path}") from None

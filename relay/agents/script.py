@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from relay.agents.spec import SpecError
+from relay.files import read_regular
 from relay.model import FailureClass, ToolPart, UsagePart
 
 SPEAKING = ("match", "say", "delay_s", "pause_s")
@@ -63,7 +64,7 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 def load_script(path: Path) -> tuple[Rule, ...]:
     """The rules of a script, a list or a mapping with the one key `rules`. Raises SpecError."""
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        data = yaml.load(read_regular(path).decode("utf-8"), Loader=_Loader)
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -25,7 +25,7 @@ import structlog
 from relay.coordination.board import Board
 from relay.coordination.changes import BY_PEOPLE, CHANGED, TASK_EVENTS, Change, Q, pairs_of, put
 from relay.coordination.work import Task
-from relay.files import write_atomically
+from relay.files import read_regular, write_atomically
 from relay.log import events
 from relay.log.store import Store, Tx, Wakeup
 
@@ -191,7 +191,7 @@ def _stamp_of(told: os.stat_result) -> _Stamp:
 
 def _holds(path: Path, wanted: bytes) -> bool:
     try:
-        return path.read_bytes() == wanted
+        return read_regular(path, len(wanted)) == wanted
     except OSError:
         return False
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from relay.faces import sessions
 from relay.faces.errors import ApiError
 from relay.faces.keys import Keys
+from relay.files import TOKEN_BYTES, read_regular
 from relay.log.store import Store
 from relay.model import ADMIN, SCOPES
 from relay.room.mentions import MAX_NAME, clean_name, is_reserved
@@ -73,7 +74,7 @@ def ensure_token(path: Path) -> str:
     Of several processes that make it at once all get the same. Blocks for a moment. Raises TokenError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
+    if not os.path.lexists(path):
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600
         try:
             with os.fdopen(handle, "w") as file:
@@ -87,7 +88,7 @@ def ensure_token(path: Path) -> str:
         finally:
             Path(temporary).unlink()
     try:
-        token = path.read_text("ascii").strip()
+        token = read_regular(path, TOKEN_BYTES).decode("ascii").strip()
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
     except (OSError, UnicodeDecodeError) as error:

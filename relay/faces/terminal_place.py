@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from relay.files import read_regular
 from relay.model import RESERVED_NAMES
 
 
@@ -91,7 +92,7 @@ def _checked(url: str) -> str:
 def running_at(runtime: Path) -> str | None:
     """The address that the daemon wrote down, None when it wrote none that can be used."""
     with suppress(OSError, ValueError):
-        state = json.loads((runtime / "state.json").read_bytes())
+        state = json.loads(read_regular(runtime / "state.json"))
         if isinstance(state, dict) and isinstance(state.get("url"), str):
             with suppress(PlaceError):
                 return _checked(state["url"])
@@ -100,5 +101,5 @@ def running_at(runtime: Path) -> str | None:
 
 def _token(runtime: Path) -> str:
     with suppress(OSError, ValueError):
-        return (runtime / "token").read_text().strip()
+        return read_regular(runtime / "token").decode().strip()
     return ""

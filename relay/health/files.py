@@ -11,6 +11,7 @@ import shutil
 import stat
 from pathlib import Path
 
+from relay.files import reading
 from relay.health.scene import Check, Q, Scene, Status, worst
 from relay.invocation import command, script
 from relay.room import place
@@ -63,7 +64,7 @@ def disk_of(free: int, where: Path) -> Check:
 
 def last_line_is_open(path: Path) -> bool:
     """Does the file end in the middle of a line?"""
-    with path.open("rb") as file:
+    with reading(path) as file:
         if file.seek(0, os.SEEK_END) == 0:
             return False
         file.seek(-1, os.SEEK_END)
@@ -74,14 +75,15 @@ async def transcript(scene: Scene) -> Check:
     """There, writable, whole; the tail's place is in it; nothing waits in the outbox."""
     path, seen = scene.settings.transcript_path, []
     size = 0
-    if not path.exists() and await _nothing_said(scene):
+    if not os.path.lexists(path) and await _nothing_said(scene):
         return Check("transcript", Status.OK, f"{path} is made with the first entry")
-    if not path.exists():
+    if not os.path.lexists(path):
         status = Status.FAILED if scene.live else Status.WARNING
         fix = "The daemon makes it with the next entry." if scene.live else "It is made at the next start."
         seen.append(Check("transcript", status, f"{path} is missing", fix))
     elif not path.is_file():
-        return Check("transcript", Status.FAILED, f"{path} is no file", "Move it away.")
+        said = f"{path} is no regular file"
+        return Check("transcript", Status.FAILED, said, "Move it away.")
     elif not os.access(path, os.R_OK | os.W_OK):
         return Check("transcript", Status.FAILED, f"{path} is not writable", "Mend its owner or its mode.")
     else:

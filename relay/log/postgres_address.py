@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from relay.files import reading
 from relay.log.store import StoreError
 
 #: The environment's name for it (INTERFACES, "Configuration").
@@ -51,7 +52,7 @@ def find_address(dsn_file: Path | None, environ: Mapping[str, str] | None = None
 
 def _text_of(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             told = os.fstat(file.fileno())
             if stat.S_IMODE(told.st_mode) & 0o077:
                 raise StoreError(

@@ -18,9 +18,12 @@ lets two hold it), one write, on a line of its own, on disk when it returns.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import random
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,11 +31,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
+from relay.files import open_regular
 from relay.model import Kind, Message
 from relay.plain import json_line
 
 #: The longest name, in characters.
 MAX_SPEAKER = 64
+#: Seconds that an append waits for the lock: its holders have it for milliseconds, but may be stopped.
+LOCK_S = 15.0
 
 
 class Reason(StrEnum):
@@ -287,13 +293,22 @@ def lock_path(runtime: Path, transcript: Path) -> Path:
 
 @contextmanager
 def holding(lock: Path) -> Iterator[None]:
-    """Hold the append lock; blocks until it is free, so not on the event loop. Not re-entrant."""
+    """Hold the append lock; blocks until it is free, so not on the event loop. Not re-entrant. Raises OSError, after
+    `LOCK_S` seconds too."""
     import portalocker  # 70 ms that a reader of the transcript need not spend
 
     _make_folder(lock.parent)
-    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "rb+") as file:
-        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
+    with os.fdopen(open_regular(lock, os.O_RDWR | os.O_CREAT), "rb+") as file:
+        give_up = time.monotonic() + LOCK_S
+        while True:
+            try:
+                portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+                break
+            except portalocker.AlreadyLocked:
+                if time.monotonic() > give_up:
+                    said = f"{lock.name} is held by another program for more than {LOCK_S:g} s"
+                    raise TimeoutError(errno.ETIMEDOUT, said) from None
+            time.sleep(random.uniform(0.0005, 0.003))
         yield  # closing the file gives the lock back
 
 
@@ -328,10 +343,10 @@ def append_held(path: Path, lines: bytes) -> int:
 
 
 def _open(path: Path) -> tuple[int, bool]:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND
     with suppress(FileNotFoundError):
-        return os.open(path, flags), False
-    return os.open(path, flags | os.O_CREAT, 0o600), True
+        return open_regular(path, flags), False
+    return open_regular(path, flags | os.O_CREAT), True
 
 
 def _write(fd: int, lines: bytes) -> int:

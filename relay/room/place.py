@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay.files import open_regular, reading
 from relay.model import Kind
 from relay.room import entry
 
@@ -61,11 +62,12 @@ class Chunk:
 
 def read(path: Path, place: Place, largest: int) -> Chunk:
     """The whole lines behind `place`, up to about 128 KiB of them. A missing file reads as an empty one.
+    Raises OSError, for what is no regular file too.
 
     A line of more than `largest` bytes is passed over once its end is there.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     except FileNotFoundError:
         return Chunk((), place, 0, replaced=place.offset > 0)
     try:
@@ -113,7 +115,7 @@ def _long_line(fd: int, offset: int, data: bytes, largest: int) -> tuple[list[Li
 def continues(path: Path, place: Place) -> bool:
     """Is the file at `path` the one in which `place` is? A missing one is not."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     except FileNotFoundError:
         return False
     try:
@@ -137,7 +139,7 @@ def stand(fd: int, offset: int, history_until: int) -> Place:
 
 def stand_at(path: Path, offset: int, history_until: int) -> Place:
     """The place at `offset` of the file at `path`."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_regular(path)
     try:
         return stand(fd, offset, history_until)
     finally:
@@ -162,7 +164,7 @@ def answered_until(path: Path, most: int = 64 << 20) -> int:
     What stands behind it nobody has answered; all before is history. Looks at the last `most` bytes.
     """
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             size = file.seek(0, os.SEEK_END)
             base = max(0, size - most)
             file.seek(base)

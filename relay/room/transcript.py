@@ -23,6 +23,7 @@ from typing import Any
 
 import structlog
 
+from relay.files import NotRegular, reading
 from relay.log.events import Lane, dumps
 from relay.log.store import Store, Tx
 from relay.model import Kind, TurnLimits
@@ -46,6 +47,8 @@ SETTLE_S = 0.2
 SETTLE_LOOKS = 5
 #: Entries appended at once.
 BATCH = 500
+#: Seconds after which a step of the tail that has not ended is said to be stuck.
+STUCK_S = 10.0
 _QUIET = (Reason.BLANK, Reason.EMPTY)
 
 
@@ -110,13 +113,22 @@ class Transcript:
         self._agents_until = 0
         self._size = 0
         self.ingested = 0
-        #: Why the file cannot be read or appended to now; empty when it can.
-        self.trouble = ""
+        self._trouble = ""
+        # When the step began that is under way, on the monotonic clock in seconds; None between two.
+        self._step: float | None = None
 
     @property
     def standing(self) -> Standing:
         offset = self._place.offset if self._place else 0
         return Standing(offset, self._size, self._size > offset + self._max_entry_bytes)
+
+    @property
+    def trouble(self) -> str:
+        """Why the file is not read or appended to now; empty when it is."""
+        since = None if self._step is None else time.monotonic() - self._step
+        if not self._trouble and since is not None and since > STUCK_S:
+            return f"the transcript {self.path} makes no progress for {since:.0f} s"
+        return self._trouble
 
     def poke(self) -> None:
         """Something was put into the outbox, or appended in this process: look now."""
@@ -130,9 +142,11 @@ class Transcript:
             while True:
                 try:
                     await self.sync()
-                    self.trouble = ""
+                    self._trouble = ""
                 except OSError as error:
-                    self.trouble = f"the transcript {self.path} cannot be used: {error.strerror}"
+                    self._trouble = f"the transcript {self.path} cannot be used: {error.strerror}"
+                    if isinstance(error, NotRegular):
+                        self._trouble += "; move it away"
                     log.warning("transcript not reachable", path=str(self.path), error=str(error))
                     await asyncio.sleep(POLL_S)
                 with contextlib.suppress(TimeoutError):
@@ -143,9 +157,12 @@ class Transcript:
     async def sync(self) -> None:
         """Read to the end of the file, then append what the outbox holds. Raises OSError (disk, permission)."""
         async with self._reading:
-            await self._read_on()
-            while await self._append_outbox():
+            try:
                 await self._read_on()
+                while await self._append_outbox():
+                    await self._read_on()
+            finally:
+                self._step = None
 
     async def _watch(self) -> None:
         from watchfiles import awatch  # 60 ms that a start need not wait for
@@ -183,7 +200,10 @@ class Transcript:
     async def read_on(self) -> None:
         """Admit every whole line behind the place where the tail stands."""
         async with self._reading:
-            await self._read_on()
+            try:
+                await self._read_on()
+            finally:
+                self._step = None
 
     async def before_end(self) -> None:
         """A turn's processes have ended and its jobs have not: what is in the file now may be theirs, a line too
@@ -195,6 +215,7 @@ class Transcript:
 
     async def _read_on(self) -> None:
         while True:
+            self._step = time.monotonic()
             here = self._place or await self._first_place()
             chunk = await self._look(here)
             self._size = chunk.size
@@ -383,6 +404,7 @@ class Transcript:
 
         Also False when somebody appended meanwhile: then there is something to read first.
         """
+        self._step = time.monotonic()
         rows = await self._store.read(lambda tx: tx.all(Q.outbox, limit=BATCH))
         if not rows:
             return False
@@ -431,7 +453,7 @@ def _append_at_end(path: Path, lock: Path, here: Place, lines: bytes) -> Place |
 
 def _only_unfinished(path: Path, offset: int) -> bool:
     """Is all that is unread one line without an end? Then waiting for it would keep everybody waiting."""
-    with path.open("rb") as file:
+    with reading(path) as file:
         file.seek(offset)
         while data := file.read(1 << 20):
             if b"\n" in data:
@@ -442,5 +464,5 @@ def _only_unfinished(path: Path, offset: int) -> bool:
 def _inode(path: Path) -> int:
     try:
         return path.stat().st_ino
-    except FileNotFoundError:
-        return 0
+    except OSError:
+        return 0  # missing, or out of reach: the tail says so
