@@ -84,8 +84,8 @@ async def open_store(
     `keeper`: this process is the room's daemon. It saves what is in the files if they are removed beneath it; of a
     database on a server it is the only daemon until the store is closed.
 
-    Raises StoreMissing when there is none and `create` is False, AnotherDaemon where another process is the daemon, and
-    StoreError when it cannot be used.
+    Raises StoreMissing when there is none and `create` is False, AnotherDaemon where another process is the
+    daemon, and StoreError when it cannot be used.
     """
     if where.storage == "postgres":
         from relay.log import postgres_address, postgres_store
