@@ -52,6 +52,59 @@ async def test_a_dropped_socket_resumes_where_it_was(house: Outside, chromium: B
     await ann.leave()
 
 
+#: Kept from here on, at every frame: is the text on the page, and what does the line say?
+_WATCH = """text => {
+  window.watched = [];
+  const look = () => {
+    const shown = [...document.querySelectorAll('[data-testid=entry], [data-testid=outgoing]')]
+      .some(one => one.innerText.includes(text));
+    window.watched.push([shown, document.querySelector('[data-testid=connection]').innerText]);
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+}"""
+
+
+async def test_what_was_sent_stays_on_the_page_until_its_entry_is_there(
+    house: Outside, chromium: Browser
+) -> None:
+    """The room took it over HTTP while the socket is not back yet: it must not vanish meanwhile."""
+    ann = await Person.before_the_door(chromium, house, "ann")
+    lines: list[WebSocketRoute] = []
+    held = {"closed": False}
+
+    async def through(line: WebSocketRoute) -> None:
+        if held["closed"]:
+            await line.close(code=1001)
+            return
+        line.connect_to_server()
+        lines.append(line)
+
+    await ann.page.route_web_socket("**/ws", through)
+    await ann.sign_in()
+    held["closed"] = True
+    await lines[-1].close(code=1011)
+    line = ann.page.get_by_test_id("connection")
+    await expect(line).not_to_have_attribute("data-state", "live")
+    await ann.composer.fill("/who is never lost")
+    await ann.composer.press("Enter")
+    await expect(ann.page.get_by_test_id("outgoing")).to_contain_text("is never lost")
+    await ann.page.evaluate(_WATCH, "is never lost")
+    await house.until_said("/who is never lost", speaker="ann")
+    # Taken, and said so; not an entry yet.
+    await expect(ann.page.get_by_test_id("outgoing")).to_have_attribute("data-state", "sent")
+    await expect(ann.page.get_by_test_id("outgoing")).to_contain_text("sent")
+    held["closed"] = False
+    await ann.is_live()
+    await ann.sees("is never lost", "ann")
+    await expect(ann.page.get_by_test_id("outgoing")).to_have_count(0)
+    watched = await ann.page.evaluate("window.watched")
+    assert len(watched) > 3
+    assert all(shown for shown, _ in watched)
+    assert await ann.entries("/who is never lost", "ann").count() == 1
+    await ann.leave()
+
+
 async def test_a_restarted_daemon_is_found_again(
     chromium: Browser, ollama: FakeOllama, tmp_path: Path
 ) -> None:

@@ -36,6 +36,12 @@ export function besideLink(error: ApiError): string {
 }
 
 let onUnauthorised: () => void = () => {};
+let onAnswered: () => void = () => {};
+
+/** Called after each good answer: the room is there. */
+export function whenAnswered(callback: () => void): void {
+  onAnswered = callback;
+}
 
 export function whenUnauthorised(callback: () => void): void {
   onUnauthorised = callback;
@@ -54,6 +60,7 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
   } catch {
     throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh`");
   }
+  if (response.ok) onAnswered();
   const data = (await response.json().catch(() => null)) as
     | { error?: { code?: string; message?: string; fix?: string }; success?: boolean; reason?: string; fix?: string }
     | null;

@@ -7,22 +7,24 @@
  */
 
 import { signal } from "@preact/signals";
-import { ApiError } from "../api";
+import { ApiError, whenAnswered } from "../api";
 import type { Frame } from "../types";
 import { askName, nameProblem, personName } from "./prefs";
 import { applyFrames, lastCursor, loaded, refresh, room } from "./room";
 
 export type Line =
-  | { state: "connecting" }
+  | { state: "connecting"; attempt: number }
   | { state: "live" }
   | { state: "offline"; retryAt: number; attempt: number };
 
-export const line = signal<Line>({ state: "connecting" });
+export const line = signal<Line>({ state: "connecting", attempt: 0 });
 /** The daemon runs another version than this page was made for. */
 export const outdated = signal(false);
 
 const BAD_FIRST_FRAME = 4400;
 const UNKNOWN_CURSOR = 4404;
+/** Milliseconds between two attempts, at most: a room that is back is found within this. */
+const LONGEST_WAIT = 3000;
 /** A name that the room did not take: without it the person is only not shown as here. */
 let refusedName = "";
 
@@ -38,6 +40,13 @@ const whenLive: (() => void)[] = [];
 export function onLive(callback: () => void): void {
   whenLive.push(callback);
 }
+
+// Whatever the room answers to, it is there: no countdown stands beside it.
+whenAnswered(() => {
+  if (line.value.state !== "offline" || trying || stopped || socket !== null) return;
+  clearTimeout(retry);
+  void reconnect();
+});
 
 function flush(): void {
   flushing = undefined;
@@ -70,25 +79,31 @@ function lost(from: WebSocket, delay?: number): void {
   if (socket !== from || stopped) return;
   socket = null;
   attempt += 1;
-  const wait = delay ?? Math.min(15_000, 400 * 2 ** (attempt - 1)) * (0.7 + Math.random() * 0.6);
-  line.value = wait < 50 ? { state: "connecting" } : { state: "offline", retryAt: Date.now() + wait, attempt };
+  const wait = delay ?? Math.min(LONGEST_WAIT, 400 * 2 ** (attempt - 1)) * (0.7 + Math.random() * 0.6);
+  line.value = wait < 50 ? { state: "connecting", attempt } : { state: "offline", retryAt: Date.now() + wait, attempt };
   clearTimeout(retry);
   retry = setTimeout(() => void reconnect(), wait);
 }
 
+let trying = false;
+
 /** Reads the state first: it tells a lost session (401) from a lost daemon. */
 async function reconnect(): Promise<void> {
-  if (stopped) return;
+  if (stopped || trying) return;
+  trying = true;
+  line.value = { state: "connecting", attempt };
   try {
     await refresh();
   } catch (problem) {
     if (problem instanceof ApiError && problem.status === 401) return;
+  } finally {
+    trying = false;
   }
   if (!stopped && socket === null) open();
 }
 
 function open(): void {
-  if (line.value.state !== "offline") line.value = { state: "connecting" };
+  line.value = { state: "connecting", attempt };
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const opened = new WebSocket(`${scheme}://${location.host}/ws`);
   socket = opened;

@@ -1,8 +1,8 @@
 /**
  * What was written and is not yet acknowledged.
  *
- * Invariant: a text leaves the outbox only when the room has acknowledged it or its author discards it; every
- * try carries the same `client_id`, so the room takes it once. It survives a reload (one storage key each, so
+ * Invariant: a text leaves the outbox only when its entry is on the page or its author discards it, so it is always to
+ * be seen: an acknowledgement may come long before the socket brings the entry. Every try carries the same `client_id`, so the room takes it once. It survives a reload (one storage key each, so
  * two tabs do not overwrite each other's).
  */
 
@@ -11,15 +11,17 @@ import { api, ApiError } from "../api";
 import type { Entry } from "../types";
 import { onLive } from "./live";
 import { askName, memory, nameProblem, personName, uuid } from "./prefs";
-import { onEntries } from "./room";
+import { entryOf, onEntries } from "./room";
 
 export interface Outgoing {
   client_id: string;
   body: string;
   in_reply_to?: string;
   at: number;
-  state: "sending" | "waiting" | "refused";
+  state: "sending" | "waiting" | "sent" | "refused";
   problem?: string;
+  /** The entry that it became, once the room has acknowledged it. */
+  id?: string;
   /** The entry that came over the socket and looks like this one, before the acknowledgement did. */
   seen?: string;
 }
@@ -34,7 +36,8 @@ function restore(): Outgoing[] {
         return [];
       }
     })
-    .map((o) => (o.state === "refused" ? o : { ...o, state: "waiting" as const }))
+    // One that was sent goes once more: the room knows its client_id.
+    .map((o) => (o.state === "refused" ? o : { ...o, state: "waiting" as const, id: undefined }))
     .sort((a, b) => a.at - b.at);
 }
 
@@ -73,13 +76,14 @@ export async function pump(): Promise<void> {
   clearTimeout(retry);
   try {
     for (;;) {
-      const item = outbox.value.find((o) => o.state !== "refused");
+      const item = outbox.value.find((o) => o.state === "waiting" || o.state === "sending");
       if (!item) break;
       change(item.client_id, { state: "sending" });
       try {
         const { client_id, body, in_reply_to } = item;
-        await api.post({ client_id, body, in_reply_to, name: personName.value || undefined });
-        discard(client_id);
+        const { id } = await api.post({ client_id, body, in_reply_to, name: personName.value || undefined });
+        if (entryOf(id)) discard(client_id);
+        else change(client_id, { state: "sent", id });
         tries = 0;
       } catch (problem) {
         if (!(problem instanceof ApiError)) throw problem;
@@ -114,8 +118,13 @@ onLive(() => void pump());
 // The entry may come over the socket before the acknowledgement: it is then shown once, as the entry.
 onEntries((entries: readonly Entry[]) => {
   for (const entry of entries) {
+    const sent = outbox.value.find((o) => o.id === entry.id);
+    if (sent) {
+      discard(sent.client_id);
+      continue;
+    }
     if (entry.kind !== "human" || entry.speaker.toUpperCase() !== personName.value.toUpperCase()) continue;
-    const twin = outbox.value.find((o) => o.state !== "refused" && !o.seen && o.body.trim() === entry.body.trim());
+    const twin = outbox.value.find((o) => o.state !== "refused" && !o.id && !o.seen && o.body.trim() === entry.body.trim());
     if (twin) outbox.value = outbox.value.map((o) => (o === twin ? { ...o, seen: entry.id } : o));
   }
 });

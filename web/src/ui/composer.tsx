@@ -118,7 +118,7 @@ export function Composer() {
     }
   };
 
-  const offline = line.value.state === "offline";
+  const offline = line.value.state !== "live" && line.value.attempt > 0;
   return (
     <form class="composer" onSubmit={(event) => { event.preventDefault(); submit(); }} aria-label="Write a message">
       {offered && (

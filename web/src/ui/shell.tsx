@@ -163,7 +163,7 @@ function Notices() {
   const t = tail.value;
   return (
     <>
-      {line.value.state === "offline" && line.value.attempt > 1 && (
+      {line.value.state !== "live" && line.value.attempt > 1 && (
         <div class="notice notice-warn" role="alert">
           The room cannot be reached. What you write is kept and sent when it is back. If it stays away: <code>bash scripts/start.sh</code>
         </div>
