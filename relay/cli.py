@@ -403,6 +403,7 @@ def _log(args: argparse.Namespace) -> int:
     with path.open("r", encoding="utf-8", errors="replace") as file:
         for line in deque(file, maxlen=args.lines):
             print(show(line))
+        sys.stdout.flush()  # a pipe is shown them now, not with the next line
         if args.no_follow:
             return 0
         _follow(path, file, show)

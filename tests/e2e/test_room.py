@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import signal
 import stat
 import sys
 import uuid
@@ -277,16 +276,16 @@ async def test_the_log_can_be_read_and_followed(open_room: Open) -> None:
     assert all(isinstance(json.loads(line), dict) for line in lines)
     follow = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "relay.cli", "log", "-n", "0", "--config", str(one.path)),
+        *("-m", "relay.cli", "log", "-n", "1", "--config", str(one.path)),
         cwd=one.folder,
         env=one.environ(),
         stdout=asyncio.subprocess.PIPE,
     )
     try:
         assert follow.stdout is not None
-        await asyncio.sleep(1.0)
-        posted = await one.post("@ECHO and now?")
         async with asyncio.timeout(60):
+            assert await follow.stdout.readline(), "the last line that was there, then what comes"
+            posted = await one.post("@ECHO and now?")
             while True:
                 line = (await follow.stdout.readline()).decode()
                 if "turn ended" in line and f"message={posted['id']}" in line:
@@ -294,7 +293,7 @@ async def test_the_log_can_be_read_and_followed(open_room: Open) -> None:
         assert "agent=ECHO" in line
         assert "job=" in line
     finally:
-        follow.send_signal(signal.SIGINT)
+        follow.terminate()
         await follow.wait()
 
 
