@@ -15,6 +15,15 @@ def top_of(folder: Path) -> Path:
     return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
 
 
+def checkout_of(repo: Path, folder: Path) -> Path | None:
+    """The top of the checkout of this repository that a folder is in; None: it is in none."""
+    top = top_of(folder)
+    try:
+        return top if repository(top) == repository(top_of(repo)) else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
 def within(top: Path, place: Path) -> str | None:
     """Where a file is in its checkout, when that is `top` or another of the same repository."""
     path = inside(top, str(place))

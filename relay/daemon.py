@@ -25,6 +25,7 @@ import relay
 from relay import faces, instance
 from relay.agent_keys import AgentKeys
 from relay.airspace.changed import RepoChanges
+from relay.checkouts import top_of
 from relay.config import Settings
 from relay.coordination.board import Board
 from relay.coordination.guard import LockGuard, checked
@@ -144,6 +145,9 @@ class Daemon:
         if self._replaced is not None:
             raise self._replaced
 
+    def _root_of(self, agent: str) -> Path | None:
+        return self._tower.root_of(agent)
+
     def _build(self, store: Store, fold: bool) -> None:
         settings = self.settings
         self._store = store
@@ -152,7 +156,7 @@ class Daemon:
         self._supervisor = Supervisor(store)
         self._permissions = PermissionDesk(self._live, self._permission_notice)
         self._reload = Reload(settings, self._take_over, self._notice)
-        self._holds = RoomHolds(fold=fold)
+        self._holds = RoomHolds(fold=fold, root=top_of(settings.repo))
         self._holder = holder = _holder_of(self._record or InstanceRecord.own())
         self._drain = Drain(store, self._live, holder=holder)
         self._drain.turn_seconds = lambda agent, result, seconds: self._metrics.turns.labels(
@@ -166,6 +170,7 @@ class Daemon:
             keys=self._keys,
             fold=fold,
             changes=lambda: RepoChanges(self.settings.repo, self._tower.hangar),
+            root_of=self._root_of,
         )
         self._judge: LockJudge = self._services.more["judge"]
         self._board = Board(claims=self._services.more["claims"])

@@ -7,10 +7,12 @@ for it and with the room's answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from relay.coordination import lock_table as table
 from relay.coordination import sessions, waits
+from relay.coordination.links import followed
 from relay.coordination.lock import Lock, Wait
 from relay.coordination.paths import Target, target
 from relay.coordination.sessions import Session
@@ -24,10 +26,13 @@ MOST_NAMED = 5
 
 
 class RoomHolds:
-    """`fold`: the repository's file system folds case."""
+    """`fold`: the repository's file system folds case; `root`: the top of its main checkout, None = unknown."""
 
-    def __init__(self, *, fold: bool = False) -> None:
-        self._fold = fold
+    def __init__(self, *, fold: bool = False, root: Path | None = None) -> None:
+        self._fold, self._root = fold, root
+
+    def _target(self, path: str) -> Target:
+        return target(path if self._root is None else followed(path, self._root), self._fold)
 
     async def locks(self, tx: Tx) -> Sequence[Json]:
         """LOCK of each that holds now, the oldest first, with `waiting`: who stands in line for what meets it."""
@@ -39,7 +44,7 @@ class RoomHolds:
 
     async def meeting(self, tx: Tx, path: str) -> Sequence[Json]:
         """LOCK of each that meets `path` now, as `relay locks show` has them. Raises Rejected."""
-        return [lock.as_json() for lock in await table.meeting(tx, target(path, self._fold))]
+        return [lock.as_json() for lock in await table.meeting(tx, self._target(path))]
 
     async def sessions(self, tx: Tx) -> Sequence[Json]:
         """SESSION of each that lives now, the latest first."""
@@ -54,7 +59,7 @@ class RoomHolds:
         self, tx: Tx, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
     ) -> Sequence[Json]:
         """Take exactly this from whoever holds it; the LOCKs as they were. Raises Rejected."""
-        meant = target(path, self._fold)
+        meant = self._target(path)
         met = await table.meeting(tx, meant)
         exact = [lock for lock in met if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
         if not exact:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from relay.checkouts import checkout_of
 from relay.config import ConfigError, Settings, load
 from relay.faces import mcp_stdio
 from relay.invocation import about
@@ -98,7 +99,8 @@ async def open_place(settings: Settings) -> Place:
             person = key.agent_type == "person"
             return Holder(key.identity, key.agent_type, key.scopes, person=person, key=key.id)
 
-        return Place(services_of(store, settings), holder, store.close)
+        root = await asyncio.to_thread(checkout_of, settings.repo, Path.cwd())
+        return Place(services_of(store, settings, root_of=lambda agent: root), holder, store.close)
     except BaseException:
         await store.close()
         raise

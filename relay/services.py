@@ -7,8 +7,10 @@ process that an agent's program starts is to answer within two seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relay.checkouts import top_of
 from relay.config import Settings
 from relay.coordination.answered import once
 from relay.coordination.folding import folds_case
@@ -37,12 +39,14 @@ def services_of(
     keys: Keys | None = None,
     fold: bool | None = None,
     changes: Callable[[], ChangedFiles] | None = None,
+    root_of: Callable[[str], Path | None] = lambda agent: None,
 ) -> Services:
     """The services of one room.
 
     `current` gives the settings as they are now, where they may change. `fold`: the repository's file system folds
     case; None = it is asked (a look into one folder, which blocks a moment). `changes` gives what tells what an
-    agent changed; None = git in the repository, between revisions only. `more`: `keys`; `judge`, what the guard
+    agent changed; None = git in the repository, between revisions only. `root_of` gives the top of the checkout that
+    an agent works in; None = the main one. `more`: `keys`; `judge`, what the guard
     asks of the locks; `claims`, what the board asks of the work queue; `sweeps`, which take back claims that are over
     and forget what is of no use any more.
     """
@@ -51,7 +55,8 @@ def services_of(
     heartbeat = Heartbeat(settings.coordination, fold=fold)
     sessions = Sessions(store, heartbeat)
     keys = keys or Keys(store, lambda: [agent.name for agent in now().agents])
-    locks = Locks(store, heartbeat, fold=fold, root=str(settings.repo), let_in=keys.let_in)
+    root = top_of(settings.repo)
+    locks = Locks(store, heartbeat, fold=fold, root=root, root_of=root_of, let_in=keys.let_in)
     work = WorkQueue(store, settings.coordination, heartbeat=heartbeat, locks=locks)
     sessions.at_end(locks.release_of_session)
     sessions.at_end(work.claims.give_back_all)

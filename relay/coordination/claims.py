@@ -115,7 +115,7 @@ class Claims:
 
     def _in_the_way(self, ways: Standing, files: Sequence[str]) -> tuple[str, str, str] | None:
         """(path, holder, until) of what meets these files."""
-        for target in self._locks.targets(files) if files else ():
+        for target in self._locks.kept(files) if files else ():
             met = ways.first(target)
             if met is not None:
                 return target.path, met.agent, iso(met.expires_at)
@@ -146,7 +146,7 @@ class Claims:
         """Lock them for the claim, all or none; (path, holder, until) of what is in the way."""
         if not files:
             return None
-        wanted = self._locks.targets(files)
+        wanted = self._locks.kept(files)
         why = f"for task #{number}"
         ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
         outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, why, task_id)
@@ -158,7 +158,7 @@ class Claims:
     async def check_files(self, tx: Tx, caller: Caller, task: Task) -> None:
         """That no other session holds a file of this claim of an agent's by now. Raises Rejected: REFUSED
         `stale_token`."""
-        for target in self._locks.targets(task.files) if task.files and not caller.person else ():
+        for target in self._locks.kept(task.files) if task.files and not caller.person else ():
             met = await table.meeting(tx, target, besides=(caller.agent, caller.session))
             if met:
                 raise file_lost(task, met[0], await tx.now())

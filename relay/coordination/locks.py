@@ -11,12 +11,14 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from relay.coordination import lock_table as table
 from relay.coordination import waits
 from relay.coordination.answered import forget, once
 from relay.coordination.critical.shortcuts import shortcuts_of
+from relay.coordination.links import followed
 from relay.coordination.lock import (
     DEFAULT_TTL_S,
     MAX_TTL_S,
@@ -55,8 +57,9 @@ async def _everybody(tx: Tx, caller: Caller) -> Rejected | None:
 
 
 class Locks:
-    """The locks of the room. `fold`: the repository's file system folds case; `root`: where it is, None = unknown;
-    `let_in`: who waits is asked for again before it is granted something."""
+    """The locks of the room. `fold`: the repository's file system folds case; `root`: the top of its main checkout,
+    None = unknown; `root_of`: that of the checkout in which an agent works, None = the main one; `let_in`: who waits
+    is asked for again before it is granted something."""
 
     def __init__(
         self,
@@ -64,29 +67,40 @@ class Locks:
         heartbeat: Heartbeat,
         *,
         fold: bool = False,
-        root: str | None = None,
+        root: Path | None = None,
+        root_of: Callable[[str], Path | None] = lambda agent: None,
         let_in: LetIn = _everybody,
     ) -> None:
-        self._root = root
+        self._root, self._root_of = root, root_of
         self._let_in = let_in
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
         self._shortcuts = shortcuts_of(store, heartbeat)
 
-    def target(self, path: str) -> Target:
-        """What that text means in this repository. Raises Rejected (malformed)."""
+    def target(self, caller: Caller, path: str) -> Target:
+        """What the caller means by that text, links followed. Raises Rejected (malformed)."""
         try:
-            return target(path, self._fold)
+            return target(self.followed(caller, path), self._fold)
         except Rejected as refused:
             raise named(refused, self._root) from None
 
-    def targets(self, paths: Sequence[str]) -> tuple[Target, ...]:
+    def targets(self, caller: Caller, paths: Sequence[str]) -> tuple[Target, ...]:
         """Several, each once, in the order given. Raises Rejected (malformed)."""
         try:
-            return targets(paths, self._fold)
+            listed = paths if isinstance(paths, str) else [self.followed(caller, path) for path in paths]
+            return targets(listed, self._fold)
         except Rejected as refused:
             raise named(refused, self._root) from None
+
+    def kept(self, paths: Sequence[str]) -> tuple[Target, ...]:
+        """Those of a task, whose links were followed when it was submitted (`WorkQueue.submit`)."""
+        return targets(paths, self._fold)
+
+    def followed(self, caller: Caller, path: str) -> str:
+        """The text with the links of the caller's checkout followed. Raises Rejected (malformed)."""
+        root = self._root_of(caller.agent) or self._root
+        return path if root is None else followed(path, root)
 
     async def acquire(
         self,
@@ -102,7 +116,7 @@ class Locks:
     ) -> Json:
         """All of these paths or none; see docs/coordination.md. `on_wait` is told where in line the caller stands,
         each time it changes. Raises Rejected (malformed)."""
-        wanted = wish(self.targets(paths), mode=mode, ttl_s=ttl_s, reason=reason)
+        wanted = wish(self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
         if self._shortcuts and idempotency_key is None and not wait:
             short = await self._shortcuts.acquire(caller, wanted)
@@ -213,7 +227,7 @@ class Locks:
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
         """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
-        meant = self.target(path)
+        meant = self.target(caller, path)
         freed: Json = {"success": True, "released": True, "file_path": meant.path}
         if self._shortcuts and await self._shortcuts.release(caller, meant, fencing_token):
             return freed
@@ -229,7 +243,7 @@ class Locks:
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
         """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Rejected: not_held,
         not_yours, stale_token."""
-        meant = self.target(path)
+        meant = self.target(caller, path)
         ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
 
         async def work(tx: Tx) -> Json | Rejected:
@@ -244,7 +258,7 @@ class Locks:
 
     async def check(self, caller: Caller, paths: Sequence[str] | None = None) -> list[Json]:
         """LOCK of each that holds now: all (None), or those that meet these paths (of no paths: none)."""
-        meant = None if paths is None else self.targets(paths) if paths else ()
+        meant = None if paths is None else self.targets(caller, paths) if paths else ()
 
         async def look(tx: Tx) -> list[Json]:
             if meant is None:
@@ -257,7 +271,7 @@ class Locks:
 
     async def status(self, caller: Caller, path: str) -> Json:
         """`{file_path, locked, locks: [LOCK], waiting: [...]}`: what meets the path now, and who waits for it."""
-        meant = self.target(path)
+        meant = self.target(caller, path)
 
         async def look(tx: Tx) -> Json:
             locks = await table.meeting(tx, meant)
@@ -274,7 +288,7 @@ class Locks:
         """What keeps the caller from holding this: `{success: true, file_path, free, yours, why: [sentence], locks,
         waiting, position?, lost?}`. `free`: no lock meets it, and it would get it now; `yours`: it holds all of this;
         `lost`: how it lost its own lease on exactly this."""
-        meant = self.target(path)
+        meant = self.target(caller, path)
 
         async def look(tx: Tx) -> Json:
             holder = (caller.agent, caller.session)
@@ -315,7 +329,7 @@ class Locks:
             fix = "Ask a person in the room, or wait: check_locks says until when."
             message = f"Only a person takes a lock from its holder, and {caller.agent} is an agent."
             raise Rejected(Fault.FORBIDDEN, "forbidden", message, fix)
-        meant = self.target(path)
+        meant = self.target(caller, path)
         why = checked_reason(reason)
 
         async def work(tx: Tx) -> Json | Rejected:
@@ -354,7 +368,7 @@ class Locks:
         of the same session wants too, and goes on with. `lost`: its holder did not give it back, and its leases stay
         on record."""
         for row in await tx.all(Q.other_claims_of_session, task_id=task_id):
-            wanted = {(one.kind, one.key) for one in self.targets(loads(row["files"]))}
+            wanted = {(one.kind, one.key) for one in self.kept(loads(row["files"]))}
             for lock in await table.of_task(tx, task_id):
                 if (lock.target.kind, lock.target.key) in wanted:
                     await table.hand_on(tx, lock, row["id"])

@@ -21,6 +21,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from relay.coordination import patterns
@@ -62,9 +63,14 @@ class Target:
 def target(text: str, fold: bool = False) -> Target:
     """What an agent means by `text`. `fold`: the file system folds case. Raises Rejected (malformed)."""
     _check_text(text)
-    if _KEY.fullmatch(text):
+    if is_key(text):
         return Target("key", text, text)
     return _path(text, unicodedata.normalize("NFC", text), fold)
+
+
+def is_key(text: str) -> bool:
+    """Is it a logical key, and no path?"""
+    return _KEY.fullmatch(text) is not None
 
 
 def file(text: str, fold: bool = False) -> Target:
@@ -86,14 +92,14 @@ def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
 
 def _checked(texts: Iterable[str]) -> Iterable[str]:
     if isinstance(texts, str):
-        raise _malformed(texts, "a list of paths is wanted", "Give a list.")
+        raise malformed(texts, "a list of paths is wanted", "Give a list.")
     for text in texts:
         if not isinstance(text, str):
-            raise _malformed(repr(text), "it is no text", "Give paths as text.")
+            raise malformed(repr(text), "it is no text", "Give paths as text.")
         yield text
 
 
-def named(refused: Rejected, root: str | None) -> Rejected:
+def named(refused: Rejected, root: Path | None) -> Rejected:
     """The refusal of an absolute path that lies in the repository, with the path to give; else as it was."""
     path = str(refused.details.get("file_path", ""))
     inside = path.removeprefix(f"{root}/").strip("/") if root and path.startswith(f"{root}/") else ""
@@ -131,36 +137,36 @@ def _fold(char: str) -> str:
 
 def _check_text(text: str) -> None:
     if not isinstance(text, str):
-        raise _malformed(repr(text), "it is no text", "Give the path as text.")
+        raise malformed(repr(text), "it is no text", "Give the path as text.")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise _malformed(ascii(text), "it is not valid Unicode", "Give the path as UTF-8 text.") from None
+        raise malformed(ascii(text), "it is not valid Unicode", "Give the path as UTF-8 text.") from None
     if size > MAX_BYTES:
-        raise _malformed(text, f"it has {size} bytes, at most {MAX_BYTES}", "Lock a folder above it.")
+        raise malformed(text, f"it has {size} bytes, at most {MAX_BYTES}", "Lock a folder above it.")
     bad = next((char for char in text if unfit(char)), None)
     if bad in TURNING:
         why = f"it has U+{ord(bad):04X} ({unicodedata.name(bad)}), by which it is shown as another path"
-        raise _malformed(text, why, "Give the path without it, and rename a file that has it.")
+        raise malformed(text, why, "Give the path without it, and rename a file that has it.")
     if bad is not None:
-        raise _malformed(text, f"it has a control character, U+{ord(bad):04X}", "Give the path without it.")
+        raise malformed(text, f"it has a control character, U+{ord(bad):04X}", "Give the path without it.")
 
 
 def _path(text: str, pattern: str, fold: bool) -> Target:
     if not pattern.strip():
-        raise _malformed(text, "it is empty", "Give a path relative to the root of the repository.")
+        raise malformed(text, "it is empty", "Give a path relative to the root of the repository.")
     if pattern.startswith("/"):
-        raise _malformed(text, "it is absolute", "Give it relative to the root of the repository.")
+        raise malformed(text, "it is absolute", "Give it relative to the root of the repository.")
     if _DRIVE.match(pattern):
-        raise _malformed(text, "it begins with a drive", "Give it relative to the root of the repository.")
+        raise malformed(text, "it begins with a drive", "Give it relative to the root of the repository.")
     try:
         shown = patterns.parse(pattern)
         compared = patterns.parse(folded(pattern)) if fold else shown
     except BadPattern as bad:
-        raise _malformed(text, str(bad), bad.fix) from None
+        raise malformed(text, str(bad), bad.fix) from None
     names = (name for names in shown.alternatives for name in names if isinstance(name, str))
     if any(len(name.encode()) > MAX_NAME_BYTES for name in names):
-        raise _malformed(
+        raise malformed(
             text, f"a name in it has more than {MAX_NAME_BYTES} bytes", "No file has such a name."
         )
     path = shown.literal
@@ -183,7 +189,8 @@ def _shown(path: str) -> str:
     return path if plain else escaped(path)
 
 
-def _malformed(text: str, why: str, fix: str) -> Rejected:
+def malformed(text: str, why: str, fix: str) -> Rejected:
+    """The refusal of a text that no lock can be about."""
     shown = text if len(text) <= 100 else text[:99] + "\u2026"
     message = f"{shown!r} cannot be locked: {why[:1].lower()}{why[1:].rstrip('.')}."
     return Rejected(Fault.MALFORMED, "bad_path", message, fix, {"file_path": text[:MAX_BYTES]})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import uuid_utils
@@ -87,7 +88,8 @@ class WorkQueue:
             task_id=task_id,
         )
         if new.files:
-            self._locks.targets(new.files)  # a path that no claim could lock is refused now, not then
+            self._locks.targets(caller, new.files)  # a path that no claim could lock is refused now, not then
+            new = replace(new, files=tuple(self._locks.followed(caller, path) for path in new.files))
 
         async def run(tx: Tx) -> Json:
             return await once(

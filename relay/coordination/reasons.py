@@ -84,7 +84,7 @@ async def _blocked(tx: Tx, task: Task) -> list[Json]:
 
 async def _held_files(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:
     found = []
-    for target in locks.targets(task.files):
+    for target in locks.kept(task.files):
         blocked = await obstacle(tx, caller, wish([target]), None)
         if blocked is not None:
             told = blocked.as_json()

@@ -1,0 +1,140 @@
+"""A lock on a path through a symbolic link is one on what the link leads to, as it is before an edit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from relay.checkouts import within
+from relay.config_coordination import CoordinationSettings
+from relay.coordination.locks import Locks
+from relay.coordination.queue import WorkQueue
+from relay.coordination.sessions import Heartbeat
+from relay.holds import RoomHolds
+from relay.log.store import Store
+from relay.model import Caller, Rejected
+from relay.wings import WINGS
+from tests import engines
+from tests.engines import BOTH
+
+ANN, BEN = Caller("ANN", "s1"), Caller("BEN", "s2")
+
+
+def planted(top: Path) -> Path:
+    """A checkout: `lib` leads to `src`, and other links lead elsewhere."""
+    (top / "src" / "deep").mkdir(parents=True)
+    (top / ".git").mkdir()
+    (top / "src" / "a.py").write_text("one\n")
+    (top / "src" / "{x}.py").write_text("one\n")
+    (top / "AGENTS.md").write_text("be good\n")
+    for link, leads in {
+        "lib": "src",
+        "deep": "lib/deep",
+        "CLAUDE.md": "AGENTS.md",
+        "src/up": "..",
+        "broken": "src/later",
+        "out": "/etc",
+        "out.txt": "/etc/hosts",
+        "round": "about",
+        "about": "round",
+        "absolute": str(top / "src"),
+        "o*d": "src",
+    }.items():
+        (top / link).symlink_to(leads)
+    return top
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return planted(tmp_path / "tree")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = await engines.open_store(tmp_path, WINGS)
+    yield store
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "locked"),
+    [
+        ("lib/a.py", "src/a.py"),
+        ("./lib//a.py", "src/a.py"),
+        ("lib", "src"),
+        ("deep/x.py", "src/deep/x.py"),
+        ("CLAUDE.md", "AGENTS.md"),
+        ("src/up/AGENTS.md", "AGENTS.md"),
+        ("broken/x.py", "src/later/x.py"),
+        ("absolute/a.py", "src/a.py"),
+        ("lib/\\{x\\}.py", "src/{x}.py"),
+        ("lib/{x}.py", "src/{x}.py"),
+        ("o\\*d/a.py", "src/a.py"),
+        ("lib/**", "src/**"),
+        ("lib/*.py", "src/*.py"),
+        ("{lib,docs}/*.py", "{src/*.py,docs/*.py}"),
+        # What no link is in the way of stays as it was said; wildcards follow none.
+        ("src/a.py", "src/a.py"),
+        ("{src,docs}/*.py", "{src,docs}/*.py"),
+        ("l*b/a.py", "l*b/a.py"),
+        ("new/file.py", "new/file.py"),
+        ("lib:x", "lib:x"),
+        # A link that leads nowhere in the repository is a file of it like others.
+        ("out.txt", "out.txt"),
+        ("out", "out"),
+        ("round", "round"),
+    ],
+)
+async def test_what_a_path_means(store: Store, tree: Path, asked: str, locked: str) -> None:
+    locks = Locks(store, Heartbeat(), root=tree)
+    answer = await locks.acquire(ANN, [asked])
+    assert (answer["success"], answer["file_path"]) == (True, locked)
+    if not set("*{\\:") & set(asked) and locked != asked:
+        assert within(tree, tree / asked) == locked, "the edit hook says the same"
+    assert [one["file_path"] for one in await locks.check(BEN, [asked])] == [locked]
+    assert (await locks.release(ANN, asked))["success"] and await locks.check(BEN) == []
+
+
+@pytest.mark.parametrize("asked", ["out/passwd", "round/x", "out/*.py", "{src,out}/a.py"])
+async def test_a_link_that_leads_out_is_refused(store: Store, tree: Path, asked: str) -> None:
+    locks = Locks(store, Heartbeat(), root=tree)
+    with pytest.raises(Rejected) as refused:
+        await locks.acquire(ANN, ["src/a.py", asked])
+    assert refused.value.code == "bad_path" and "link" in refused.value.message
+    assert await locks.check(ANN) == []
+
+
+@BOTH
+async def test_two_spellings_are_one_lock_at_every_door(store: Store, tree: Path) -> None:
+    heartbeat = Heartbeat()
+    locks = Locks(store, heartbeat, root=tree)
+    assert (await locks.acquire(ANN, ["src/a.py"]))["success"]
+    blocked = await locks.acquire(BEN, ["lib/a.py"])
+    assert (blocked["success"], blocked["locked_by"]) == (False, "ANN")
+    assert (await locks.acquire(BEN, ["lib/b.py", "src/b.py"]))["locks"][1:] == []
+    assert (await locks.status(BEN, "lib/a.py"))["locked"]
+    assert (await locks.explain(BEN, "lib/a.py"))["why"]
+    assert (await locks.renew(ANN, "lib/a.py", ttl_s=7200.0))["success"]
+    holds = RoomHolds(root=tree)
+    assert len(await store.read(lambda tx: holds.meeting(tx, "lib"))) == 2
+    person = Caller("ann", "web", person=True)
+    assert (await locks.force_release(person, "lib/a.py", reason="x"))["file_path"] == "src/a.py"
+    # A task's files are what their links lead to when it is submitted: its claim locks and extends those.
+    work = WorkQueue(store, CoordinationSettings(), heartbeat=heartbeat, locks=locks)
+    made = await work.submit(ANN, "fix", "x", files=["lib/c.py"])
+    assert (await work.task(ANN, made["task_id"]))["files"] == ["src/c.py"]
+    assert (await work.get(BEN))["files"] == ["src/c.py"]
+    assert (await locks.acquire(ANN, ["lib/c.py"]))["locked_by"] == "BEN"
+
+
+async def test_each_worktree_has_its_own_links(store: Store, tree: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "vendor").mkdir(parents=True)
+    (other / "lib").symlink_to("vendor")
+    locks = Locks(store, Heartbeat(), root=tree, root_of={"BEN": other}.get)
+    assert (await locks.acquire(ANN, ["lib/a.py"]))["file_path"] == "src/a.py"
+    assert (await locks.acquire(BEN, ["lib/a.py"]))["file_path"] == "vendor/a.py"
+    gone = Locks(store, Heartbeat(), root=tmp_path / "nowhere")
+    assert (await gone.acquire(ANN, ["lib/b.py"]))["file_path"] == "lib/b.py"
