@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +16,10 @@ from relay import invocation
 # No example has a deadline: on a loaded machine it would fail for being slow, and no test asserts speed.
 settings.register_profile("relay", deadline=None)
 settings.load_profile("relay")
+
+# A shell starts what runs in the background with SIGINT ignored, and so would be what a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
