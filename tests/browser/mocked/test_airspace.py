@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -251,6 +252,81 @@ async def test_in_space_it_is_drawn_with_webgl(room: MockRoom, open_drawing: Ope
     assert await label(page, "ann") != was
     await page.get_by_test_id("air-agent-QWEN").click()
     await expect(page.get_by_test_id("pick-agent")).to_contain_text("src/auth/rights.py")
+
+
+#: Of an ink's line between two places, the part in which something is drawn.
+DRAWN_BETWEEN = """([a, b]) => {
+  const ink = document.querySelector('.air-ink');
+  const ratio = ink.width / ink.clientWidth;
+  const pen = ink.getContext('2d');
+  let drawn = 0;
+  for (let i = 1; i < 20; i++) {
+    const [x, y] = [0, 1].map((k) => Math.round((a[k] + ((b[k] - a[k]) * i) / 20) * ratio));
+    drawn += pen.getImageData(x, y, 1, 1).data[3] > 0 ? 1 : 0;
+  }
+  return drawn / 19;
+}"""
+
+
+async def pairs_drawn(page: Page) -> dict[str, tuple[str, float, float]]:
+    """Each pair that is named in the picture: the words on its line, the pixels between its markers, and the part of
+    the line between them that is drawn."""
+    await page.evaluate(AT_REST)
+    found = {}
+    for label in await page.locator(".air-between:not(.nowhere)").all():
+        name = str(await label.get_attribute("data-testid")).removeprefix("air-link-")
+        ends = []
+        for agent in name.split("-"):
+            at = await page.get_by_test_id(f"air-agent-{agent}").get_attribute("data-at")
+            ends.append([float(part) for part in str(at).split(",")])
+        apart = math.dist(*ends)
+        found[name] = (await label.inner_text(), apart, await page.evaluate(DRAWN_BETWEEN, ends))
+    return found
+
+
+@pytest.mark.parametrize("size", [(1280, 820), (390, 844)])
+async def test_both_views_draw_the_same_pairs_apart_with_their_file(
+    room: MockRoom, open_drawing: OpenPage, size: tuple[int, int]
+) -> None:
+    scenes.shop(room.air)
+    # As near as two can come: the room gives both one place.
+    room.air.positions["CODEX"] = room.air.positions["CLAUDE"]
+    page = await open_drawing(size=size)
+
+    async def both() -> list[dict[str, tuple[str, float, float]]]:
+        found = []
+        for mode in ("space", "plan"):
+            await fly(page, mode)
+            found.append(await pairs_drawn(page))
+        return found
+
+    def same(views: list[dict[str, tuple[str, float, float]]], **wanted: str) -> None:
+        for view in views:
+            assert {name: words for name, (words, _, _) in view.items()} == wanted
+            for name, (_, apart, drawn) in view.items():
+                assert apart >= 80, (name, apart)
+                # A traffic advisory's line is dashed.
+                assert drawn > (0.95 if "session.py" in wanted[name] and "0.9" in wanted[name] else 0.4)
+
+    first = {"CLAUDE-CODEX": "session.py 0.94", "CODEX-QWEN": "session.py 0.48"}
+    same(await both(), **first)
+    # Later: both views show the later pair.
+    room.air.links = [
+        new_link(
+            "GEMINI",
+            "QWEN",
+            0.97,
+            "resolution",
+            overlap=reading(0.9, 1.0, {"text": "x", "path": "a/session.py"}),
+        )
+    ]
+    room.air.advisories.clear()
+    room.air.positions["QWEN"] = room.air.positions["GEMINI"]
+    room.air.tick()
+    await expect(page.get_by_test_id("air-link-GEMINI-QWEN")).to_be_visible()
+    same(await both(), **{"GEMINI-QWEN": "session.py 0.97"})
+    await page.get_by_test_id("air-link-GEMINI-QWEN").press("Enter")
+    await expect(page.get_by_test_id("air-link-GEMINI-QWEN")).to_have_attribute("aria-pressed", "true")
 
 
 async def test_a_lost_context_leaves_the_plan(room: MockRoom, open_drawing: OpenPage) -> None:

@@ -15,8 +15,6 @@ export interface Project {
 const DASH: Readonly<Record<Level, number[]>> = { clear: [1.5, 5], advisory: [9, 6], resolution: [] };
 const FONT = '"IBM Plex Sans Variable", system-ui, sans-serif';
 
-const MOST_NUMBERS = 12;
-
 export const lineWidth = (line: Pick<Line, "risk" | "level">): number => (line.level === "clear" ? 1 : 1.4 + 4 * line.risk);
 export const markerSize = (near: number): number => Math.max(5, Math.min(12, 8 * Math.sqrt(near)));
 
@@ -104,8 +102,6 @@ function workingSets(scene: Scene, spot: Spot): void {
 function links(scene: Scene): void {
   const { pen, palette, model } = scene;
   const order = [...model.lines].sort((x, y) => x.risk - y.risk);
-  // In a crowd only the gravest say their number.
-  const told = new Set(order.filter((l) => l.level !== "clear").slice(-MOST_NUMBERS));
   pen.lineCap = "round";
   for (const line of order) {
     const [a, b] = [scene.spots.get(line.a), scene.spots.get(line.b)];
@@ -129,26 +125,9 @@ function links(scene: Scene): void {
     pen.globalAlpha = dim ? 0.16 : line.level === "clear" ? 0.3 + 0.5 * line.risk : 0.95;
     pen.lineWidth = lineWidth(line) + (picked ? 1 : 0);
     path();
-    if ((told.has(line) || picked) && !dim) riskText(scene, line, (a.x + b.x) / 2, (a.y + b.y) / 2, Math.hypot(a.x - b.x, a.y - b.y));
   }
   pen.setLineDash([]);
   pen.globalAlpha = 1;
-}
-
-/** The risk as a number on the line, where there is room. */
-function riskText({ pen, palette }: Scene, line: Line, x: number, y: number, length: number): void {
-  if (length < 96) return;
-  pen.font = `600 11.5px ${FONT}`;
-  pen.textAlign = "center";
-  pen.textBaseline = "middle";
-  const words = line.risk.toFixed(2);
-  pen.globalAlpha = 1;
-  pen.fillStyle = palette.surface;
-  pen.beginPath();
-  pen.roundRect(x - 17, y - 9, 34, 18, 5);
-  pen.fill();
-  pen.fillStyle = line.level === "clear" ? palette.quiet : palette[line.level];
-  pen.fillText(words, x, y + 0.5);
 }
 
 function markers(scene: Scene): void {

@@ -1,13 +1,15 @@
 /**
- * The agents' names over the picture: buttons, so that the keyboard and a screen reader meet every agent.
+ * The names over the picture: of the agents, and on each line with a level the file that it is about. They are
+ * buttons, so that the keyboard and a screen reader meet every agent and every such pair.
  *
  * A name stands beside its marker where no other name stands; where there is no room at all only the marker is
  * seen, and the button stays for the keyboard.
  */
 
 import { hue } from "../text/format";
-import type { Model } from "./model";
+import type { Picked } from "../state/view";
 import { markerSize } from "./ink";
+import { toldLines, type Line, type Model } from "./model";
 import type { Spot } from "./stage";
 
 interface Label {
@@ -22,12 +24,35 @@ const HEIGHT = 20;
 export const BADGE = { clear: "", advisory: "TA", resolution: "RA" } as const;
 const SAID = { clear: "clear", advisory: "traffic advisory", resolution: "resolution advisory" } as const;
 
+interface Box {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+interface LinkLabel {
+  button: HTMLButtonElement;
+  line: Line;
+  width: number;
+}
+
+const overlap = (s: Box, t: Box): boolean => s.x < t.x + t.w && t.x < s.x + s.w && s.y < t.y + t.h && t.y < s.y + s.h;
+
+/** What stands on a line: the file's name, how many more there are, the risk. */
+export function lineWords(line: Pick<Line, "files" | "risk">): string {
+  const [first, ...more] = line.files;
+  const name = first === undefined ? "" : `${first.split("/").at(-1)!}${more.length ? ` +${more.length}` : ""} `;
+  return `${name}${line.risk.toFixed(2)}`;
+}
+
 export class Labels {
   private readonly held = new Map<string, Label>();
+  private readonly links = new Map<string, LinkLabel>();
 
   constructor(
     private readonly box: HTMLElement,
-    private readonly pick: (agent: string) => void,
+    private readonly pick: (what: Picked) => void,
   ) {}
 
   private make(id: string): Label {
@@ -41,7 +66,7 @@ export class Labels {
     name.textContent = id;
     const badge = document.createElement("span");
     button.append(name, badge);
-    button.addEventListener("click", () => this.pick(id));
+    button.addEventListener("click", () => this.pick({ agent: id }));
     this.box.append(button);
     return { button, name, badge, width: 0, side: 0 };
   }
@@ -68,6 +93,62 @@ export class Labels {
       label.button.ariaLabel = `${marker.id}, ${marker.person ? "person" : "agent"}, ${SAID[marker.level]}`;
       label.button.classList.toggle("faint", model.chosen.size > 0 && !model.chosen.has(marker.id));
     }
+    this.setLinks(model);
+  }
+
+  private setLinks(model: Model): void {
+    const told = new Map(toldLines(model).map((line) => [line.key, line]));
+    for (const [key, label] of this.links) {
+      if (told.has(key)) continue;
+      label.button.remove();
+      this.links.delete(key);
+    }
+    for (const line of told.values()) {
+      let label = this.links.get(line.key);
+      if (!label) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.dataset.testid = `air-link-${line.a}-${line.b}`;
+        button.addEventListener("click", () => this.pick({ link: line.key }));
+        this.box.append(button);
+        this.links.set(line.key, (label = { button, line, width: 0 }));
+      }
+      label.line = line;
+      const words = lineWords(line);
+      if (label.button.textContent !== words) {
+        label.button.textContent = words;
+        label.width = 0;
+      }
+      const picked = model.picked !== null && "link" in model.picked && model.picked.link === line.key;
+      label.button.className = `air-label air-between air-between-${line.level}`;
+      label.button.classList.toggle("faint", model.chosen.size > 0 && !model.chosen.has(line.key));
+      label.button.ariaPressed = String(picked);
+      label.button.ariaLabel = `${line.a} and ${line.b}, ${SAID[line.level]}, risk ${line.risk.toFixed(2)}${line.files.length ? `, ${line.files.join(", ")}` : ""}`;
+    }
+  }
+
+  /** On the middle of its line where the line is long enough, else beside it. */
+  private placeLinks(spots: ReadonlyMap<string, Spot>, taken: Box[], width: number, height: number): void {
+    for (const { line, button, ...label } of [...this.links.values()]) {
+      const [a, b] = [spots.get(line.a), spots.get(line.b)];
+      const w = (this.links.get(line.key)!.width = label.width || button.offsetWidth);
+      if (!a?.seen || !b?.seen) {
+        button.classList.add("nowhere");
+        continue;
+      }
+      const [x, y] = [(a.x + b.x) / 2 - w / 2, (a.y + b.y) / 2 - HEIGHT / 2];
+      const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+      const [nx, ny] = [-(b.y - a.y) / length, (b.x - a.x) / length];
+      // As far from the line as half of the label reaches in that direction, and a little more.
+      const reach = Math.abs(nx) * (w / 2) + Math.abs(ny) * (HEIGHT / 2) + 6;
+      const boxes = [0, reach, -reach, 2 * reach, -2 * reach].map((far): Box => ({ x: x + nx * far, y: y + ny * far, w, h: HEIGHT }));
+      const free = (box: Box): boolean => box.x > 2 && box.y > 2 && box.x + w < width - 2 && box.y + HEIGHT < height - 2 && !taken.some((t) => overlap(box, t));
+      const found = boxes.find(free);
+      button.classList.toggle("nowhere", found === undefined);
+      const at = found ?? boxes[0]!;
+      if (found) taken.push(found);
+      button.style.transform = `translate(${Math.round(at.x)}px, ${Math.round(at.y)}px)`;
+    }
   }
 
   /** CSS pixels of the longest name with its badge. */
@@ -76,12 +157,16 @@ export class Labels {
   }
 
   place(spots: ReadonlyMap<string, Spot>, width: number, height: number): void {
-    const taken: { x: number; y: number; w: number; h: number }[] = [];
+    const taken: Box[] = [];
     // The markers themselves are not written over.
-    for (const s of spots.values()) taken.push({ x: s.x - 7, y: s.y - 7, w: 14, h: 14 });
+    for (const s of spots.values()) taken.push({ x: s.x - 9, y: s.y - 9, w: 18, h: 18 });
+    this.placeLinks(spots, taken, width, height);
     for (const [id, label] of this.held) {
       const spot = spots.get(id);
       label.width ||= label.button.offsetWidth;
+      // Where its marker stands, for whoever looks at the picture from outside.
+      const at = spot?.seen ? `${Math.round(spot.x)},${Math.round(spot.y)}` : "";
+      if (label.button.dataset.at !== at) label.button.dataset.at = at;
       if (!spot?.seen) {
         label.button.classList.add("nowhere");
         continue;
@@ -96,7 +181,7 @@ export class Labels {
       ];
       const free = ([x, y]: [number, number]): boolean =>
         x > 2 && y > 2 && x + w < width - 2 && y + HEIGHT < height - 2 &&
-        !taken.some((t) => x < t.x + t.w && t.x < x + w && y < t.y + t.h && t.y < y + HEIGHT);
+        !taken.some((t) => overlap({ x, y, w, h: HEIGHT }, t));
       // Where it was the last time, if it can: names do not hop from side to side.
       const order = [label.side, 0, 1, 2, 3];
       const side = order.find((s) => free(sides[s]!));

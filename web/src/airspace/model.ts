@@ -2,7 +2,7 @@
 
 import { isOpen, linkKey, RANK } from "../state/nearness";
 import type { Picked } from "../state/view";
-import type { Advisory, AirspaceState, Evidence, Level, Point } from "../types";
+import type { Advisory, AirspaceState, Evidence, Level, Link, Point } from "../types";
 import type { Cloud } from "./cloud";
 import { waysUpTo, type Still } from "./replay";
 
@@ -24,6 +24,8 @@ export interface Line {
   level: Level;
   /** An open advisory stands on it. */
   lit: boolean;
+  /** The files that it is about, the first one the most. */
+  files: readonly string[];
 }
 
 export interface Model {
@@ -42,11 +44,20 @@ const WAY_MS = 20 * 60_000;
 
 const worse = (x: Level, y: Level): Level => (RANK[y] > RANK[x] ? y : x);
 
-function linesOf(links: readonly { a: string; b: string; risk: number; level: Level }[], open: readonly Advisory[]): Line[] {
-  return links.map(({ a, b, risk, level }) => {
+type Between = Pick<Link, "a" | "b" | "risk" | "level" | "readings">;
+
+/** The files of a pair: those of its advisory, else those of the evidence that weighs most. */
+function filesOf(readings: Link["readings"], standing: readonly Advisory[]): string[] {
+  const told = Object.values(readings ?? {}).sort((x, y) => y.risk * y.weight - x.risk * x.weight);
+  const named = [...standing.flatMap((one) => one.files), ...told.flatMap((one) => evidenceFiles(one.evidence).slice(0, 1))];
+  return [...new Set(standing.some((one) => one.files.length) ? standing.flatMap((one) => one.files) : named.slice(0, 1))];
+}
+
+function linesOf(links: readonly Between[], open: readonly Advisory[]): Line[] {
+  return links.map(({ a, b, risk, level, readings }) => {
     const standing = open.filter((one) => one.agents.includes(a) && one.agents.includes(b));
     // The level is that of the link now: an advisory stands on with the worst that it was, also of another pair of its agents.
-    return { key: linkKey(a, b), a, b, risk, level, lit: standing.length > 0 };
+    return { key: linkKey(a, b), a, b, risk, level, lit: standing.length > 0, files: filesOf(readings, standing) };
   });
 }
 
@@ -77,6 +88,16 @@ function chosenBy(picked: Picked, state: AirspaceState | null, lines: readonly L
 const known = (cloud: Cloud, paths: readonly string[]): number[] =>
   [...new Set(paths)].map((path) => cloud.index.get(path)).filter((i): i is number => i !== undefined);
 
+/** The lines that say their file and their risk: in a crowd only the gravest. */
+const MOST_TOLD = 12;
+
+export function toldLines(model: Model): Line[] {
+  const grave = [...model.lines].filter((l) => l.level !== "clear").sort((x, y) => y.risk - x.risk).slice(0, MOST_TOLD);
+  const own = model.picked !== null && "link" in model.picked ? model.picked.link : null;
+  const more = model.lines.filter((l) => l.key === own && !grave.includes(l));
+  return [...grave, ...more];
+}
+
 /** The worst level of the links of one agent now. */
 export function levelOf(id: string, lines: readonly Pick<Line, "a" | "b" | "level">[]): Level {
   return lines.filter((l) => l.a === id || l.b === id).reduce<Level>((worst, l) => worse(worst, l.level), "clear");
@@ -104,7 +125,7 @@ export function liveModel(state: AirspaceState, stills: readonly Still[], cloud:
 export function pastModel(still: Still, stills: readonly Still[], state: AirspaceState | null, cloud: Cloud, advisories: ReadonlyMap<string, Advisory>, picked: Picked): Model {
   const stood = still.advisories.map((id) => advisories.get(id)).filter((one): one is Advisory => one !== undefined);
   // What level it had then is in the link; the advisory's own is that of its end.
-  const lines = linesOf(still.links, []).map((l) => ({ ...l, lit: l.level !== "clear" && stood.some((one) => one.agents.includes(l.a) && one.agents.includes(l.b)) }));
+  const lines = linesOf(still.links, stood).map((l) => ({ ...l, lit: l.lit && l.level !== "clear" }));
   const { chosen, files } = chosenBy(picked, null, lines, advisories);
   const ways = waysUpTo(stills, still.at, WAY_MS);
   const markers = Object.entries(still.positions).map(([id, at]): Marker => ({

@@ -7,6 +7,7 @@
 
 import type { Picked } from "../state/view";
 import type { Point } from "../types";
+import { apart } from "./apart";
 import { fit, type Cloud, type Fit } from "./cloud";
 import { inFrame, margins } from "./frame";
 import { drawInk, lineWidth, type Scene } from "./ink";
@@ -85,7 +86,7 @@ export class Picture {
     this.tip.className = "air-tip";
     this.tip.hidden = true;
     host.append(this.ink, box, this.tip);
-    this.labels = new Labels(box, (agent) => wishes.onPick({ agent }));
+    this.labels = new Labels(box, (what) => wishes.onPick(what));
     const on = { signal: this.off.signal };
     // A press on a name is not the beginning of a turn.
     box.addEventListener("pointerdown", (e) => e.stopPropagation(), on);
@@ -248,6 +249,8 @@ export class Picture {
       const at = placeOf(this.motion, id, now);
       if (at) this.spots.set(id, stage.project(at[0], at[1], at[2], newSpot()));
     }
+    // The same for both stages: what collides is two markers, and a line.
+    apart(this.spots, model.lines.filter((l) => l.level !== "clear").map((l) => [l.a, l.b] as const), this.width, this.height);
     const pen = this.ink.getContext("2d")!;
     const ratio = this.ink.width / this.width;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
