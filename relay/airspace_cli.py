@@ -14,7 +14,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from relay.config import load
+from relay.config import Settings, load
 from relay.files import read_regular
 from relay.invocation import about
 from relay.plain import indented
@@ -30,7 +30,8 @@ def main(words: list[str]) -> int:
     text = "How close agents are in code-space."
     parser = argparse.ArgumentParser(prog="relay airspace", description=text)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for made in (airspace_scan.add(commands), airspace_risk.add(commands), _add_intent(commands)):
+    decisions = [_add_decision(commands, *one) for one in _DECISIONS]
+    for made in (airspace_scan.add(commands), airspace_risk.add(commands), _add_intent(commands), *decisions):
         # Every command takes it; these two need no room, and so no configuration.
         if not any(action.dest == "config" for action in made._actions):
             made.add_argument("--config", help=argparse.SUPPRESS)
@@ -53,30 +54,67 @@ def _add_intent(commands: Any) -> argparse.ArgumentParser:
     return made
 
 
+#: What a person decides where agents collide; each is a command of the room too.
+_DECISIONS = (
+    ("first", "Say which agent goes first where two collide; the others give way."),
+    ("stop", "End an agent's turn, take back what waits for it, and start no new one."),
+    ("update", "Ask an agent to take the main branch into its own."),
+)
+
+
+def _add_decision(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    made.add_argument("agent", metavar="AGENT", help="which agent")
+    made.add_argument("--name", help="who says so, in the room's words (the room's owner)")
+    made.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
+    made.add_argument("--json", action="store_true", help="print the room's answer as JSON")
+    made.set_defaults(command=lambda args: _decide(args, name))
+    return made
+
+
+def _decide(args: argparse.Namespace, action: str) -> int:
+    settings = load(args.config)
+    about(settings.path)
+    body = {"action": action, "agent": args.agent.upper(), **({"name": args.name} if args.name else {})}
+    return _told(settings, "decide", body, args.json, lambda told: str(told["reason"]))
+
+
+def _told(
+    settings: Settings, door: str, body: dict[str, Any], as_json: bool, words: Callable[[dict[str, Any]], str]
+) -> int:
+    """Send it to the room, and print what it answers."""
+    try:
+        state = json.loads(read_regular(settings.state_path))
+        key = read_regular(settings.token_path).decode().strip()
+        told = _post(f"{state['url']}/api/airspace/{door}", key, body)
+    except (OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        print(indented(f"relay: the room does not answer ({reason}); start it first"), file=sys.stderr)
+        return 1
+    if as_json:
+        print(json.dumps(told))
+    elif told.get("success"):
+        print(indented(words(told)))
+    else:
+        print(indented(f"relay: {told.get('reason') or told}"), file=sys.stderr)
+    return 0 if told.get("success") else 1
+
+
 def _intent(args: argparse.Namespace) -> int:
     if not args.agent:
         print("relay: whose intent? Give --agent NAME, or set RELAY_AGENT_ID", file=sys.stderr)
         return 2
     settings = load(args.config)
     about(settings.path)
-    try:
-        state = json.loads(read_regular(settings.state_path))
-        key = read_regular(settings.token_path).decode().strip()
-        own = args.agent == os.environ.get("RELAY_AGENT_ID")
-        body = {"agent": args.agent, "paths": args.paths, **({"own": True} if own else {})}
-        told = _post(f"{state['url']}/api/airspace/intent", key, body)
-    except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        print(indented(f"relay: the room does not answer ({reason}); start it first"), file=sys.stderr)
-        return 1
-    if args.json:
-        print(json.dumps(told))
-    elif told.get("success"):
-        intent = ", ".join(told.get("intent", args.paths)) or "nothing"
-        print(indented(f"{args.agent} intends to touch {intent}."))
-    else:
-        print(indented(f"relay: {told.get('reason') or told}"), file=sys.stderr)
-    return 0 if told.get("success") else 1
+    own = args.agent == os.environ.get("RELAY_AGENT_ID")
+    body = {"agent": args.agent, "paths": args.paths, **({"own": True} if own else {})}
+
+    def words(told: dict[str, Any]) -> str:
+        return f"{args.agent} intends to touch {', '.join(told.get('intent', args.paths)) or 'nothing'}."
+
+    return _told(settings, "intent", body, args.json, words)
 
 
 def _post(url: str, key: str, body: dict[str, Any]) -> dict[str, Any]:

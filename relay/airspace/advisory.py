@@ -15,6 +15,7 @@ from typing import Any
 from relay.airspace.advisories import Pair
 from relay.airspace.multiway import Contact, Known, Place, Roles, evidence_of, roles
 from relay.airspace.reading import Evidence, Level
+from relay.airspace.set_back import SetBack
 from relay.log.events import now_iso
 
 #: Pieces of evidence that the doors show of one advisory.
@@ -76,14 +77,19 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """`contacts`: its pairs that are not clear now. `latched`: every agent that was ever part of it, the one
-    that holds first. `worst`: the highest level it had. `conflict`: git could not merge two of its branches
-    while it was open or when one was merged. `clean`: the last look showed that git can; None = unknown."""
+    """`contacts`: its pairs that are not clear now. `set_back`: those of its agents that conflict with the main
+    branch now, by name; an advisory is open while it has one or the other. `latched`: every agent that was ever
+    part of it, the one that holds first. `worst`: the highest level it had. `conflict`: git could not merge two of
+    its branches while it was open or when one was merged. `clean`: the last look showed that git can; None =
+    unknown."""
 
     id: str
     opened_at: float
     latched: tuple[Place, ...] = ()
     contacts: Mapping[Pair, Contact] = field(default_factory=dict)
+    set_back: Mapping[str, SetBack] = field(default_factory=dict)
+    #: Who ever was.
+    was_set_back: tuple[str, ...] = ()
     worst: Level = Level.CLEAR
     #: Every pair and every file that was ever part of it.
     pairs: tuple[Pair, ...] = ()
@@ -105,6 +111,8 @@ class Advisory:
     #: Since when a resolution stands, for whoever interrupts a turn.
     resolved_at: float | None = None
     people_asked_at: float | None = None
+    #: When people were asked who goes on: once.
+    question_at: float | None = None
     conflict: bool = False
     clean: bool | None = None
     outcome: Outcome | None = None
@@ -121,11 +129,27 @@ class Advisory:
 
     @property
     def level(self) -> Level:
+        return Level.RESOLUTION if self.set_back else self.between
+
+    @property
+    def between(self) -> Level:
+        """The level between its agents, whatever the main branch takes."""
         return max((one.level for one in self.contacts.values()), default=Level.CLEAR)
 
     @property
     def risk(self) -> float:
-        return max((one.risk for one in self.contacts.values()), default=0.0)
+        return max((one.risk for one in self.contacts.values()), default=1.0 if self.set_back else 0.0)
+
+    @property
+    def founded(self) -> bool:
+        """Is there a reason for it to be open?"""
+        return bool(self.contacts or self.set_back)
+
+    @property
+    def part(self) -> tuple[str, ...]:
+        """Everybody who is part of it now, in the latched order."""
+        near = {agent for pair in self.contacts for agent in pair} | set(self.set_back)
+        return tuple(one.agent for one in self.latched if one.agent in near)
 
     @property
     def roles(self) -> Roles:
@@ -142,17 +166,19 @@ class Advisory:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        return tuple(agent for agent, asked in self.asked.items() if not asked.answered)
+        """Who owes an answer and still is near somebody: whose work is merged owes none."""
+        near = {agent for pair in self.contacts for agent in pair}
+        return tuple(name for name, asked in self.asked.items() if not asked.answered and name in near)
 
     def as_json(self) -> dict[str, Any]:
         """As every door shows it. `verdict`: open, true, false, averted (`outcomes`); `outcome`: true and false of
         these as such, else null."""
-        told = self.roles
+        told, part = self.roles, self.part
         shown = {Outcome.TRUE: True, Outcome.FALSE: False}
         everybody = [one.agent for one in self.latched]
         return {
             "id": self.id,
-            "agents": list(told.agents) if self.open else everybody,
+            "agents": list(part) if self.open else everybody,
             "order": everybody,
             "level": self.level.word,
             "worst": self.worst.word,
@@ -164,6 +190,7 @@ class Advisory:
             "transmit": list(told.agents) if self.open else self._told_to("transmit"),
             "steer": list(told.steer) if self.open else self._told_to("steer"),
             "hold": list(told.hold) if self.open else self._told_to("hold"),
+            "set_back": [one.as_json() for one in self.set_back.values()],
             "reason": self.reason,
             "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,
@@ -200,6 +227,8 @@ class Advisory:
     def reason(self) -> str:
         """Who holds and who steers, or who transmits, with what the right of way rests on."""
         told = self.roles
+        if self.set_back and not self.contacts:
+            return f"SET BACK: {', '.join(self.set_back)}"
         if not told.steer:
             return f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
         why = {one.agent: grounds(one, self.latched) for one in self.latched}
@@ -234,6 +263,8 @@ class Advisory:
             for one in kept["contacts"]
         }
         told["worst"] = Level(kept["worst"])
+        told["set_back"] = {name: SetBack.of_record(one) for name, one in kept.get("set_back", {}).items()}
+        told["was_set_back"] = tuple(kept.get("was_set_back", ()))
         told["latched"] = tuple(Place(**one) for one in kept["latched"])
         told["pairs"] = tuple((one[0], one[1]) for one in kept["pairs"])
         told["files"] = tuple(kept["files"])
@@ -257,6 +288,8 @@ def _evidence(kept: Mapping[str, Any]) -> Evidence:
 
 def grounds(one: Place, latched: tuple[Place, ...]) -> str:
     """An agent's name with what gives it the right of way, for a person to check."""
+    if one.by:
+        return f"{one.agent} ({one.by} says so)"
     if one.committed:
         count = f"{one.committed:g}"
         return f"{one.agent} ({count} file{'' if count == '1' else 's'} committed)"

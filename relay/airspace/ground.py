@@ -174,8 +174,9 @@ class Ground:
             more = {"into": landed.into, "files": landed.files, "committed": landed.committed}
             kept = {"method": "squash" if wish.squash else "merge", "kept": landed.kept or None}
             done = Happened(MERGED, berth.name, landed.branch, by, text, landed.commit, {**more, **kept})
-            await hangar.record(done)
+            # Before anybody hears of it: who looks then sees it as it is.
             berth.touched(None)
+            await hangar.record(done)
         hangar.wake.set()
         return {"success": True, "reason": text, "commit": landed.commit, "kept": landed.kept or None}
 

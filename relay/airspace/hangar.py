@@ -296,6 +296,17 @@ class Hangar:
             lambda: [work.working_set(name, churn, now=now, half_life_s=half_life) for name, work in found]
         )
 
+    async def catch_up(self) -> None:
+        """Look anew where the main branch has moved since the last look; a merge that is under way is waited for."""
+        target = await self.target()
+        if target is None or all(
+            one.work is None or one.trouble or one.work.main == target.commit for one in self.berths.values()
+        ):
+            return
+        async with self.alone:
+            pass
+        await self.refresh()
+
     async def target(self) -> Target | None:
         """What worktrees are merged into, as it is at this moment; None without a repository or a commit."""
         if self.main is None:

@@ -95,7 +95,25 @@ class LiveAirspace:
         if not self._settings().enabled:
             return "The airspace is switched off (`airspace.enabled`)."
         standing = sorted(self._protocol.standing.advisories.values(), key=lambda one: one.opened_at)
-        return sky.near_text(self._scanner.links(), standing, self._scanner.names)
+        found = self._scanner
+        return sky.near_text(found.links(), standing, found.names, found.conflicts)
+
+    async def go_first(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
+        return await self._protocol.go_first(
+            tx, agent, self._scanner.sets, by=by, now=self._clock(), cause=cause
+        )
+
+    async def take_main(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
+        found = self._scanner.main_of(agent)
+        if found is None:
+            raise Refusal(f"{agent} has no worktree to take the main branch into.")
+        target, behind = found
+        if not behind:
+            raise Refusal(
+                f"{agent} has all of {target.name}: there is nothing to take in.",
+                "Merge who goes first, then ask again.",
+            )
+        return await self._protocol.take_main(tx, agent, target.name, by=by, now=self._clock(), cause=cause)
 
     def steer(self, agent: str, path: str) -> Steer | None:
         """The standing resolution that tells this agent to keep off this file, for the guard."""

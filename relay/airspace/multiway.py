@@ -3,7 +3,8 @@
 Invariants:
 - the groups and their orders do not depend on the order in which pairs and agents are given;
 - a pair that is part of an advisory stays part of it until the pair is clear;
-- an order, once latched, only grows at its end: who had the right of way keeps it, whatever is committed later;
+- an order, once latched, only grows at its end: who had the right of way keeps it, whatever is committed later,
+  unless a person says who goes first;
 - who is only near is neither held nor steered nor ahead of somebody who steers.
 
 Pure (000, section 3: "coordinated and deterministic").
@@ -26,12 +27,14 @@ from relay.airspace.working_set import WorkingSet
 class Place:
     """What an agent's right of way rests on, as it was when the order was latched.
 
-    `committed`: live, files in commits since the merge base. `started_at`: Unix seconds, 0 = unknown.
+    `committed`: live, files in commits since the merge base. `started_at`: Unix seconds, 0 = unknown. `by`: the
+    person who said that it goes first; empty: nobody.
     """
 
     agent: str
     committed: float = 0.0
     started_at: float = 0.0
+    by: str = ""
 
 
 def place_of(one: WorkingSet) -> Place:

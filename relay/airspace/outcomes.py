@@ -1,12 +1,14 @@
 """Was it a true alarm? What git says decides, and what git was not asked is unknown.
 
-- true: git could not merge the branches of one of its pairs, while the advisory was open or when one was merged;
+- true: git could not merge the branches of one of its pairs, while the advisory was open or when one was merged, or
+  the merge of one set the other back;
 - averted: a resolution after which the steering agent left, and no conflict was ever seen;
 - false: it ended without a conflict and without steering, and git merges its branches clean;
 - open (null): it stands, or git could not be asked.
 
 Invariant: precision = true / (true + false); averted ones are shown beside it and in neither, since what would
-have happened cannot be known. Advisories that were never said do not count. Pure.
+have happened cannot be known. Advisories that were never said do not count, nor those that no pair was ever part
+of: that a branch does not merge into main is no forecast. Pure.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ from relay.airspace.advisory import Advisory, Outcome, Steering
 
 def looked(advisory: Advisory, conflicts: Mapping[Pair, Sequence[str]]) -> Advisory:
     """The advisory after speculative merges of its pairs; an open one is true from the first conflict on."""
+    if not advisory.pairs:
+        return advisory
+    if advisory.set_back:
+        return replace(advisory, conflict=True, clean=False, outcome=Outcome.TRUE)
     asked = [conflicts[pair] for pair in advisory.pairs if pair in conflicts]
     if not advisory.contacts:
         # One of them may stand where the main branch does by now, with the work of others: only what it was about.
@@ -35,6 +41,8 @@ def looked(advisory: Advisory, conflicts: Mapping[Pair, Sequence[str]]) -> Advis
 
 def on_close(advisory: Advisory) -> Advisory:
     """The outcome of an advisory that ends now."""
+    if not advisory.pairs:
+        return advisory
     if advisory.conflict:
         return replace(advisory, outcome=Outcome.TRUE)
     if advisory.steering is Steering.LEFT:

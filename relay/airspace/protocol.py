@@ -4,8 +4,7 @@ Invariants:
 - what a tick decides (pairs, advisory, its event, its message, the turns it asks for) is one transaction, decided
   inside it from what the database holds: killed at any instant, nothing is said twice and nothing is lost, and
   two processes on one database decide it once;
-- people are asked once for an advisory that nobody answers, and once for one that nobody steers off, while its
-  resolution stands;
+- people are told once that nobody answers, and once that nobody steers off; who goes on they are asked once;
 - what is kept in memory is a copy for looking only.
 """
 
@@ -23,12 +22,14 @@ import uuid_utils
 from relay.airspace import outcomes, records, steering, wording
 from relay.airspace.advisories import Pair, Rules
 from relay.airspace.advisory import Advisory, Asked, Mark, Steering
+from relay.airspace.choices import choices
 from relay.airspace.multiway import Contact
 from relay.airspace.reading import Level, Thresholds
-from relay.airspace.tick import Observation, Standing, Step, decide, next_at
+from relay.airspace.tick import Observation, Standing, Step, decide, next_at, part_of
+from relay.airspace.working_set import WorkingSet
 from relay.config_airspace import AirspaceSettings
 from relay.log.store import Store, Tx
-from relay.model import Board, Spoken, Voice
+from relay.model import Board, Refusal, Spoken, Voice
 
 log = structlog.get_logger(__name__)
 #: What people are asked is for them alone: the room keeps messages with a notice out of the agents' contexts.
@@ -137,19 +138,21 @@ class AdvisoryProtocol:
             after = replace(after, id=str(uuid_utils.uuid7()))
             if not await records.latch(tx, after):
                 return  # another process was first: its advisory is found at the next tick
-        if step.heard is None:
-            await records.change(tx, after, step.what)
-        elif step.heard is Level.CLEAR:
+        if step.heard is Level.CLEAR:
             await self._say_clear(tx, after, step, now)
-        else:
-            await self._say(tx, after, step, observation, settings)
+        elif step.heard is not None:
+            after = await self._say(tx, after, step, observation, settings)
+        elif step.what:
+            after = await records.change(tx, after, step.what)
+        if step.set_back:
+            await self._say_set_back(tx, after, step, observation)
         log.info(
             "advisory", id=after.id, what=list(step.what), level=after.level.word, files=len(after.files)
         )
 
     async def _say(
         self, tx: Tx, after: Advisory, step: Step, observation: Observation, settings: AirspaceSettings
-    ) -> None:
+    ) -> Advisory:
         now, told = observation.at, after.roles
         reach = await self._voice.reach(tx, told.agents)
         ask = [agent for agent in step.ask if reach[agent] == ""]
@@ -176,12 +179,44 @@ class AdvisoryProtocol:
             agent: replace(one, message_id=spoken.id) if agent in ask else one
             for agent, one in after.asked.items()
         }
-        await records.change(
+        return await records.change(
             tx,
             replace(after, message_id=spoken.id, number=spoken.number, asked=asked),
             ["asked"],
             cause=[spoken.event_id],
         )
+
+    async def _say_set_back(self, tx: Tx, after: Advisory, step: Step, observation: Observation) -> None:
+        """Tell agents that their work does not merge into the main branch any more, and the people with them. Each
+        that can be reached gets a turn to take it in; nothing is asked that has to be answered."""
+        now, names = observation.at, step.set_back
+        reach = await self._reach(tx, after)
+        ask = [name for name in names if reach.get(name) == ""]
+        unable = {name: why for name in names if (why := reach.get(name))}
+        for name in ask:
+            if name in after.asked:
+                reason = "what is in the main branch comes first"
+                before = after.asked[name].message_id
+                await self._voice.withdraw(tx, before, reason, now=now, agents=[name])
+        backs = {
+            name: replace(one, told=tuple(dict.fromkeys([*one.told, *one.paths]))) if name in names else one
+            for name, one in after.set_back.items()
+        }
+        merged = [
+            one.agent for one in after.latched if observation.gone(one.agent) and one.agent not in backs
+        ]
+        told = [backs[name] for name in names]
+        offered = choices(after, reach)
+        body = wording.set_back(
+            told, merged, ask=ask, unable=unable, steer=after.roles.steer, choices=offered
+        )
+        text = after.text if after.contacts else wording.set_back_line(told, merged)
+        after = await records.change(tx, replace(after, set_back=backs, text=text), ["told"])
+        meta = {"actions": [one.as_json() for one in offered]}
+        spoken = await self._speak(tx, after, body, now, to=names, ask=ask, meta=meta)
+        if after.message_id is None or not after.contacts:
+            named = replace(after, message_id=spoken.id, number=spoken.number)
+            await records.change(tx, named, ["said"], cause=[spoken.event_id])
 
     async def _say_clear(self, tx: Tx, after: Advisory, step: Step, now: float) -> None:
         for message_id in {one.message_id for one in after.asked.values()}:
@@ -211,6 +246,11 @@ class AdvisoryProtocol:
             cause=[about.event_id] if about.event_id else [],
             meta={"advisory": about.id, "level": about.level.word, **(meta or {})},
         )
+
+    async def _reach(self, tx: Tx, about: Advisory) -> dict[str, str]:
+        """Of those who are part of it, the room's agents: empty, or why one cannot be asked."""
+        reach = await self._voice.reach(tx, about.part)
+        return {name: why for name, why in reach.items() if why is not None}
 
     async def _free_work(self, tx: Tx, after: Advisory, observation: Observation) -> int | None:
         if self._board is None:
@@ -250,17 +290,96 @@ class AdvisoryProtocol:
         return True
 
     async def _ask_people(self, tx: Tx, one: Advisory, now: float, settings: AirspaceSettings) -> None:
+        told, what = [], []
         if _unanswered(one, now):
             silent = {agent: one.asked[agent].failed for agent in one.unanswered}
-            text = wording.no_answer(one, silent, settings.answer_s)
-            one = await records.change(tx, replace(one, escalated_at=now), ["escalated"])
-            await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
+            told.append(wording.no_answer(silent, settings.answer_s))
+            one, what = replace(one, escalated_at=now), ["escalated"]
         if _unsteered(one, now):
             agents = steering.stayed(one)
-            text = wording.stayed(one, agents, steering.told_files(one, agents), settings.steer_s)
-            stays = replace(one, people_asked_at=now, steering=Steering.STAYED)
-            one = await records.change(tx, stays, ["steering"])
-            await self._speak(tx, one, text, now, meta=ASKS_PEOPLE)
+            told.append(wording.stayed(agents, steering.told_files(one, agents), settings.steer_s))
+            one, what = replace(one, people_asked_at=now, steering=Steering.STAYED), [*what, "steering"]
+        asks = one.between is Level.RESOLUTION
+        if asks and one.question_at is not None:
+            # Who goes on was asked already, and no second time: the page shows how it stands.
+            await records.change(tx, one, what)
+            return
+        one = await records.change(tx, replace(one, question_at=now if asks else None), what)
+        offered = choices(one, await self._reach(tx, one)) if asks else ()
+        meta = {**ASKS_PEOPLE, "actions": [each.as_json() for each in offered]}
+        await self._speak(tx, one, wording.to_people(one, told, offered), now, meta=meta)
+
+    # -- what people decide
+
+    async def go_first(
+        self,
+        tx: Tx,
+        agent: str,
+        sets: Mapping[str, WorkingSet],
+        *,
+        by: str,
+        now: float,
+        cause: Sequence[str] = (),
+    ) -> str:
+        """A person says that this agent goes first, in each resolution that it is part of; gives what the room
+        answers. Raises Refusal."""
+        found = [
+            one
+            for one in (await records.standing(tx)).advisories.values()
+            if agent in (*one.roles.hold, *one.roles.steer)
+        ]
+        if not found:
+            raise Refusal(
+                f"{agent} is part of no resolution advisory, so nobody has to give way to it.",
+                "`/airspace` shows who is near whom.",
+            )
+        settings, given_way = self._settings(), dict[str, None]()
+        for one in found:
+            mine = next(place for place in one.latched if place.agent == agent)
+            others = [place for place in one.latched if place.agent != agent]
+            stands = {name: stand for name, stand in one.stands.items() if name != agent}
+            after = replace(one, latched=(replace(mine, by=by), *others), stands=stands)
+            told = after.roles
+            given_way |= dict.fromkeys(told.steer)
+            after = replace(after, told={name: part_of(name, told.hold, told.steer) for name in told.agents})
+            # Told anew: from now on each has its time to leave, and a running turn is cut off once.
+            after = steering.begin(replace(after, resolved_at=now), sets, now, settings.steer_s)
+            after = replace(after, text=wording.line(after))
+            reach = await self._voice.reach(tx, told.agents)
+            ask = [name for name in told.agents if reach[name] == ""]
+            for name in {name for name in ask if name in after.asked}:
+                before = after.asked[name].message_id
+                await self._voice.withdraw(tx, before, f"{by} has decided", now=now, agents=[name])
+            done = {name: replace(each, answered=True) for name, each in after.asked.items()}
+            after = await records.change(tx, replace(after, asked=done), ["decided"], cause=cause, by=by)
+            body = wording.decided(after, agent, by)
+            spoken = await self._speak(tx, after, body, now, to=told.agents, ask=ask)
+            named = replace(after, message_id=spoken.id, number=spoken.number)
+            await records.change(tx, named, ["said"], cause=[spoken.event_id])
+        behind = [name for name in given_way if name != agent]
+        verb = "gives" if len(behind) == 1 else "give"
+        return f"{by} decided: {agent} goes first; {' and '.join(behind)} {verb} way."
+
+    async def take_main(
+        self, tx: Tx, agent: str, branch: str, *, by: str, now: float, cause: Sequence[str] = ()
+    ) -> str:
+        """A person asks this agent to take the main branch in: it gets a turn. Gives what the room answers. Raises
+        Refusal."""
+        why = (await self._voice.reach(tx, [agent]))[agent]
+        if why:
+            raise Refusal(f"{agent} cannot be asked: it is {why}.", f"`/resume @{agent}` lifts a pause.")
+        standing = (await records.standing(tx)).advisories.values()
+        about = next((one for one in standing if agent in one.set_back), None)
+        back = None if about is None else about.set_back[agent]
+        body = wording.asked_to_take_in(by, agent, branch, back)
+        lane = records.lane_of(about.id if about is not None else f"update:{agent}")
+        meta = {"advisory": about.id, "level": about.level.word} if about is not None else {}
+        spoken = await self._voice.say(
+            tx, body, now=now, lane=lane, to=[agent], ask=[agent], cause=cause, meta=meta
+        )
+        if about is not None:
+            await records.change(tx, about, ["asked"], cause=[spoken.event_id], by=by)
+        return f"{by} asked {agent} to take {branch} in."
 
     # -- what others ask
 

@@ -79,12 +79,16 @@ async def change(
 def _row(advisory: Advisory) -> dict[str, Any]:
     # The first of its pairs now: one that has parted may meet elsewhere, and then opens another advisory.
     founders = "|".join(min(advisory.contacts)) if advisory.contacts else None
+    if founders is None and advisory.set_back:
+        # Its pair may meet anew meanwhile, and that is another advisory.
+        founders = f"{min(advisory.set_back)}|"
     return {
         "id": advisory.id,
         "founders": founders,
         "closed_at": advisory.closed_at,
         "worst": int(advisory.worst),
-        "said": int(advisory.message_id is not None),
+        # One without a pair forecasts nothing, so it counts nowhere (`outcomes`).
+        "said": int(advisory.message_id is not None and bool(advisory.pairs)),
         "outcome": advisory.outcome and str(advisory.outcome),
         "mark": advisory.mark and str(advisory.mark),
         "body": dumps(advisory.record()),

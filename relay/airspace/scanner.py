@@ -27,6 +27,7 @@ from relay.airspace.near import Merge
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.reading import Assessment, Level
 from relay.airspace.sky import Measure, Sampled, Sky, Worktrees
+from relay.airspace.speculative import Target, Trial
 from relay.airspace.tick import Observation, Seen, seen_of
 from relay.airspace.working_set import FileTouch, WorkingSet, all_paths
 from relay.config_airspace import AirspaceSettings
@@ -40,6 +41,8 @@ SHOW_EVERY_S = 1.0
 MOST_TRAIL = 64
 #: Pairs that git is asked about in one tick: at 20 ms a speculative merge, about a second where none is known yet.
 MOST_MERGES = 64
+#: Looks in one tick while the main branch keeps moving: then the next tick has it.
+MOST_LOOKS = 3
 #: A branch that was merged counts as such for this long, so that its empty working set is not taken for steering.
 MERGED_S = 600.0
 
@@ -81,6 +84,8 @@ class Scanner:
         self._sky = Sky()
         self._merges: dict[Pair, Merge] = {}
         self._conflicts: dict[Pair, tuple[str, ...]] = {}
+        self._target: Target | None = None
+        self._trials: Mapping[str, Trial] = {}
         self._merged: dict[str, float] = {}
         self._trails: dict[Pair, deque[tuple[float, float]]] = {}
         self._declared: Declared = {}
@@ -180,11 +185,21 @@ class Scanner:
 
     async def _switched_off(self) -> None:
         self._sets, self._sky, self._trails = {}, Sky(), {}
+        self._conflicts, self._trials, self._target = {}, {}, None
         if self._protocol.standing.advisories or self._protocol.standing.tracks:
             await self._protocol.end_all("the airspace is switched off")
         self._to_show.set()
 
     async def _look(self, settings: AirspaceSettings, now: float) -> None:
+        """Look; anew when the main branch moved meanwhile, so that what is seen is of one moment."""
+        for _ in range(MOST_LOOKS):
+            before = await self._worktrees.target()
+            await self._look_once(settings, now)
+            if self._target == before:
+                return
+        self.poke()
+
+    async def _look_once(self, settings: AirspaceSettings, now: float) -> None:
         """Measure, with the merges that are known; and once more when git says something new of a near pair."""
         self._declared = await self._store.read(lambda tx: intent.declared(tx, now))
         found = await self._worktrees.working_sets()
@@ -206,8 +221,10 @@ class Scanner:
         sharing = [pair for pair in self._sky.links if touched[pair[0]] & touched[pair[1]]]
         sharing.sort(key=lambda pair: (-self._sky.links[pair].risk, pair))
         wanted = [pair for pair in dict.fromkeys([*sorted(standing), *sharing]) if set(pair) <= set(touched)]
-        asked = wanted[:MOST_MERGES]
-        told = await self._worktrees.merges(asked) if asked else {}
+        # After the working sets: nobody is clear by what was merged meanwhile.
+        self._target = await self._worktrees.target()
+        self._trials = await self._worktrees.trials(self._target) if self._target is not None else {}
+        told = await self._worktrees.merges(wanted, self._trials, most=MOST_MERGES) if wanted else {}
         known = {
             pair: Merge(tuple(path for path in one.conflicts if not matches(path, settings.muted)))
             for pair, one in told.items()
@@ -250,6 +267,9 @@ class Scanner:
             seen=seen,
             conflicts=self._conflicts,
             merged=frozenset(self._merged),
+            trials=self._trials,
+            target=self._target,
+            muted=tuple(settings.muted),
             announced={
                 agent: frozenset(path for path, sources in paths.items() if sources == {Source.ANSWER})
                 for agent, paths in self._declared.items()
@@ -273,6 +293,17 @@ class Scanner:
     def sets(self) -> Mapping[str, WorkingSet]:
         """The working sets as they were last seen, by agent."""
         return self._sets
+
+    @property
+    def conflicts(self) -> Mapping[Pair, tuple[str, ...]]:
+        """What git could not merge at the last look, by pair."""
+        return self._conflicts
+
+    def main_of(self, agent: str) -> tuple[Target, int] | None:
+        """What the agent's worktree is merged into, and how many commits of that it lacks, as they were last seen;
+        None where it has no worktree."""
+        behind = self._worktrees.behind(agent)
+        return None if self._target is None or behind is None else (self._target, behind)
 
     @property
     def names(self) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from relay.airspace.advisories import Pair
 from relay.airspace.hangar import Hangar
 from relay.airspace.near import Merge
+from relay.airspace.speculative import Target, Trial
 from relay.airspace.working_set import FileTouch, Span, WorkingSet, all_paths, recency
 from relay.model import Location
 
@@ -54,6 +55,7 @@ class Sightings:
         self._changed()
 
     async def working_sets(self) -> Sequence[WorkingSet]:
+        await self._hangar.catch_up()
         found = {one.agent: one for one in await self._hangar.working_sets()}
         working = set(self._working())
         self._named = {agent: places for agent, places in self._named.items() if agent in working}
@@ -75,8 +77,20 @@ class Sightings:
         )
         return replace(work, files=(*work.files, *named)) if named else work
 
-    async def merges(self, pairs: Sequence[Pair]) -> Mapping[Pair, Merge | None]:
-        return await self._hangar.merges(pairs)
+    async def target(self) -> Target | None:
+        return await self._hangar.target()
+
+    def behind(self, agent: str) -> int | None:
+        berth = self._hangar.berths.get(agent)
+        return berth.work.behind if berth is not None and berth.work is not None else None
+
+    async def trials(self, target: Target) -> Mapping[str, Trial]:
+        return await self._hangar.trials(target)
+
+    async def merges(
+        self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
+    ) -> Mapping[Pair, Merge | None]:
+        return await self._hangar.merges(pairs, trials, most=most)
 
     def branches(self) -> Mapping[str, str]:
         seen = {name: one.work.seen.head.branch for name, one in self._hangar.berths.items() if one.work}

@@ -14,6 +14,7 @@ from relay.airspace.advisories import Pair
 from relay.airspace.advisory import Advisory, iso
 from relay.airspace.near import Merge
 from relay.airspace.reading import Assessment, Level, Thresholds
+from relay.airspace.speculative import Target, Trial
 from relay.airspace.working_set import FileTouch, WorkingSet
 
 Point = tuple[float, float, float]
@@ -54,8 +55,23 @@ class Worktrees(Protocol):
 
     async def working_sets(self) -> Sequence[WorkingSet]: ...
 
-    async def merges(self, pairs: Sequence[Pair]) -> Mapping[Pair, Merge | None]:
-        """Speculative merges of these pairs; None = it could not be tried."""
+    async def target(self) -> Target | None:
+        """What worktrees are merged into at this moment; None: there is no repository."""
+        ...
+
+    def behind(self, agent: str) -> int | None:
+        """Commits of the main branch that an agent's branch lacks; None: it has no worktree, or nobody has looked."""
+        ...
+
+    async def trials(self, target: Target) -> Mapping[str, Trial]:
+        """Of each worktree: would it merge into the target as it stands?"""
+        ...
+
+    async def merges(
+        self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
+    ) -> Mapping[Pair, Merge | None]:
+        """Speculative merges of these pairs, `most` of them new ones; left out or None = it was not or could not be
+        tried."""
         ...
 
     def branches(self) -> Mapping[str, str]:
@@ -172,15 +188,24 @@ class Sampled:
 
 
 def near_text(
-    links: Mapping[Pair, tuple[Assessment, Level]], advisories: Sequence[Advisory], agents: Sequence[str]
+    links: Mapping[Pair, tuple[Assessment, Level]],
+    advisories: Sequence[Advisory],
+    agents: Sequence[str],
+    conflicts: Mapping[Pair, Sequence[str]] | None = None,
 ) -> str:
     """Who is near whom, as markdown for the room: what stands first, as it is now and not as it was said, then
-    the nearest pairs."""
+    the nearest pairs. `conflicts`: what git cannot merge, by pair: nobody of these is clear."""
     if not agents:
         return "Nobody has anything in hand."
     lines = [f"- {_level(one.level)} {wording.line(one)}" for one in advisories]
+    said = {pair for one in advisories for pair in one.contacts}
+    lines += [
+        f"- {a} and {b}: git cannot merge them together in {wording.files(paths)}"
+        for (a, b), paths in sorted((conflicts or {}).items())
+        if paths and (a, b) not in said
+    ]
     ordered = sorted(links.items(), key=lambda one: (-one[1][0].risk, one[0]))
-    shown = [one for one in ordered if one[1][1] is Level.CLEAR][:8]
+    shown = [one for one in ordered if one[1][1] is Level.CLEAR and not (conflicts or {}).get(one[0])][:8]
     lines += [
         f"- {a} and {b}: risk {found.risk:.2f}, clear"
         + (f" ({found.evidence[0].text})" if found.evidence else "")

@@ -2,8 +2,9 @@
 
 Invariants:
 - "left" is seen, never assumed: nothing of what the agent has in hand is in those files any more, or it has changed
-  nothing there since it was told and it is below a resolution. An agent whose branch was merged has not left: its
-  work is in;
+  nothing there since it was told and it is below a resolution, since the other one moved away. An agent whose branch
+  was merged has not left: its work is in. Nor has one whose partner's branch was merged: it has what it had, and
+  git says what becomes of that;
 - those files are the ones of its resolution when it was told: what the advisory comes to be about later, by an
   intent say, nobody told it to leave.
 
@@ -50,8 +51,10 @@ def begin(advisory: Advisory, sets: Mapping[str, WorkingSet], now: float, steer_
 def check(
     advisory: Advisory, sets: Mapping[str, WorkingSet], merged: Collection[str], now: float
 ) -> Advisory:
-    """The advisory with what is seen of its steering agents now."""
+    """The advisory with what is seen of its steering agents now. `merged`: whose work is in the main branch, or
+    gone."""
     steer = advisory.roles.steer
+    ended = any(one.agent in merged for one in advisory.latched)
     stands = dict(advisory.stands)
     for agent, stand in stands.items():
         if agent in merged:
@@ -59,7 +62,8 @@ def check(
         have = digest(_files(sets, agent), stand.files)
         # A resolution that names no file has none that could be seen left.
         gone = bool(stand.files) and not have
-        left = gone or (have == stand.digest and agent not in steer)
+        stays = have == stand.digest and agent not in steer
+        left = gone or (stays and (stand.left or not ended))
         stands[agent] = replace(stand, left=left)
     return replace(advisory, stands=stands, steering=_steering(stands, advisory.steer_by, now))
 

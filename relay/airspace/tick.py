@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from relay.airspace import steering
+from relay.airspace import set_back, steering
 from relay.airspace.advisories import Pair, Rules, Sample, Track, next_said_at, step
 from relay.airspace.advisory import Advisory, Steering
 from relay.airspace.globs import matches
 from relay.airspace.multiway import Contact, Group, Place, group, latch, place_of
 from relay.airspace.outcomes import looked, on_close
 from relay.airspace.reading import Assessment, Evidence, Level
+from relay.airspace.set_back import SetBack
+from relay.airspace.speculative import Target, Trial, Verdict
 from relay.airspace.working_set import WorkingSet, all_paths
 
 #: Evidence counts as a reason for the level from this share of the strongest channel's on: half of it. A weaker
@@ -41,7 +43,8 @@ class Observation:
 
     `conflicts`: the files that git cannot merge, by pair; a pair that is not in it was not looked at. `merged`:
     agents whose branch was merged into the main one. `announced`: by agent, the paths that are its intent only
-    since it answered an advisory.
+    since it answered an advisory. `trials`: of each agent with a worktree, what came of trying to merge it into
+    `target`, the main branch; `target` None: git was not asked. `muted`: patterns of files that count for nothing.
     """
 
     at: float
@@ -50,6 +53,14 @@ class Observation:
     conflicts: Mapping[Pair, tuple[str, ...]] = field(default_factory=dict)
     merged: frozenset[str] = frozenset()
     announced: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    trials: Mapping[str, Trial] = field(default_factory=dict)
+    target: Target | None = None
+    muted: tuple[str, ...] = ()
+
+    def gone(self, agent: str) -> bool:
+        """Was its work merged, by the room or by a person's git, or is there none any more?"""
+        trial = self.trials.get(agent)
+        return agent in self.merged or (trial is not None and trial.verdict is Verdict.NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +74,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What becomes of one advisory. `what`: opened, worsened, eased, joined, parted, closed, steering, outcome.
+    """What becomes of one advisory. `what`: opened, worsened, eased, joined, parted, set back, taken in, closed,
+    steering, outcome.
 
-    `heard`: the level to be said, None for silence. `ask`: who is to be given a turn for it.
+    `heard`: the level to be said, None for silence. `ask`: who is to be given a turn for it. `set_back`: who is to be
+    told that it does not merge into the main branch any more.
     """
 
     after: Advisory
@@ -73,6 +86,7 @@ class Step:
     what: tuple[str, ...] = ()
     heard: Level | None = None
     ask: tuple[str, ...] = ()
+    set_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +129,106 @@ def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_
     tracks: dict[Pair, Track] = {}
     contacts: dict[Pair, Contact] = {}
     heard: dict[Pair, Level] = {}
+    open_ones = {id: one for id, one in standing.advisories.items() if one.open}
     for pair in sorted({*standing.tracks, *observation.seen}):
+        if set_back.is_main(pair):
+            continue
         seen = observation.seen.get(pair) or Seen(Sample(0.0))
         before = standing.tracks.get(pair, Track())
         after, say = step(before, seen.sample, rules, now)
+        if before.level is not Level.CLEAR and after.level is Level.CLEAR and _held(pair, observation):
+            # What git cannot merge is not clear, however far apart it looks.
+            after, say = before, None
+            seen = _as_before(pair, seen, open_ones, observation)
         if after != before:
             tracks[pair] = after
         if say is not None:
             heard[pair] = say
         if after.level is not Level.CLEAR:
             contacts[pair] = Contact(after.level, seen.sample.risk, seen.files, seen.evidence)
-    open_ones = {id: one for id, one in standing.advisories.items() if one.open}
+    backs = set_back.look(
+        {name: one for each in open_ones.values() for name, one in each.set_back.items()},
+        observation.trials,
+        observation.target,
+        now,
+        observation.muted,
+    )
+    tracks |= (mains := _main_tracks(standing, backs, observation, rules))
     groups = group(contacts, {id: one.known for id, one in open_ones.items()})
+    owned = _owners(backs, open_ones, observation)
+    groups += [Group(None, {}) for _ in owned.get(None, ())]
     places = {name: place_of(one) for name, one in observation.sets.items()}
+    alone = list(owned.get(None, ()))
     steps = []
     for one in groups:
         was = open_ones.get(one.id) if one.id is not None else None
-        made = _step(was, one, heard, observation, places, steer_s)
+        mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
+        group_backs = {name: backs[name] for name in mine}
+        tell = tuple(
+            name for name, each in group_backs.items() if each.untold and _said_now(mains, each, now)
+        )
+        made = _step(was, one, heard, observation, places, steer_s, group_backs, tell)
         if made is not None:
             steps.append(made)
     return Decision(tracks, tuple(steps))
+
+
+def _held(pair: Pair, observation: Observation) -> bool:
+    """Does git still say, of two that both have something in hand, that the one does not merge onto the other; or
+    has it not said yet?"""
+    if any(not (work := observation.sets.get(agent)) or not work.files for agent in pair):
+        return False
+    if pair in observation.conflicts:
+        return bool(observation.conflicts[pair])
+    told = [observation.trials.get(agent) for agent in pair]
+    return all(one is not None and not one.unrelated and one.verdict is not Verdict.NOTHING for one in told)
+
+
+def _as_before(pair: Pair, seen: Seen, open_ones: Mapping[str, Advisory], observation: Observation) -> Seen:
+    """A pair that git alone holds, with what it was about and what git says."""
+    paths = observation.conflicts.get(pair, ())
+    found = [one.contacts[pair] for one in open_ones.values() if pair in one.contacts]
+    files = tuple(dict.fromkeys([*paths, *(path for one in found for path in one.files)]))
+    said = tuple(Evidence(f"git cannot merge {path}", path) for path in paths[:MOST_EVIDENCE])
+    return Seen(seen.sample, files[:MOST_FILES], said or tuple(e for one in found for e in one.evidence))
+
+
+def _main_tracks(
+    standing: Standing, backs: Mapping[str, SetBack], observation: Observation, rules: Rules
+) -> dict[Pair, Track]:
+    """What is kept of agents and the main branch, where it is another than before: so that one that goes to and fro
+    while main stands still is not said each time."""
+    now = observation.at
+    found = {}
+    keys = {set_back.track_of(name, one.commit) for name, one in backs.items()}
+    for key in sorted({*(pair for pair in standing.tracks if set_back.is_main(pair)), *keys}):
+        before = standing.tracks.get(key, Track())
+        after, _ = step(before, Sample(1.0 if key in keys else 0.0), rules, now)
+        if after != before:
+            found[key] = after
+    return found
+
+
+def _said_now(mains: Mapping[Pair, Track], one: SetBack, now: float) -> bool:
+    track = mains.get(set_back.track_of(one.agent, one.commit))
+    return track is not None and now in (track.said or {}).values()
+
+
+def _owners(
+    backs: Mapping[str, SetBack], open_ones: Mapping[str, Advisory], observation: Observation
+) -> dict[str | None, tuple[str, ...]]:
+    """Which advisory each agent that is set back belongs to, None for one of its own: the one that it is in already,
+    else the one that it had with somebody whose work is in the main branch now, or over one of these files."""
+    found: dict[str | None, tuple[str, ...]] = {}
+    for name, back in sorted(backs.items()):
+        mine = [one for id, one in sorted(open_ones.items()) if name in {each.agent for each in one.latched}]
+        owner = next((one.id for one in mine if name in one.set_back), None)
+        if owner is None:
+            near = [one for one in mine if set(one.files) & set(back.paths)]
+            over = [one for one in mine if any(observation.gone(each.agent) for each in one.latched)]
+            owner = next((one.id for one in (*near, *over)), None)
+        found[owner] = (*found.get(owner, ()), name)
+    return found
 
 
 def _step(
@@ -144,26 +238,40 @@ def _step(
     observation: Observation,
     places: Mapping[str, Place],
     steer_s: float,
+    backs: Mapping[str, SetBack],
+    tell: tuple[str, ...],
 ) -> Step | None:
     now = observation.at
     base = before or Advisory(id="", opened_at=now)
     # Who is only near stands behind those that it is said to, so that it turns none of them round later.
     latched = latch(latch(base.latched, group.resolved, places), group.agents, places)
+    latched = latch(latched, backs, places)
     after = replace(
         base,
         contacts=dict(group.contacts),
+        set_back=dict(backs),
+        was_set_back=tuple(dict.fromkeys([*base.was_set_back, *backs])),
         latched=latched,
         pairs=tuple(dict.fromkeys([*base.pairs, *group.contacts])),
-        files=tuple(dict.fromkeys([*base.files, *(f for c in group.contacts.values() for f in c.files)])),
+        files=tuple(
+            dict.fromkeys(
+                [
+                    *base.files,
+                    *(f for c in group.contacts.values() for f in c.files),
+                    *(path for one in backs.values() for path in one.paths),
+                ]
+            )
+        ),
     )
     after = replace(after, worst=max(after.worst, after.level))
-    after = steering.check(after, observation.sets, observation.merged, now)
-    resolved = after.level is Level.RESOLUTION
+    landed = frozenset(one.agent for one in latched if observation.gone(one.agent))
+    after = steering.check(after, observation.sets, landed, now)
+    resolved = after.between is Level.RESOLUTION
     after = replace(after, resolved_at=(after.resolved_at or now) if resolved else None)
     after = looked(after, observation.conflicts)
     what = [*_changed(before, after)]
-    if not after.contacts:
-        after = on_close(replace(after, closed_at=now, closed_why=_why_closed(after, observation)))
+    if not after.founded:
+        after = on_close(replace(after, closed_at=now, closed_why=_why_closed(base, after, observation)))
         what.append("closed")
         if after.outcome is not None and base.outcome is None and "outcome" not in what:
             what.append("outcome")
@@ -171,21 +279,21 @@ def _step(
         return Step(after, before, tuple(what), said)
     said_now = {pair: level for pair, level in heard.items() if pair in group.contacts}
     if not said_now:
-        return Step(after, before, tuple(what)) if what else None
+        return Step(after, before, tuple(what), set_back=tell) if what or tell else None
     ask = _ask(after, said_now, observation)
     told = after.roles
     parts = {agent: part_of(agent, told.hold, told.steer) for agent in told.agents}
     after = steering.begin(replace(after, told=parts), observation.sets, now, steer_s)
     if after.steering != base.steering and "steering" not in what:
         what.append("steering")
-    return Step(after, before, tuple(what), max(said_now.values()), ask)
+    return Step(after, before, tuple(what), max(said_now.values()), ask, tell)
 
 
 def _changed(before: Advisory | None, after: Advisory) -> list[str]:
     if before is None:
         return ["opened"]
     what = []
-    if after.contacts and after.level != before.level:
+    if after.founded and after.level != before.level:
         what.append("worsened" if after.level > before.level else "eased")
     had, have = set(before.roles.agents), set(after.roles.agents)
     if have - had:
@@ -194,6 +302,10 @@ def _changed(before: Advisory | None, after: Advisory) -> list[str]:
         what.append("parted")
     if not {"worsened", "eased", "joined", "parted"} & set(what) and before.roles != after.roles and have:
         what.append("turned")
+    if set(after.set_back) - set(before.set_back):
+        what.append("set back")
+    elif before.set_back != after.set_back:
+        what.append("set back" if set(before.set_back) == set(after.set_back) else "taken in")
     if before.steering != after.steering:
         what.append("steering")
     if before.outcome != after.outcome:
@@ -234,12 +346,31 @@ def _by_answer_only(pair: Pair, contact: Contact, observation: Observation) -> b
     return set(contact.files) <= announced
 
 
-def _why_closed(after: Advisory, observation: Observation) -> str:
-    gone = [one.agent for one in after.latched if one.agent not in observation.sets]
-    if gone:
-        return f"{' and '.join(gone)} {'has' if len(gone) == 1 else 'have'} nothing in hand any more"
-    merged = [one.agent for one in after.latched if one.agent in observation.merged]
-    return f"{' and '.join(merged)} merged" if merged else ""
+def _why_closed(before: Advisory, after: Advisory, observation: Observation) -> str:
+    """Why nothing stands any more, of what git says: never that somebody merges whom git was not asked about."""
+    branch = observation.target.name if observation.target is not None else "the main branch"
+    ended = [
+        set_back.why_ended(name, observation.trials, observation.merged, one.branch)
+        for name, one in before.set_back.items()
+    ]
+    if ended:
+        return "; ".join(ended)
+    names = [one.agent for one in after.latched if one.agent not in before.set_back]
+    gone = [name for name in names if name not in observation.sets]
+    merged = [name for name in names if name in observation.merged and name not in gone]
+    empty = [name for name in names if observation.gone(name) and name not in (*gone, *merged)]
+    for those, one, many in (
+        (gone, "has nothing in hand any more", "have nothing in hand any more"),
+        (merged, "merged", "merged"),
+        (empty, f"has nothing that {branch} lacks", f"have nothing that {branch} lacks"),
+    ):
+        if those:
+            ended.append(f"{' and '.join(those)} {one if len(those) == 1 else many}")
+    left = [name for name in names if name not in (*gone, *merged, *empty)]
+    told = [observation.trials.get(name) for name in left]
+    if left and all(one is not None and one.verdict is Verdict.CLEAN for one in told):
+        ended.append(f"git merges {' and '.join(left)} into {branch}")
+    return "; ".join(ended)
 
 
 def next_at(standing: Standing, rules: Rules, now: float) -> float | None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from relay.airspace.advisory import Advisory
+from relay.airspace.choices import Choice
 from relay.airspace.multiway import by_weight, evidence_of
 from relay.airspace.reading import Level
+from relay.airspace.set_back import CLEAN_AGAIN, SetBack
 from relay.plain import flat as one_line
 
 #: Files that one line names before it only counts, and characters of an answer that are shown.
@@ -21,7 +23,9 @@ def line(advisory: Advisory, free_work: int | None = None) -> str:
     """Why, who, and where to: "both change lines 40-58 of src/auth/session.py; HOLD: CLAUDE (3 files committed),
     STEER: CODEX; nearest free work: #14"."""
     parts = [_why(advisory), advisory.reason]
-    if advisory.level is Level.RESOLUTION and free_work is not None:
+    if advisory.contacts and advisory.set_back:
+        parts.append(set_back_line(tuple(advisory.set_back.values())))
+    if advisory.between is Level.RESOLUTION and free_work is not None:
         parts.append(f"nearest free work: #{free_work}")
     parts += [
         f"{flat(agent)} was not asked ({flat(why)})" for agent, why in sorted(advisory.not_asked.items())
@@ -31,7 +35,9 @@ def line(advisory: Advisory, free_work: int | None = None) -> str:
 
 def _why(advisory: Advisory) -> str:
     # Who is near at a lower level only is no part of what this level is about.
-    top = {pair: one for pair, one in advisory.contacts.items() if one.level is advisory.level}
+    if not advisory.contacts and advisory.set_back:
+        return set_back_line(tuple(advisory.set_back.values()))
+    top = {pair: one for pair, one in advisory.contacts.items() if one.level is advisory.between}
     agents = [flat(agent) for agent in advisory.roles.agents if any(agent in pair for pair in top)]
     contested = tuple(dict.fromkeys(path for one in by_weight(top) for path in one.files))
     evidence = evidence_of(top)
@@ -64,35 +70,118 @@ def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_wor
     return "\n\n".join(part for part in (line(advisory, free_work), "\n".join(asks)) if part)
 
 
+def set_back_line(told: Sequence[SetBack], merged: Sequence[str] = ()) -> str:
+    """Whose work the main branch does not take, in which files and lines, and by whose merge. One line."""
+    parts = [
+        f"{flat(one.agent)} does not merge into {flat(one.branch)} now: git finds conflicts in {places(one)}"
+        for one in told
+    ]
+    why = f" (the work of {_names(merged)} is in {flat(told[0].branch)})" if merged and told else ""
+    return f"{'; '.join(parts)}{why}"
+
+
+def set_back(
+    told: Sequence[SetBack],
+    merged: Sequence[str],
+    *,
+    ask: Sequence[str],
+    unable: Mapping[str, str],
+    steer: Sequence[str],
+    choices: Sequence[Choice],
+) -> str:
+    """The whole message to those whose work the main branch does not take any more, and to the people. `steer`: who
+    has somebody else ahead of it besides."""
+    lines = []
+    for one in told:
+        agent, branch = flat(one.agent), flat(one.branch)
+        when = "once those ahead of you are merged" if one.agent in steer else "now"
+        if one.agent in ask or one.agent in unable:
+            lines.append(f"{agent}: {when}, {take_in(branch)}")
+        else:
+            lines.append(f"{agent}: `git merge {branch}` in your checkout shows the conflicts.")
+        if one.agent in unable:
+            lines.append(f"{agent} was not asked ({flat(unable[one.agent])}).")
+    return "\n\n".join([set_back_line(told, merged), "\n".join(lines), *_offer(choices)])
+
+
+def take_in(branch: str) -> str:
+    """What an agent does to take the main branch in."""
+    return (
+        f"take {branch} in: in your worktree, commit what you have, run `git merge {branch}`, settle the conflicts "
+        "so that both sides' work stays, run the tests, and commit. Then say what you did."
+    )
+
+
+def places(one: SetBack) -> str:
+    """The files of a conflict with their lines: "src/cart.py (lines 3-9)"."""
+    shown = []
+    for path in one.paths[:MOST_FILES]:
+        spans = one.lines.get(path, ())
+        told = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
+        many = len(spans) > 1 or any(last > first for first, last in spans)
+        shown.append(f"{flat(path)} (line{'s' * many} {told})" if told else flat(path))
+    more = len(one.paths) - MOST_FILES
+    return f"{', '.join(shown)} and {more} more" if more > 0 else ", ".join(shown)
+
+
 def all_clear(advisory: Advisory) -> str:
-    """Said once, when nothing stands any more."""
-    named = " and ".join(flat(one.agent) for one in advisory.latched)
-    why = f" ({flat(advisory.closed_why)})" if advisory.closed_why else ""
-    return f"clear: {named} are apart again in {files(advisory.files)}{why}"
+    """Said once, when nothing stands any more: what git says now, and never more."""
+    named = _names([one.agent for one in advisory.latched])
+    why = flat(advisory.closed_why)
+    if advisory.was_set_back:
+        # Clear is what git merges; a branch that is gone is only over.
+        over = "clear" if f" {CLEAN_AGAIN} " in f" {why} " else "over"
+        return f"{over}: {why} ({files(advisory.files)})"
+    return f"clear: {named} are apart again in {files(advisory.files)}{f' ({why})' if why else ''}"
 
 
-def no_answer(advisory: Advisory, silent: Mapping[str, str], answer_s: float) -> str:
-    """To the people: an agent that was asked has not answered. `silent`: by agent, why it cannot, or empty."""
+def no_answer(silent: Mapping[str, str], answer_s: float) -> str:
+    """An agent that was asked has not answered. `silent`: by agent, why it cannot, or empty."""
     told = [
         f"{flat(agent)} cannot answer ({flat(why)})"
         if why
         else f"{flat(agent)} has not answered within {_span(answer_s)}"
         for agent, why in silent.items()
     ]
+    return "; ".join(told)
+
+
+def stayed(agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
+    """An agent was told to steer off these files and has not."""
     return (
-        f"{'; '.join(told)}{_about(advisory)}: {line(advisory)}. Who goes on is for a person to say"
-        f"{_ways(list(silent))}."
+        f"{_names(agents)} should have left {files(told)} and {'has' if len(agents) == 1 else 'have'} not within "
+        f"{_span(steer_s)}"
     )
 
 
-def stayed(advisory: Advisory, agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
-    """To the people: an agent was told to steer off these files and has not."""
-    named = " and ".join(flat(agent) for agent in agents)
-    return (
-        f"{named} should have left {files(told)} and {'has' if len(agents) == 1 else 'have'} not within "
-        f"{_span(steer_s)}{_about(advisory)}: {line(advisory)}. Who goes on is for a person to say"
-        f"{_ways([agent for agent in agents if agent in advisory.asked or agent in advisory.not_asked])}."
-    )
+def to_people(advisory: Advisory, told: Sequence[str], choices: Sequence[Choice]) -> str:
+    """To the people: what did not happen, and at a resolution the one question that is theirs."""
+    text = f"{'; '.join(told)}{_about(advisory)}: {line(advisory)}."
+    if advisory.between is not Level.RESOLUTION:
+        return f"{text} Nobody has to give way yet."
+    return "\n\n".join([f"{text} Who goes on is for a person to say.", *_offer(choices)])
+
+
+def decided(advisory: Advisory, agent: str, by: str) -> str:
+    """A person has said who goes first."""
+    return f"{flat(by)} decided: {flat(agent)} goes first.\n\n{message(advisory, ask=(), answer_s=0)}"
+
+
+def asked_to_take_in(by: str, agent: str, branch: str, back: SetBack | None) -> str:
+    """A person asks an agent to take the main branch in."""
+    where = f" git finds conflicts in {places(back)}." if back is not None else ""
+    agent, branch = flat(agent), flat(branch)
+    return f"{flat(by)} asks {agent} to take {branch} in.{where}\n\n{agent}: {take_in(branch)}"
+
+
+def _offer(choices: Sequence[Choice]) -> list[str]:
+    """What a person can write, which the page shows as buttons."""
+    told = [f"`{one.command}` ({one.label})" for one in choices]
+    return [f"A person can say: {', '.join(told)}."] if told else []
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(flat(one) for one in names)
 
 
 def steer_off(reason: str, path: str) -> str:
@@ -132,14 +221,6 @@ def flat(text: str) -> str:
 
 def _about(advisory: Advisory) -> str:
     return f" (#{advisory.number})" if advisory.number else ""
-
-
-def _ways(agents: Sequence[str]) -> str:
-    """What a person can do about these agents; nothing of it about other people."""
-    if not agents:
-        return ""
-    named = " ".join(f"@{agent}" for agent in agents)
-    return f": `/cancel {named}` ends a running turn, a message to {named} says what to do"
 
 
 def _span(seconds: float) -> str:

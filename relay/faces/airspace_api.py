@@ -22,6 +22,8 @@ from relay.model import SESSION_ID, Refusal
 
 _WHO = ("name", "agent_id")
 _MARKS = ("useful", "noise")
+#: Each is a command of the room of the same name.
+_ACTIONS = ("first", "stop", "update")
 
 
 class AirspaceApi(Protocol):
@@ -49,6 +51,10 @@ class AirspaceApi(Protocol):
 class IntentApi(Protocol):
     """Where a person's word becomes a command of the room."""
 
+    async def decide(self, action: str, agent: str, *, by: str) -> Json:
+        """`action`: first, stop or update; `{success, reason}`."""
+        ...
+
     async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> Json: ...
 
 
@@ -73,6 +79,7 @@ class AirspaceDoors:
             web.get("/api/airspace/advisories", self.advisories),
             web.post("/api/airspace/advisories/{advisory}/mark", self.mark),
             web.post("/api/airspace/intent", self.intent),
+            web.post("/api/airspace/decide", self.decide),
         ]
 
     async def state(self, request: web.Request) -> web.Response:
@@ -132,6 +139,18 @@ class AirspaceDoors:
             )
         done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
         return answer({**done, "agent": agent, "intent": paths if done.get("success") else None})
+
+    async def decide(self, request: web.Request) -> web.Response:
+        """What a person decides where agents collide: the buttons, and the commands of the same name."""
+        body = await self._body(request, "action", "agent")
+        action, agent = body.text("action"), body.text("agent")
+        if action not in _ACTIONS:
+            raise bad(f"action is {action[:40]!r}.", f"One of: {', '.join(_ACTIONS)}.")
+        if not request[CREDENTIAL].person:
+            raise ApiError(
+                403, "scope", "A person decides that, and this is an agent's key.", "Ask a person."
+            )
+        return answer(await self._room.decide(action, agent, by=self._by(request, body)))
 
     def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
         """A key speaks for its own identity only. Raises ApiError."""

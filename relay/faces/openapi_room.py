@@ -167,6 +167,13 @@ ROOM_DOORS = (
         body={"agent": _TEXT, "paths": _TEXTS, "own": _FLAG, **_WHO},
         required=("agent", "paths"),
     ),
+    RoomDoor(
+        "POST",
+        "/api/airspace/decide",
+        "Decide where agents collide: who goes first, who stops, who takes the main branch in.",
+        body={"action": {"enum": ["first", "stop", "update"]}, "agent": _TEXT, **_WHO},
+        required=("action", "agent"),
+    ),
     RoomDoor("GET", "/api/worktrees", "The agents' worktrees."),
     RoomDoor("GET", "/api/worktrees/{agent}/diff", "What one holds."),
     RoomDoor(

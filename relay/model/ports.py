@@ -145,3 +145,13 @@ class Airspace(Protocol):
     def who_is_near(self) -> str:
         """Who is near whom now, as markdown for the room."""
         ...
+
+    async def go_first(self, tx: Any, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
+        """A person says that this agent goes first where its work collides with others'; gives the room's answer.
+        Runs in the caller's transaction. Raises Refusal."""
+        ...
+
+    async def take_main(self, tx: Any, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
+        """A person asks an agent to take the main branch into its own; gives the room's answer. Runs in the caller's
+        transaction. Raises Refusal."""
+        ...

@@ -98,6 +98,16 @@ class Acts:
                 kept = await self._sky().declare(tx, agent, paths, by=act.by, cause=[act.event_id])
                 told = ", ".join(f"`{path}`" for path in kept)
                 return Done(f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent.")
+            case commands.GoFirst(agent):
+                self._guard(act, "/first")
+                return Done(await self._sky().go_first(tx, agent, by=act.by, cause=[act.event_id]))
+            case commands.Stop(agents):
+                return await self.stop(tx, agents, act)
+            case commands.TakeMain(agents):
+                asked = [
+                    await self._sky().take_main(tx, name, by=act.by, cause=[act.event_id]) for name in agents
+                ]
+                return Done(" ".join(asked))
             case commands.Permit(request, option, allow):
                 return self._permit(request, option, allow, act)
             case commands.ShowLocks(path):
@@ -224,6 +234,20 @@ class Acts:
             told.append(f"{len(waiting)} waiting taken back")
         text = ", ".join(told)
         return Done(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
+
+    async def stop(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+        """End running turns, skip what waits, and give these agents no new turn."""
+        names = self._known(agents)
+        await self.pause(tx, names, act)
+        try:
+            done = await self.cancel(tx, names, act)
+        except Refusal:
+            # Nothing runs and nothing waits: then it is only kept from beginning anew.
+            done = Done("")
+        ended = f" {done.text}" if done.text else ""
+        again = f"/resume {' '.join(f'@{name}' for name in names)}"
+        text = f"{act.by} stopped {_list(names)}.{ended} What is asked waits; `{again}` goes on."
+        return Done(text, cancel=done.cancel)
 
     async def pause(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """Give these agents no new turn; a running one goes on."""

@@ -146,6 +146,27 @@ class DeclareIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class GoFirst:
+    """This agent goes first where its work collides with another's."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the running turns of these agents, take back what waits, and start no new ones."""
+
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeMain:
+    """Ask these agents to take the main branch into their own."""
+
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Permit:
     """Answer what an agent asks for. `request`: its number or id; `option`: its id, name or place, None = the first
     that fits `allow`."""
@@ -188,6 +209,9 @@ Command = (
     | Continue
     | ShowAirspace
     | DeclareIntent
+    | GoFirst
+    | Stop
+    | TakeMain
     | Permit
     | ShowLocks
     | ForceRelease
@@ -324,6 +348,27 @@ def _cancel(rest: str, agents: Sequence[str]) -> Command:
     return Cancel(chosen)
 
 
+def _go_first(rest: str, agents: Sequence[str]) -> Command:
+    chosen = _agents(rest, agents)
+    if len(chosen) != 1:
+        raise _WrongArguments("Say which agent goes first: one.")
+    return GoFirst(chosen[0])
+
+
+def _stop(rest: str, agents: Sequence[str]) -> Command:
+    chosen = _agents(rest, agents)
+    if not chosen:
+        raise _WrongArguments("Say which agent is to stop.")
+    return Stop(chosen)
+
+
+def _take_main(rest: str, agents: Sequence[str]) -> Command:
+    chosen = _agents(rest, agents)
+    if not chosen:
+        raise _WrongArguments("Say which agent is to take the main branch in.")
+    return TakeMain(chosen)
+
+
 def _pause(rest: str, agents: Sequence[str]) -> Command:
     return Pause(_agents(rest, agents) or tuple(agents))
 
@@ -452,6 +497,13 @@ COMMANDS: tuple[Spec, ...] = (
     ),
     Spec("/cancel", "/cancel @AGENT", "end the agent's running turn", "/cancel @CLAUDE", _cancel),
     Spec(
+        "/stop",
+        "/stop @AGENT",
+        "end the agent's turn, take back what waits for it, and start no new one (`/resume` lets it go on)",
+        "/stop @CODEX",
+        _stop,
+    ),
+    Spec(
         "/pause", "/pause [@AGENT]", "start no new turns (of one agent, or of all)", "/pause @CODEX", _pause
     ),
     Spec("/resume", "/resume [@AGENT]", "start turns again after a pause", "/resume", _resume),
@@ -463,6 +515,20 @@ COMMANDS: tuple[Spec, ...] = (
         _bare(Continue()),
     ),
     Spec("/airspace", "/airspace", "show who is near whom in the code", "/airspace", _bare(ShowAirspace())),
+    Spec(
+        "/first",
+        "/first @AGENT",
+        "say which agent goes first where two collide; the others give way",
+        "/first @CLAUDE",
+        _go_first,
+    ),
+    Spec(
+        "/update",
+        "/update @AGENT",
+        "ask an agent to take the main branch into its own",
+        "/update @CODEX",
+        _take_main,
+    ),
     Spec(
         "/intent",
         "/intent @AGENT <path>...",

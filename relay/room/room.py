@@ -493,6 +493,10 @@ class Room:
         told = " ".join(map(shlex.quote, paths)) or "-"
         return await self._order(f"/intent {self._mention(agent)} {told}", by)
 
+    async def decide(self, action: str, agent: str, *, by: str) -> dict[str, Any]:
+        """Say who goes first, who stops or who takes the main branch in, as `/first`, `/stop` and `/update` do."""
+        return await self._order(f"/{action} {self._mention(agent)}", by)
+
     async def force_release(self, path: str, reason: str, *, by: str) -> dict[str, Any]:
         """Take a lock from its holder, as `/unlock` does."""
         return await self._order(f"/unlock {shlex.quote(path)} {' '.join(reason.split())}", by)

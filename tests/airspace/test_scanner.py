@@ -19,6 +19,7 @@ from relay.airspace.near import Merge
 from relay.airspace.reading import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.scanner import Scanner, with_intents, without
 from relay.airspace.sky import Sampled, Sky
+from relay.airspace.speculative import Target, Trial
 from relay.airspace.working_set import WorkingSet, all_paths
 from tests.airspace.parts import FILE, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
@@ -37,11 +38,24 @@ class PlayedTrees:
         self.sets: list[WorkingSet] = []
         self.told: dict[Pair, Merge | None] = {}
         self.asked: list[Sequence[Pair]] = []
+        self.main: Target | None = None
+        self.tried: dict[str, Trial] = {}
 
     async def working_sets(self) -> Sequence[WorkingSet]:
         return list(self.sets)
 
-    async def merges(self, pairs: Sequence[Pair]) -> Mapping[Pair, Merge | None]:
+    async def target(self) -> Target | None:
+        return self.main
+
+    def behind(self, agent: str) -> int | None:
+        return 1 if agent in self.tried else None
+
+    async def trials(self, target: Target) -> Mapping[str, Trial]:
+        return dict(self.tried)
+
+    async def merges(
+        self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
+    ) -> Mapping[Pair, Merge | None]:
         self.asked.append(pairs)
         return {pair: self.told.get(pair) for pair in pairs}
 

@@ -1,0 +1,45 @@
+"""What a person can decide about an advisory: the buttons of the page, and the same as commands.
+
+Invariant: whatever a message offers works as a command of the room, word for word, and acts. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from relay.airspace.advisory import Advisory
+from relay.airspace.reading import Level
+
+FIRST, STOP, UPDATE = "first", "stop", "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`name`: first, stop or update; `label`: a button's words; `command`: the same, to be written in the room."""
+
+    name: str
+    agent: str
+    label: str
+
+    @property
+    def command(self) -> str:
+        return f"/{self.name} @{self.agent}"
+
+    def as_json(self) -> dict[str, str]:
+        return {"name": self.name, "agent": self.agent, "label": self.label, "command": self.command}
+
+
+def choices(advisory: Advisory, agents: Collection[str]) -> tuple[Choice, ...]:
+    """What can be decided now: who goes first, who stops, who takes main in. `agents`: those of the room; people are
+    told nothing by a button."""
+    found = []
+    told = advisory.roles
+    if advisory.between is Level.RESOLUTION:
+        parties = (*told.hold, *told.steer)
+        found += [Choice(FIRST, name, f"{name} goes first") for name in parties if name in agents]
+    late = [name for name in (*told.steer, *advisory.set_back) if name in agents]
+    for name in dict.fromkeys(late):
+        found.append(Choice(STOP, name, f"Stop {name}"))
+        found.append(Choice(UPDATE, name, f"Ask {name} to take main in"))
+    return tuple(found)

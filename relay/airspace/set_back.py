@@ -1,0 +1,113 @@
+"""Whose branch the main branch takes no more: a merge set it back, and it has to take main in first.
+
+Invariants:
+- what git says decides, never distance: an agent is set back from the moment that a trial merge into what would
+  really be merged into conflicts, until one does not, or there is nothing left to merge;
+- what git could not tell changes nothing;
+- a conflict is told at once, each time that the main branch moves into files that the agent has not been told of;
+  while main stands still, a worktree that goes to and fro tells it once in a cool-down.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from relay.airspace.globs import matches
+from relay.airspace.speculative import Lines, Target, Trial, Verdict
+
+#: The other side of a pair whose one side is the main branch at a commit, in what is kept of pairs. No agent and no
+#: checkout is called so.
+_MAIN = "main@"
+#: How it is said that git merges somebody again.
+CLEAN_AGAIN = "merges clean into"
+
+
+@dataclass(frozen=True, slots=True)
+class SetBack:
+    """`agent`'s work does not merge into `branch` at `commit`. `paths`: the files in conflict; `lines`: where in the
+    agent's own files. `told`: the paths that the room has heard of. Times are Unix seconds."""
+
+    agent: str
+    branch: str
+    commit: str
+    paths: tuple[str, ...]
+    since: float
+    lines: Mapping[str, Lines] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
+
+    @property
+    def untold(self) -> bool:
+        return not set(self.paths) <= set(self.told)
+
+    def as_json(self) -> dict[str, Any]:
+        """As the doors show it (docs/airspace.md), without the time."""
+        return {
+            "agent": self.agent,
+            "branch": self.branch,
+            "commit": self.commit,
+            "paths": list(self.paths),
+            "lines": {path: [list(one) for one in lines] for path, lines in self.lines.items()},
+        }
+
+    @classmethod
+    def of_record(cls, kept: Mapping[str, Any]) -> SetBack:
+        lines = {path: tuple((one[0], one[1]) for one in told) for path, told in kept["lines"].items()}
+        return cls(**{**kept, "paths": tuple(kept["paths"]), "told": tuple(kept["told"]), "lines": lines})
+
+
+def track_of(agent: str, commit: str) -> tuple[str, str]:
+    """The key under which it is kept when an agent was told of the main branch at a commit."""
+    return agent, f"{_MAIN}{commit}"
+
+
+def is_main(pair: tuple[str, str]) -> bool:
+    """Is this what is kept of an agent and the main branch, and no pair of agents?"""
+    return pair[1].startswith(_MAIN)
+
+
+def look(
+    before: Mapping[str, SetBack],
+    trials: Mapping[str, Trial],
+    target: Target | None,
+    now: float,
+    muted: Sequence[str] = (),
+) -> dict[str, SetBack]:
+    """Who is set back now, by agent. `before`: who was. `target` None: nobody could look."""
+    if target is None:
+        return dict(before)
+    found = {}
+    for agent, trial in sorted(trials.items()):
+        was = before.get(agent)
+        if trial.verdict is None and not trial.unrelated:
+            if was is not None:
+                found[agent] = was
+            continue
+        paths = tuple(path for path in trial.paths if not matches(path, muted))
+        if not trial.conflicts or not paths:
+            continue
+        lines = {path: trial.lines[path] for path in paths if path in trial.lines}
+        if was is None:
+            found[agent] = SetBack(agent, target.name, target.commit, paths, now, lines)
+        else:
+            found[agent] = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines)
+    return found
+
+
+def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], branch: str) -> str:
+    """In words, why an agent is set back no more."""
+    trial = trials.get(agent)
+    if trial is None:
+        return f"{agent} has no worktree any more"
+    if trial.verdict is Verdict.NOTHING:
+        if agent in merged:
+            return f"the work of {agent} is in {branch}"
+        return f"{agent} has nothing left to merge"
+    if trial.verdict is Verdict.CLEAN:
+        return f"{agent} {CLEAN_AGAIN} {branch} again"
+    if trial.verdict is None:
+        return f"git cannot tell whether {agent} merges into {branch}: they have no common history"
+    return f"all that {agent} conflicts in is muted"

@@ -1,0 +1,243 @@
+"""What a merge does to the others, as a person and their agents live it: real git, a real room, to its end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.airspace.repository import commit, git
+from tests.e2e.conftest import Open
+from tests.e2e.test_worktrees import in_git
+from tests.outside import Json, Outside, eventually, settings
+
+#: An agent that works as real ones do: it edits, and takes main in with git when it is asked to, unless the file
+#: `idle` in the room's folder says that it does not.
+WORKER = """
+import os, pathlib, subprocess, sys
+
+prompt = sys.stdin.read()
+name = os.environ["RELAY_AGENT_ID"]
+room = pathlib.Path(sys.argv[1])
+cart = pathlib.Path("src/cart.py")
+
+def git(*words):
+    subprocess.run(["git", "-c", "user.name=" + name, "-c", "user.email=x@x", *words], capture_output=True)
+
+edit, take = prompt.rfind("edit the total"), prompt.rfind("git merge main")
+with (room / f"{name}.prompts").open("a") as heard:
+    heard.write(prompt + chr(10) + "=" * 8 + chr(10))
+if take > edit and not (room / "idle").exists():
+    git("add", "-A")
+    git("commit", "-q", "-m", "mine")
+    git("merge", "main")
+    cart.write_text((room / "base.txt").read_text().replace("TOTAL", "all of us"))
+    git("add", "-A")
+    git("commit", "-q", "-m", "take main in")
+    print("main is taken in.")
+elif edit > take and "RELAY" not in prompt[edit:]:
+    cart.write_text(cart.read_text().replace("return sum(items)", f"return sum(items)  # {name}"))
+    print("Done.")
+else:
+    print("INTENT: none")
+"""
+CART = "def total(items):\n    return sum(items)\n\n\ndef other():\n    return 1\n"
+Started = Callable[..., Awaitable[Outside]]
+
+
+@pytest.fixture
+def started(open_room: Open) -> Started:
+    """A room in which each of these agents has changed the same line."""
+
+    async def opened(*names: str, idle: bool = True, **more: Any) -> Outside:
+        room = await open_room(start=False)
+        agents = [
+            {
+                "name": name,
+                "kind": "command",
+                "cmd": [sys.executable, str(room.folder / "worker.py"), str(room.folder)],
+            }
+            for name in names
+        ]
+        room.configure(
+            settings(*agents, airspace={"tick_s": 0.2, "cooldown_s": 5, **more.pop("airspace", {})}, **more)
+        )
+        (room.folder / "worker.py").write_text(WORKER)
+        (room.folder / "base.txt").write_text(CART.replace("return sum(items)", "return sum(items)  # TOTAL"))
+        if idle:
+            (room.folder / "idle").write_text("")
+        (room.folder / "src").mkdir()
+        (room.folder / "src" / "cart.py").write_text(CART)
+        in_git(room.folder)
+        (room.folder / ".gitignore").write_text("*\n!src\n!src/cart.py\n")
+        git(room.folder, "add", "-f", "src/cart.py")
+        commit(room.folder)
+        await room.start()
+        for name in names:
+            await room.reply_to((await room.post(f"@{name} edit the total"))["id"], name)
+        await until(room, lambda one: one["level"] == "resolution", "a resolution advisory")
+        return room
+
+    return opened
+
+
+async def rows(room: Outside) -> dict[str, Json]:
+    return {row["agent"]: row for row in (await room.get("/api/worktrees"))["worktrees"]}
+
+
+async def until(room: Outside, holds: Callable[[Json], bool], what: str) -> Json:
+    async def look() -> Json | None:
+        found: list[Json] = (await room.get("/api/airspace/advisories"))["advisories"]
+        return next((one for one in found if holds(one)), None)
+
+    found: Json = await eventually(look, what)
+    return found
+
+
+async def merge(room: Outside, agent: str) -> None:
+    """Merge by the room, once the agent's turn is over."""
+
+    async def look() -> bool:
+        _, done = await room.ask("POST", f"/api/worktrees/{agent}/merge", json={"name": "ann"})
+        assert done["success"] or "at work" in done["reason"], done
+        return bool(done["success"])
+
+    await eventually(look, f"the merge of {agent}")
+
+
+async def said(room: Outside, *words: str) -> list[str]:
+    return [
+        one["body"]
+        for one in await room.entries()
+        if one["speaker"] == "RELAY" and all(w in one["body"] for w in words)
+    ]
+
+
+def set_back(*agents: str) -> Callable[[Json], bool]:
+    return lambda one: (
+        one["level"] == "resolution" and sorted(b["agent"] for b in one["set_back"]) == list(agents)
+    )
+
+
+async def test_who_is_set_back_by_a_merge_is_told_and_stays_so_until_git_merges_it(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    seen = await rows(room)
+    assert [(seen[a]["merges"], seen[a]["collides"]) for a in ("AVA", "BEN")] == [
+        ("clean", [{"agent": "BEN", "paths": ["src/cart.py"]}]),
+        ("clean", [{"agent": "AVA", "paths": ["src/cart.py"]}]),
+    ]
+    await merge(room, "AVA")
+    one = await until(room, set_back("BEN"), "BEN against main")
+    (back,) = one["set_back"]
+    assert (back["branch"], back["paths"], back["lines"]) == (
+        "main",
+        ["src/cart.py"],
+        {"src/cart.py": [[2, 2]]},
+    )
+    assert (one["agents"], one["order"], one["steering"]) != (["BEN"], ["AVA", "BEN"], "left")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    assert "src/cart.py (line 2)" in told["body"] and "the work of AVA is in main" in told["body"]
+    assert "BEN: now, take main in" in told["body"]
+    assert [each["name"] for each in told["meta"]["actions"]] == ["stop", "update"]
+    # The agent is told at once too: by a turn, in which it does nothing.
+    await room.reply_to(told["id"], "BEN")
+    # Nothing of this is clear while git says that it is not, whatever happens: also not after a restart.
+    room.kill()
+    await room.start()
+    await eventually(lambda: _sees(room), "a look after the start")
+    await until(room, set_back("BEN"), "still BEN against main")
+    assert not await said(room, "clear:") and not await said(room, "apart again")
+    assert len(await said(room, "BEN does not merge into main now")) == 1
+    assert (await rows(room))["BEN"]["merges"] == "conflicts"
+    # A person asks again, by a button: BEN does it now, and only now all is clear.
+    (room.folder / "idle").unlink()
+    status, done = await room.ask(
+        "POST", "/api/airspace/decide", json={"action": "update", "agent": "BEN", "name": "ann"}
+    )
+    assert (status, done["success"], done["reason"]) == (200, True, "ann asked BEN to take main in.")
+    await room.until_said("clear: BEN merges clean into main again", speaker="RELAY")
+    assert (await rows(room))["BEN"]["merges"] == "clean"
+    closed = await until(room, lambda each: each["id"] == one["id"] and each["closed_at"], "the end")
+    assert (closed["verdict"], closed["closed_why"]) == (
+        "true",
+        "BEN merges clean into main again",
+    )
+
+
+async def _sees(room: Outside) -> bool:
+    return bool((await room.get("/api/airspace"))["at"])
+
+
+async def test_a_merge_by_a_persons_git_and_its_reset_are_seen_as_well(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    # A person commits the same line in the main checkout: both agents are set back.
+    (room.folder / "src" / "cart.py").write_text(CART.replace("sum(items)", "sum(items) + 0"))
+    commit(room.folder)
+    await until(room, set_back("AVA", "BEN"), "both against main")
+    for name in ("AVA", "BEN"):
+        assert len(await said(room, f"{name} does not merge into main now")) == 1
+    git(room.folder, "reset", "-q", "--hard", "HEAD~1")
+    one = await until(room, lambda each: each["level"] == "resolution" and not each["set_back"], "as before")
+    assert sorted(one["agents"]) == ["AVA", "BEN"], "they still collide with one another"
+    assert not await said(room, "apart again")
+    # Another branch is checked out, and it is that one that is merged into.
+    git(room.folder, "checkout", "-q", "-b", "release")
+    (room.folder / "src" / "cart.py").write_text(CART.replace("sum(items)", "sum(items) + 1"))
+    commit(room.folder)
+    await until(room, set_back("AVA", "BEN"), "both against release")
+    assert (await rows(room))["AVA"]["into"] == "release"
+    assert await said(room, "AVA does not merge into release now")
+
+
+async def test_a_worktree_that_is_removed_ends_it_and_says_why(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+
+    async def removed() -> bool:
+        _, done = await room.ask("POST", "/api/worktrees/BEN/remove", json={"name": "ann"})
+        return bool(done["success"])
+
+    await eventually(removed, "the removal")
+    over = await room.until_said("BEN has no worktree any more", speaker="RELAY")
+    assert over["body"].startswith("over: ")
+    assert not await said(room, "clear:")
+
+
+async def test_a_person_says_who_goes_first_and_who_stops(started: Started) -> None:
+    room = await started("AVA", "BEN", airspace={"answer_s": 600, "steer_s": 2})
+    asks = await room.until_said("Who goes on is for a person to say", speaker="RELAY")
+    assert [each["label"] for each in asks["meta"]["actions"]] == [
+        "AVA goes first",
+        "BEN goes first",
+        "Stop BEN",
+        "Ask BEN to take main in",
+    ]
+    done = await room.relay("airspace", "first", "BEN", "--name", "ann")
+    assert (done.code, done.out) == (0, "ann decided: BEN goes first; AVA gives way.\n"), done.all
+    one = await until(room, lambda each: each["steer"] == ["AVA"], "AVA steers")
+    assert (one["order"], one["hold"], one["reason"]) == (
+        ["BEN", "AVA"],
+        ["BEN"],
+        "HOLD: BEN (ann says so), STEER: AVA",
+    )
+    told = await room.until_said("ann decided: BEN goes first", speaker="RELAY")
+    await room.until_said("AVA: make no further change in src/cart.py", speaker="RELAY")
+    # It is enforced: the one may edit, the other is refused.
+    for agent, decision in (("AVA", "steer"), ("BEN", "allow")):
+        top = room.runtime / "worktrees" / agent.lower() / "src" / "cart.py"
+        _, answer = await room.ask("POST", "/api/guard", json={"agent": agent, "path": str(top)})
+        assert answer["decision"] == decision, answer
+    assert told
+    await room.post("/stop @AVA")
+    await room.until_said("ann stopped AVA", speaker="RELAY")
+    assert (await room.agent("AVA"))["paused"]
+    posted = await room.post("/update @BEN")
+    refused = await room.reply_to(posted["id"], "RELAY")
+    assert "BEN has all of main: there is nothing to take in" in refused["body"]
+    status, _ = await room.ask("POST", "/api/airspace/decide", json={"action": "jump", "agent": "BEN"})
+    assert status == 400
+    assert len(await said(room, "Who goes on is for a person to say")) == 1
