@@ -464,25 +464,41 @@ def _archive(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     settings = load(args.config)
     try:
-        faults = asyncio.run(_faults(settings))
+        damage, faults = asyncio.run(_faults(settings))
     except StoreMissing as missing:
         return _fail(f"{missing}; the room has not run yet")
+    wrong = bool(damage or faults)
     if args.json:
-        print(json.dumps({"ok": not faults, "faults": [f.as_json() for f in faults]}))
+        told = {"ok": not wrong, "faults": [fault.as_json() for fault in faults], "damage": damage}
+        print(json.dumps(told))
+        return 1 if wrong else 0
+    for one in damage:
+        print(indented(f"The database is damaged: {one}."))
+    for fault in faults:
+        print(indented(f"event {fault.id} (pos {fault.pos}): {fault.what}"))
+    if damage:
+        print(
+            "Stop relay, and bring a copy of the database back or save what can still be read: docs/service.md."
+        )
+    elif faults:
+        print(f"{len(faults)} damaged events.")
     else:
-        for fault in faults:
-            print(indented(f"event {fault.id} (pos {fault.pos}): {fault.what}"))
-        print("The log is whole." if not faults else f"{len(faults)} damaged events.")
-    return 1 if faults else 0
+        print("The log is whole.")
+    return 1 if wrong else 0
 
 
-async def _faults(settings: Settings) -> list[Any]:
+async def _faults(settings: Settings) -> tuple[list[str], list[Any]]:
+    """What is wrong with the database, and with the events in it, as far as they can be read."""
     from relay.daemon import open_room_store
     from relay.log.verify import verify
 
     store = await open_room_store(settings, create=False)
     try:
-        return await verify(store)
+        damage = await store.check()
+        try:
+            return damage, await verify(store)
+        except store.errors as error:
+            return damage or [f"the log cannot be read: {error}"], []
     finally:
         await store.close()
 

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -34,22 +35,23 @@ from relay.coordination.projection import TasksFile
 from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import CoordinationDesk
 from relay.faces.airspace_api import AirspaceDoors
-from relay.faces.auth import Auth, ensure_token, owner
+from relay.faces.auth import Auth, TokenError, ensure_token, owner
 from relay.faces.guard_api import GuardDoor
 from relay.faces.held_api import HeldDoors
 from relay.faces.http import HUB, create_app
 from relay.faces.keys import Keys
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
-from relay.files import write_atomically
+from relay.files import stamp_of, write_atomically
 from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord
+from relay.invocation import script
 from relay.landing_locks import may_land
 from relay.landing_words import tell
 from relay.log import events, follow
 from relay.log.follow import tail
 from relay.log.open import open_store
-from relay.log.store import AnotherDaemon, Store, Tx
+from relay.log.store import AnotherDaemon, Store, StoreError, Tx
 from relay.mcp_identity import spelled
 from relay.metrics import Metrics
 from relay.model import RESERVED_NAMES
@@ -82,6 +84,8 @@ PROBE_EVERY_S = 15.0
 FIRST_PROBE_S = 3.0
 #: Seconds between two looks for jobs whose holder has died.
 RECOVER_EVERY_S = 30.0
+#: Seconds between two looks at the token's file.
+TOKEN_EVERY_S = 2.0
 #: Bytes of a request's first line: a path of 4096 characters, each of four bytes, each byte escaped, and the rest.
 MOST_LINE = 65536
 
@@ -106,6 +110,8 @@ class Daemon:
         self._replaced: AnotherDaemon | None = None
         self._record: InstanceRecord | None = None
         self._url = ""
+        #: What is wrong with the database's data, and with the token's file; empty when nothing is.
+        self._damage = self._token_trouble = ""
         self._changed = asyncio.Event()
         self._changed_agents: set[str] = set()
 
@@ -139,6 +145,11 @@ class Daemon:
         watchdog.start()
         try:
             await self._run_room(store, watchdog)
+        except sqlite3.Error as error:
+            raise CannotStart(
+                f"the database {store.place} cannot be used: {error}. {script('healthcheck.sh')} names what is "
+                "damaged, and docs/service.md says what to do"
+            ) from error
         finally:
             watchdog.stop()
             await store.close()
@@ -260,8 +271,8 @@ class Daemon:
     def _trouble(self) -> str:
         troubles = self._supervisor.troubles
         # Where the database is away all fail together, and the one reason is told once.
-        failing = [self._store.trouble] if self._store.trouble else []
-        failing += dict.fromkeys(one.error for one in troubles if one.away and not failing)
+        failing = [one for one in (self._store.trouble, self._damage, self._token_trouble) if one]
+        failing += dict.fromkeys(one.error for one in troubles if one.away and not self._store.trouble)
         failing += [f"{one.task} fails: {one.error}" for one in troubles if not one.away]
         return "; ".join([*failing, self._transcript.trouble] if self._transcript.trouble else failing)
 
@@ -289,9 +300,10 @@ class Daemon:
         await self._agent_keys.clear()
         await self._agent_keys.provide(self._seats.types())
         token = await asyncio.to_thread(ensure_token, settings.token_path)
+        self._auth = Auth(token, store, keys=self._keys)
         app = create_app(
             self._room,
-            Auth(token, store, keys=self._keys),
+            self._auth,
             settings=settings,
             static=STATIC,
             metrics=self._metrics.text,
@@ -370,6 +382,8 @@ class Daemon:
         start = self._supervisor.start
         probed = asyncio.Event()
         start("heartbeat", self._heartbeat)
+        start("token", self._keep_token)
+        start("database-check", self._check_database)
         start("sole", self._stay_sole)
         start("transcript", self._tail)
         start("queue", self._drain.dispatch_drain_loop)
@@ -410,6 +424,45 @@ class Daemon:
         await self._transcript.sync()
         self._room.catching_up = False
         await self._transcript.run()
+
+    async def _check_database(self) -> None:
+        """Once, beside the room's work: the start itself reads only little of the database."""
+        wrong = await self._store.check()
+        if not wrong:
+            return
+        self._damage = f"the database is damaged: {'; '.join(wrong[:3])}"
+        log.error("the database is damaged", damage=wrong)
+        text = (
+            f"The database is damaged: {'; '.join(wrong[:3])}. What is said now may be lost. Stop relay with "
+            f"{script('stop.sh')}, and see docs/service.md."
+        )
+        with contextlib.suppress(StoreError, self._store.errors):
+            await self._store.write(
+                lambda tx: ledger.say(tx, text, now=time.time(), meta={"notice": "database"})
+            )
+
+    async def _keep_token(self) -> None:
+        """The text of the token's file is a key of the room, always: one that was removed comes back, and another one
+        that a person put there is taken over."""
+        path = self.settings.token_path
+        last: tuple[int, int, int] | None = None
+        while True:
+            stamp = await asyncio.to_thread(stamp_of, path)
+            if stamp is None or stamp != last:
+                try:
+                    token = await asyncio.to_thread(ensure_token, path, self._auth.token)
+                except (TokenError, OSError) as error:
+                    self._token_trouble = str(error)
+                else:
+                    self._token_trouble = ""
+                    if token != self._auth.token:
+                        log.warning("the token was replaced; the new one is the room's now", path=str(path))
+                        self._auth.token = token
+                    elif stamp is None:
+                        log.warning("the token was removed; it is there again", path=str(path))
+                    stamp = await asyncio.to_thread(stamp_of, path)
+                last = stamp
+            await asyncio.sleep(TOKEN_EVERY_S)
 
     async def _heartbeat(self) -> None:
         """Keep the record fresh; a daemon whose record was taken must not go on."""

@@ -110,6 +110,15 @@ def read_regular(path: str | Path, most: int = MOST_READ) -> bytes:
     return data
 
 
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file does; None when there is none. Raises OSError."""
+    try:
+        told = path.stat()
+    except FileNotFoundError:
+        return None
+    return told.st_mtime_ns, told.st_size, told.st_ino
+
+
 @contextlib.contextmanager
 def alone_in(folder: Path, timeout_s: float = 10.0) -> Iterator[None]:
     """Hold the lock on `folder`, which the kernel takes back when its holder dies; no second file stays behind.

@@ -28,6 +28,8 @@ from relay.repair import Repaired, repair_stopped
 
 #: What follows the log, or the file, a moment later.
 _LAGGING = ("transcript", "projections")
+#: Seconds in which a daemon that is well has written a token again that was removed.
+TOKEN_S = 6.0
 Looking = Callable[[Scene], Awaitable[Check]]
 
 
@@ -104,12 +106,25 @@ async def mend(scene: Scene) -> list[Repaired]:
     """Repair through the live daemon, or here when there is none."""
     if not scene.live:
         return await repair_stopped(scene.settings, scene.now)
+    mended = await _token_again(scene)
     try:
         told = await process.ask_repair(scene)
-        return [Repaired(one["name"], one["detail"], one.get("done", True)) for one in told]
+        return mended + [Repaired(one["name"], one["detail"], one.get("done", True)) for one in told]
     except (OSError, KeyError, TypeError) as error:
         why = f"the daemon is there but did not mend anything: {error}"
         return [Repaired("daemon", f"{why}. {script('stop.sh')}, then repair again", done=False)]
+
+
+async def _token_again(scene: Scene) -> list[Repaired]:
+    """Without the token nobody may ask the daemon to mend; it writes it again by itself."""
+    name, give_up = scene.settings.token_path.name, time.monotonic() + TOKEN_S
+    if process.token(scene):
+        return []
+    while not process.token(scene):
+        if time.monotonic() > give_up:
+            return []
+        await asyncio.sleep(0.1)
+    return [Repaired("folder", f"the daemon wrote {name} again")]
 
 
 _MARKS = {Status.OK: ("✓", "32"), Status.WARNING: ("!", "33"), Status.FAILED: ("✗", "31")}

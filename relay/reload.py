@@ -16,6 +16,7 @@ import structlog
 
 from relay import config
 from relay.config import ConfigError, Settings
+from relay.files import stamp_of
 from relay.room.room import RoomError
 
 log = structlog.get_logger(__name__)
@@ -48,7 +49,7 @@ class Reload:
         last: tuple[int, int, int] | None = None
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            stamp = await asyncio.to_thread(_stamp, path)
+            stamp = await asyncio.to_thread(stamp_of, path)
             if stamp == last or stamp is None:
                 continue
             last = stamp
@@ -107,11 +108,3 @@ class Reload:
             log.info("configuration changed", restart=news)
             keys = ", ".join(f"`{key}`" for key in news)
             await self._notice(f"The configuration changed {keys}: that takes a restart.")
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        told = path.stat()
-    except FileNotFoundError:
-        return None
-    return told.st_mtime_ns, told.st_size, told.st_ino

@@ -24,7 +24,9 @@ import structlog
 from relay import instance
 from relay.config import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
+from relay.faces.auth import ensure_token
 from relay.files import read_regular, write_atomically
+from relay.health.data import JOURNAL_BYTES
 from relay.log import sqlite_files
 from relay.log.open import open_store
 from relay.log.store import Store, StoreError, StoreMissing, Tx
@@ -148,6 +150,9 @@ def _folder(settings: Settings) -> list[Repaired]:
         if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
             one.chmod(mode)
             mended.append(Repaired("folder", f"closed {one.name} to others ({mode:o})"))
+    if settings.db_path.exists() and not os.path.lexists(settings.token_path):
+        ensure_token(settings.token_path)
+        mended.append(Repaired("folder", f"made {settings.token_path.name}"))
     return mended
 
 
@@ -240,11 +245,14 @@ async def _projections(store: Store, settings: Settings) -> list[Repaired]:
 
 
 async def _checkpoint(store: Store, *, whole: bool) -> list[Repaired]:
-    """Carry the journal over into the database."""
+    """Carry the journal over into the database; told where that was overdue, since else it is what any room does."""
     before = (await store.size()).journal
     if not before:
         return []
-    if not await store.checkpoint(whole=whole):
+    done = await store.checkpoint(whole=whole)
+    if before <= JOURNAL_BYTES:
+        return []
+    if not done:
         told = "somebody is at work in the database: not all of its write-ahead log could be carried over"
         return [Repaired("database", told, done=False)]
     return [Repaired("database", f"checkpointed the write-ahead log ({before >> 10:,} KiB)")]

@@ -267,7 +267,7 @@ async def test_repair_of_a_stopped_room_mends_all_that_a_crash_leaves(room: Room
     held.close()
     assert failed(after) == ["daemon"]
     mended = {name for name, check in after.items() if check.mended}
-    assert mended == {"folder", "queue", "transcript", "projections", "database"}
+    assert mended == {"folder", "queue", "transcript", "projections"}
     assert f"job {job} of CLAUDE" in after["queue"].mended[0]
     assert await room.jobs() == [("pending", True)]
     assert settings.runtime_dir.stat().st_mode & 0o777 == 0o700

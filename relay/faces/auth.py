@@ -68,8 +68,9 @@ class Credential:
         return not scope or scope in self.scopes
 
 
-def ensure_token(path: Path) -> str:
-    """The room's token, made when there is none: 256 random bits in a file that only its owner reads.
+def ensure_token(path: Path, token: str = "") -> str:
+    """The room's token, made when there is none: 256 random bits (or this `token`) in a file that only its owner
+    reads.
 
     Of several processes that make it at once all get the same. Blocks for a moment. Raises TokenError.
     """
@@ -78,7 +79,7 @@ def ensure_token(path: Path) -> str:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600
         try:
             with os.fdopen(handle, "w") as file:
-                file.write(secrets.token_urlsafe(32) + "\n")
+                file.write((token or secrets.token_urlsafe(32)) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             # A link, not a rename: it fails when another process was first, whose token is the token then.
@@ -109,14 +110,14 @@ class Auth:
         clock: Callable[[], float] = time.time,
         keys: Keys | None = None,
     ) -> None:
-        self._token = token.encode()
+        self.token = token
         self.store = store
         self.clock = clock
         self.keys = keys or Keys(store)
 
     def is_token(self, key: str) -> bool:
         """Is it the room's token?"""
-        return hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._token)
+        return hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self.token.encode())
 
     async def of_key(self, key: str) -> Credential | None:
         """The credential of a key that a program sent."""

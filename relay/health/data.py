@@ -30,23 +30,34 @@ _BATCH = 2000
 JOURNAL_BYTES = 64 << 20
 
 
+#: What a person does about a database that is damaged.
+DAMAGED = (
+    "Stop relay and bring a copy of the database back, or save what can still be read (docs/service.md, "
+    '"When the database is damaged").'
+)
+
+
 async def database(scene: Scene) -> Check:
     """It opens, it is sound, its tables are those of this relay, its journal is small."""
     store = scene.store
     if store is None:
-        if scene.store_is_missing and scene.live and scene.record is not None and scene.record.address:
+        if scene.store_is_missing and scene.open:
             fix = f"{script('stop.sh')}, then {script('healthcheck.sh --repair')}, then {script('scripts/start.sh')}."
             return Check("database", Status.FAILED, f"{scene.no_store}, and relay runs: it was removed", fix)
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
         fix = "It is made at the first start." if scene.store_is_missing else ""
         return Check("database", status, scene.no_store, fix)
-    seen = [
-        Check("database", Status.FAILED, wrong, "Stop relay and bring back a copy of the database.")
-        for wrong in (await store.check())[:3]
-    ]
+    seen = [Check("database", Status.FAILED, wrong, DAMAGED) for wrong in (await store.check())[:3]]
     seen += [Check("database", Status.WARNING, note, "See docs/postgres.md.") for note in store.notes]
-    applied = await store.read(lambda tx: tx.all(Q.applied_migrations))
-    seen += _schema(applied, store.engine, live=scene.live)
+    try:
+        applied = await store.read(lambda tx: tx.all(Q.applied_migrations))
+        seen += _schema(applied, store.engine, live=scene.live)
+    except store.errors as error:
+        if not seen:
+            raise
+        seen.append(
+            Check("database", Status.FAILED, f"its list of migrations cannot be read: {error}", DAMAGED)
+        )
     size = await store.size()
     if size.journal > JOURNAL_BYTES:
         told = f"its write-ahead log has {size.journal >> 20} MiB"

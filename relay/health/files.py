@@ -40,6 +40,13 @@ def folder(scene: Scene) -> Check:
             mode = stat.S_IMODE(one.stat().st_mode)
             told = f"{one.name} is open to others ({mode:o} instead of {wanted:o})"
             seen.append(Check("folder", Status.FAILED, told, mends()))
+    token = scene.settings.token_path
+    if not os.path.lexists(token) and (scene.open or scene.settings.db_path.exists()):
+        status = Status.FAILED if scene.open else Status.WARNING
+        told = f"{token.name} is missing: nothing that reads it can enter the room"
+        seen.append(Check("folder", status, told, mends()))
+    elif os.path.lexists(token) and not token.is_file():
+        seen.append(Check("folder", Status.FAILED, f"{token.name} is no regular file", "Move it away."))
     if not os.access(path, os.W_OK | os.X_OK):
         seen.append(Check("folder", Status.FAILED, f"{path} is not writable", "Mend its owner or its mode."))
     return worst("folder", seen, f"{path} is there, for its owner alone")

@@ -82,6 +82,11 @@ class Scene:
         """Is there a daemon, be it silent? Then nobody else mends its files."""
         return self.standing in (Standing.RUNNING, Standing.SILENT)
 
+    @property
+    def open(self) -> bool:
+        """Has the daemon that is there come so far that its doors are open?"""
+        return self.live and self.record is not None and bool(self.record.address)
+
 
 def survey(config: str | None, now: float) -> Scene:
     """The settings and the record, without the database.

@@ -192,9 +192,8 @@ class SqliteStore:
         return Size(_stamp(self.path)[1], _stamp(self._wal)[1])
 
     async def check(self) -> list[str]:
-        """What `PRAGMA quick_check` finds wrong; empty when the file is sound."""
-        rows = await self._long_reader.execute_fetchall("PRAGMA quick_check(20)")
-        return [row[0] for row in rows if row[0] != "ok"]
+        """What `PRAGMA quick_check` finds wrong, by table; empty when the file is sound. Reads all of it."""
+        return await _hop(self._long_reader, _damage)
 
     async def close(self) -> None:
         for task in self._side:
@@ -228,6 +227,31 @@ def _checkpoint_all(path: Path, how: str) -> bool:
     with contextlib.closing(_connected(path, 5.0)) as connection:
         busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
     return not busy and moved >= frames
+
+
+def _damage(connection: sqlite3.Connection) -> list[str]:
+    whole = _quick_check(connection, "20")
+    if not whole:
+        return []
+    try:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    except sqlite3.DatabaseError:
+        names = []
+    found = []
+    for name in names:
+        if wrong := _quick_check(connection, f"'{name}'"):
+            found.append(f"the table {name} is damaged ({wrong.splitlines()[-1]})")
+    return found or whole.splitlines()
+
+
+def _quick_check(connection: sqlite3.Connection, what: str) -> str:
+    """What is wrong with a table, or (a number) the whole; empty when nothing is. What cannot even be looked at is
+    told as SQLite tells it."""
+    try:
+        rows = connection.execute(f"PRAGMA quick_check({what})").fetchall()
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return "\n".join(row[0] for row in rows if row[0] != "ok")
 
 
 def _connected(path: Path, timeout_s: float) -> sqlite3.Connection:

@@ -24,6 +24,7 @@ from relay.room.breaker import Verdict
 from relay.room.dispatcher import (
     Action,
     AgentBrief,
+    Cause,
     Decision,
     Dispatcher,
     DispatcherUnavailable,
@@ -31,6 +32,7 @@ from relay.room.dispatcher import (
     RoomLine,
     step,
 )
+from relay.room.fallback import SHOWN_BY_PROBE
 from relay.room.ledger import Q
 from relay.room.live import Live
 from relay.room.roster import Member, Roster
@@ -63,14 +65,15 @@ class Router:
         self._clock = clock
         self._fallback = Fallback()
         self._known = False
-        self._detail = ""
+        #: Why it cannot decide, by the latest decision or look; None since it was seen to.
+        self._trouble: DispatcherUnavailable | None = None
         self.decided: Callable[[str], None] = lambda action: None
 
     def state_json(self) -> dict[str, Any]:
         """The dispatcher as the doors show it."""
         if not self.dispatcher.enabled:
             state = "off"
-        elif self._fallback.out or self._detail:
+        elif self._trouble is not None:
             state = "fallback"
         else:
             state = "ok" if self._known else "unknown"
@@ -79,8 +82,17 @@ class Router:
             "model": self.dispatcher.model,
             "host": self.dispatcher.host,
             "state": state,
-            "detail": self._detail if state == "fallback" else "",
+            "detail": str(self._trouble) if state == "fallback" else "",
         }
+
+    def _found(self, trouble: DispatcherUnavailable | None) -> None:
+        """What a decision, or a look, has just shown. The doors show this; when the room hears of it is `Fallback`'s,
+        which waits until it lasts."""
+        before = self.state_json()
+        self._known = self._known or trouble is None
+        self._trouble = trouble
+        if self.state_json() != before:
+            self._live.publish("dispatcher", self.state_json())
 
     def use(self, dispatcher: Dispatcher) -> Dispatcher:
         """Decide with this one from now on; gives the one before, which may be in the middle of a decision.
@@ -89,7 +101,7 @@ class Router:
         """
         before, self.dispatcher = self.dispatcher, dispatcher
         if (before.host, before.model) != (dispatcher.host, dispatcher.model):
-            self._fallback, self._known, self._detail = Fallback(), False, ""
+            self._fallback, self._known, self._trouble = Fallback(), False, None
         return before
 
     async def run(self) -> None:
@@ -150,7 +162,8 @@ class Router:
         except DispatcherUnavailable as error:
             if dispatcher is not self.dispatcher:
                 return  # its failure is no news of the one that has replaced it: the cycle is decided anew
-            self._detail = str(error)
+            if error.cause is not Cause.DISABLED:
+                self._found(error)
             log.info("dispatcher falls back", cause=str(error.cause), message=message.id)
             self.decided("fallback")
             what = "off" if not self.dispatcher.enabled else "fallback"
@@ -164,7 +177,7 @@ class Router:
         await self._carry_out(message, decision)
 
     async def _carry_out(self, message: Message, decision: Decision) -> None:
-        self._known, self._detail = True, ""
+        self._found(None)
         state = {
             Action.ROUTE: CycleState.ROUTED,
             Action.ABSORB: CycleState.ABSORBED,
@@ -205,25 +218,19 @@ class Router:
                 await ledger.say(tx, notice, now=now, about=message.id, meta={"notice": "dispatcher"})
 
         await self._store.write(work)
-        self._set_fallback(fallback)
-
-    def _set_fallback(self, fallback: Fallback) -> None:
-        before, self._fallback = self._fallback, fallback
-        if before.out != fallback.out:
-            self._live.publish("dispatcher", self.state_json())
+        self._fallback = fallback
 
     async def _probe(self) -> None:
         """Look whether the dispatcher is there: at the start, and while the room has fallen back."""
         while True:
-            if self.dispatcher.enabled and (self._fallback.out or not self._known):
+            if self.dispatcher.enabled and (self._fallback.out or self._trouble or not self._known):
                 dispatcher = self.dispatcher
                 trouble = await dispatcher.trouble()
                 if dispatcher is not self.dispatcher:
                     continue
-                before, self._detail = self._detail, "" if trouble is None else str(trouble)
-                if (not self._known and trouble is None) or before != self._detail:
-                    self._known = self._known or trouble is None
-                    self._live.publish("dispatcher", self.state_json())
+                # That it is there again says nothing of what made its decisions fail otherwise.
+                if trouble is not None or self._trouble is None or self._trouble.cause in SHOWN_BY_PROBE:
+                    self._found(trouble)
                 fallback, notice = step(self._fallback, trouble, probe=True)
                 if notice:
                     text = notice
@@ -232,7 +239,7 @@ class Router:
                             tx, text, now=self._clock(), meta={"notice": "dispatcher"}
                         )
                     )
-                self._set_fallback(fallback)
+                self._fallback = fallback
             await asyncio.sleep(PROBE_EVERY_S)
 
 

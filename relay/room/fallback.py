@@ -38,7 +38,7 @@ class DispatcherUnavailable(Exception):
 SETTLED = 5
 _MOST_NEEDED = 8
 #: That Ollama is there and has the model is all that a probe can show: it ends only an outage of this kind.
-_SHOWN_BY_PROBE = frozenset({Cause.UNREACHABLE, Cause.MODEL_MISSING})
+SHOWN_BY_PROBE = frozenset({Cause.UNREACHABLE, Cause.MODEL_MISSING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def step(
     """
     if error is not None:
         return (state, None) if probe or error.cause is Cause.DISABLED else _failed(state, error)
-    if probe and state.cause not in _SHOWN_BY_PROBE:
+    if probe and state.cause not in SHOWN_BY_PROBE:
         return state, None
     good = state.good + 1
     if state.cause is None:

@@ -92,6 +92,7 @@ class FakeOllama:
         self.delay_s = 0.05
         self.refuses_think = False  # as some models do: HTTP 400 for a request that says anything of thinking
         self.requests: list[Request] = []
+        self.looks = 0  # how often its models were asked for
         self.dropped = 0  # chats whose client went away
         self.answering = asyncio.Event()  # set when a chat has begun
         self.hung_up = asyncio.Event()  # set when a chat's client went away
@@ -131,6 +132,7 @@ class FakeOllama:
         return await self._fault() or web.json_response({"version": "0.12.0"})
 
     async def _tags(self, _request: web.Request) -> web.StreamResponse:
+        self.looks += 1
         fault = await self._fault()
         if fault is not None:
             return fault

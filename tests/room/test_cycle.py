@@ -181,6 +181,50 @@ async def test_no_server_at_all_and_back_again_by_the_probe(
         assert router.state_json()["state"] == "ok"
 
 
+async def test_what_is_shown_is_what_happens_however_often_it_falls_back(
+    store: Store, fake_ollama: FakeOllama, clock: Clock
+) -> None:
+    """When the room hears that it is over may wait until it lasts; what the doors show may not."""
+    asked_at = 0
+    async with routing(store, fake_ollama, clock) as router:
+        for mode, action in (
+            (Mode.BAD_CONTENT, "fallback"),
+            (Mode.ANSWER, "route"),
+            (Mode.BAD_CONTENT, "fallback"),
+            (Mode.ANSWER, "route"),
+            (Mode.UNKNOWN_AGENT, "fallback"),
+            (Mode.ANSWER, "route"),
+        ):
+            fake_ollama.mode = mode
+            asked_at += 1
+            asked = await post(store, f"question {asked_at}", clock())
+            clock.move(2)
+            assert (await decided(store, asked))["action"] == action
+            shown = router.state_json()
+            assert shown["state"] == ("fallback" if action == "fallback" else "ok"), asked_at
+            assert bool(shown["detail"]) == (action == "fallback"), asked_at
+
+
+async def test_that_the_server_is_there_ends_no_fallback_that_its_answers_caused(
+    store: Store, fake_ollama: FakeOllama, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay.room.cycle.PROBE_EVERY_S", 0.02)
+    fake_ollama.mode = Mode.BAD_CONTENT
+    async with routing(store, fake_ollama, clock) as router:
+        asked = await post(store, "anybody?", clock())
+        clock.move(2)
+        assert (await decided(store, asked))["action"] == "fallback"
+        looks = fake_ollama.looks
+
+        async def looked() -> bool:
+            return fake_ollama.looks > looks + 2
+
+        await until(looked)
+        shown = router.state_json()
+        assert shown["state"] == "fallback"
+        assert "no usable decision" in shown["detail"]
+
+
 async def test_switched_off_is_no_outage(store: Store, fake_ollama: FakeOllama, clock: Clock) -> None:
     asked = await post(store, "hello", clock())
     clock.move(2)
