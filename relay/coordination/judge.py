@@ -174,7 +174,7 @@ def _refusal(one: Verdict, caller: Caller, now: float) -> LockRefusal:
         lock.path,
         lock.agent,
         lock.session,
-        lock.expires_at,
+        lock.over_at,
         lock.token,
         lock.reason or "",
         said=one.message(now) if code == STALE else "",

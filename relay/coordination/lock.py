@@ -34,7 +34,7 @@ MAX_REASON = 1000
 _TARGET = itemgetter("kind", "key", "path", "base")
 _LOCK = itemgetter(
     *("agent_id", "session_id", "mode", "fencing_token", "reason", "acquired_at", "renewed_at", "expires_at"),
-    *("task_id", "forced_by", "forced_why"),
+    *("task_id", "forced_by", "forced_why", "lost_at"),
 )
 
 
@@ -54,6 +54,7 @@ class Lock:
     task_id: str | None = None
     forced_by: str | None = None
     forced_why: str | None = None
+    lost_at: float | None = None
 
     @classmethod
     def of_row(cls, row: Row) -> Lock:
@@ -67,6 +68,11 @@ class Lock:
     def holder(self) -> tuple[str, str]:
         """The agent and its session."""
         return self.agent, self.session
+
+    @property
+    def over_at(self) -> float:
+        """When its lease ends or ended, also of one that another has taken over since."""
+        return self.expires_at if self.lost_at is None else self.lost_at
 
     def told(self, wanted: Target, now: float, reader: str = "") -> str:
         """Who holds what was wanted, until when and for how long yet, in one sentence for the agent `reader`."""
@@ -271,7 +277,7 @@ def _ordinal(number: int) -> str:
 
 def lost(lock: Lock, now: float) -> str:
     """How this lease was lost, and how long ago, in one sentence."""
-    at = f"{iso(lock.expires_at)} ({since(lock.expires_at, now)})"
+    at = f"{iso(lock.over_at)} ({since(lock.over_at, now)})"
     if lock.forced_by is not None:
         why = f": {lock.forced_why}" if lock.forced_why else ""
         return f"{lock.forced_by} took your lock on {lock.path} away at {at}{why}."
@@ -284,7 +290,7 @@ def stale(lock: Lock, now: float) -> Rejected:
     if lock.forced_by is not None:
         details |= {"lost": "forced", "forced_by": lock.forced_by, "forced_why": lock.forced_why}
     else:
-        details |= {"lost": "expired", "expired_at": iso(lock.expires_at)}
+        details |= {"lost": "expired", "expired_at": iso(lock.over_at)}
     fix = "Acquire it again, and look at what changed before you write."
     return Rejected(Fault.REFUSED, "stale_token", lost(lock, now), fix, details)
 

@@ -3,7 +3,8 @@
 Invariants:
 - a lock is taken by one statement that looks for what is in the way itself, so it is atomic by itself;
 - the row and its event commit together;
-- a lock holds while its own lease and its session's lie ahead, by the store's clock.
+- a lock holds while its own lease and its session's lie ahead, by the store's clock; one that another took over is
+  marked as lost, and holds nothing whatever the clock says later.
 
 (Issue 3, "Locks".)
 """
@@ -119,7 +120,28 @@ async def take(
     await say(tx, ACQUIRED if fresh else REFRESHED, lock, lane_of(caller), by=caller.agent)
     if row["lost_below"]:
         await _forget_lost(tx, caller, target, now)
+    if fresh:
+        await _take_over(tx, caller, target, wish.mode, now)
     return lock, fresh
+
+
+async def _take_over(tx: Tx, caller: Caller, target: Target, mode: str, now: float) -> None:
+    """Mark as lost what others held of this until their leases ran out: a clock that jumped may come back."""
+    who = {"agent": caller.agent, "session": caller.session}
+    found = await tx.all(
+        Q.lapsed, **reach(target), key=target.key, kind=target.kind, mode=mode, now=now, **who
+    )
+    if found:
+        async with tx.as_room():  # they are rows of others
+            for row in found:
+                await tx.execute(
+                    Q.lose_lock,
+                    key=row["key"],
+                    kind=row["kind"],
+                    agent=row["agent_id"],
+                    session=row["session_id"],
+                    now=now,
+                )
 
 
 async def _forget_lost(tx: Tx, caller: Caller, target: Target, now: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from relay.coordination import waits
 from relay.coordination.lock import Granted
-from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED
+from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED, of_session
 from relay.coordination.locks import Locks
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
@@ -379,3 +379,45 @@ async def test_a_refusal_says_how_long_by_the_stores_clock(room: Room) -> None:
     ):
         assert duration(length) == said
     assert (within(0.2, 0.0), since(0.0, 61.0)) == ("1 s", "1 min 1 s ago")
+
+
+@pytest.mark.parametrize("taken", ["src/a.py", "src", "src/*.py"])
+async def test_a_clock_that_jumped_and_came_back_leaves_one_holder(room: Room, taken: str) -> None:
+    """What was taken over stays lost, whatever the clock says then; and so it is told to who lost it."""
+    start = room.clock.at
+    for held, ttl_s in (("src/a.py", 60.0), ("src/b.py", 7200.0)):
+        assert (await room.locks.acquire(room.ann, [held], ttl_s=ttl_s))["success"]
+    assert (await room.locks.acquire(room.ann, ["docs/x.md"], ttl_s=60.0))["success"]
+    room.clock.at = start + 3600.0
+    got = await room.locks.acquire(room.bob, [taken], ttl_s=7200.0)
+    assert got["success"] is (taken == "src/a.py"), "ann's session lives as long as its longest lock"
+    if not got["success"]:
+        await room.locks.release(room.ann, "src/b.py")
+        assert (await room.locks.acquire(room.bob, [taken], ttl_s=7200.0))["success"]
+    room.clock.at = start + 1.0
+    held = {(lock["file_path"], lock["locked_by"]) for lock in await room.locks.check(room.cid, ["src/a.py"])}
+    assert held == {(taken, "bob")}
+    told = await refused(room.locks.release(room.ann, "src/a.py"))
+    assert told.code == "stale_token" and "ran out" in told.message
+    blocked = await room.locks.acquire(room.ann, ["src/a.py"])
+    assert (blocked["success"], blocked["locked_by"]) == (False, "bob")
+    assert not (await room.locks.explain(room.ann, "src/a.py"))["yours"]
+    # What nobody took is held as before.
+    assert [lock["locked_by"] for lock in await room.locks.check(room.cid, ["docs/x.md"])] == ["ann"]
+    # Who takes it anew afterwards has it.
+    assert (await room.locks.release(room.bob, taken))["success"]
+    assert (await room.locks.acquire(room.ann, ["src/a.py"]))["action"] == "acquired"
+    assert (await room.locks.release(room.ann, "src/a.py"))["success"]
+
+
+async def test_a_session_that_a_jump_of_the_clock_killed_holds_no_more(room: Room) -> None:
+    start = room.clock.at
+    mine = room.process
+    assert (await room.locks.acquire(mine, ["src/a.py"], ttl_s=28_800.0))["success"]
+    room.clock.at = start + 3600.0
+    assert (await room.locks.acquire(room.bob, ["src/a.py"]))["success"]
+    room.clock.at = start + 1.0
+    assert [lock["locked_by"] for lock in await room.locks.check(room.cid, ["src/a.py"])] == ["bob"]
+    room.clock.at = start + 172_800.0
+    await room.locks.prune()
+    assert await room.store.read(lambda tx: of_session(tx, mine)) == []

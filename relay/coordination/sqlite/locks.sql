@@ -41,7 +41,8 @@ ON CONFLICT (key, kind, agent_id, session_id) DO UPDATE SET
   task_id = CASE WHEN file_locks.expires_at > excluded.acquired_at THEN file_locks.task_id
     ELSE excluded.task_id END,
   forced_by = NULL,
-  forced_why = NULL
+  forced_why = NULL,
+  lost_at = NULL
 RETURNING *, fencing_token > COALESCE((SELECT value FROM counters WHERE name = 'fence'), 0) AS fresh,
   EXISTS (SELECT 1 FROM file_locks own WHERE own.agent_id = :agent AND own.session_id = :session
     AND own.expires_at <= :now AND (own.key > :low AND own.key < :high OR own.base >= :whole AND own.base < :high)
@@ -68,6 +69,26 @@ SELECT l.* FROM (
 WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR :mode = 'exclusive')
   AND NOT (l.agent_id = :agent AND l.session_id = :session)
 ORDER BY l.expires_at DESC, l.fencing_token
+
+-- Leases of others that are over and meet the target, and are not marked as lost yet. `sure`: it meets without a
+-- comparison; what lives is not compared.
+-- name: lapsed
+SELECT l.key, l.kind, l.agent_id, l.session_id FROM (
+  SELECT f.*, true AS sure FROM file_locks f WHERE lost_at IS NULL AND kind = :literal AND key IN (SELECT value FROM json_each(:above))
+  UNION ALL
+  SELECT f.*, :kind = 'path' FROM file_locks f WHERE lost_at IS NULL AND key > :low AND key < :high AND kind = 'path'
+  UNION ALL
+  SELECT f.*, false FROM file_locks f WHERE lost_at IS NULL AND base IN (SELECT value FROM json_each(:bases))
+  UNION ALL
+  SELECT f.*, :kind = 'path' FROM file_locks f WHERE lost_at IS NULL AND base > :low AND base < :high
+) l LEFT JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
+WHERE CASE WHEN (l.expires_at <= :now OR s.ended_at IS NOT NULL OR s.lease_until <= :now)
+  AND (l.mode = 'exclusive' OR :mode = 'exclusive') AND NOT (l.agent_id = :agent AND l.session_id = :session)
+  THEN l.sure OR relay_overlaps(l.kind, l.key, :kind, :key) ELSE false END
+
+-- name: lose_lock
+UPDATE file_locks SET lost_at = MIN(expires_at, :now), expires_at = 0
+WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
 
 -- name: free_lock
 DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
@@ -118,7 +139,7 @@ SELECT l.* FROM file_locks l JOIN agent_sessions s ON s.agent_id = l.agent_id AN
 WHERE l.expires_at > :now AND s.ended_at IS NULL AND s.lease_until > :now ORDER BY l.expires_at
 
 -- name: forget_locks
-DELETE FROM file_locks WHERE expires_at < :before
+DELETE FROM file_locks WHERE expires_at < :before AND COALESCE(lost_at, expires_at) < :before
 
 -- name: waits
 SELECT * FROM lock_waits WHERE until > :now AND seen_at > :seen ORDER BY id
