@@ -1,11 +1,13 @@
-"""How long something lasts, in words: what a refusal says beside the moment, for who has no clock at hand.
+"""Times and how long something lasts, in words.
 
-Pure: the caller gives the time, by the store's clock.
+Invariant: a time of another day says which; a duration is what a refusal says beside the moment, for who has no
+clock at hand. The caller gives the time, by the store's clock; the day is that of this machine's time zone.
 """
 
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
 
 _UNITS = (("days", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
@@ -29,3 +31,14 @@ def within(at: float, now: float) -> str:
 def since(at: float, now: float) -> str:
     """How long ago it was."""
     return f"{duration(now - at)} ago"
+
+
+def clock_time(at: float, now: float) -> str:
+    """A time for people (Unix seconds): `14:12:05`, `14:12 tomorrow, 23 November`, `14:12 on 2 January 2027`. With
+    the date even where a word would do: what the room says is read on other days too."""
+    then, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now)
+    if then.date() == today.date():
+        return f"{then:%H:%M:%S}"
+    date = f"{then.day} {then:%B}" + ("" if then.year == today.year else f" {then.year}")
+    names = {today.date() + timedelta(days=1): "tomorrow,", today.date() - timedelta(days=1): "yesterday,"}
+    return f"{then:%H:%M} {names.get(then.date(), 'on')} {date}"

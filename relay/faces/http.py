@@ -155,6 +155,7 @@ class _Doors:
             web.post("/api/queue/{job}/retry", self.retry),
             web.post("/api/agents/{agent}/pause", self.pause),
             web.post("/api/agents/{agent}/resume", self.resume),
+            web.post("/api/agents/{agent}/try", self.try_now),
             web.post("/api/agents/{agent}/cancel", self.cancel),
             web.patch("/api/agents/{agent}", self.set_agent),
             web.post("/api/tasks", self.create_task),
@@ -332,6 +333,10 @@ class _Doors:
     async def resume(self, request: web.Request) -> web.Response:
         agent = _agent(request)
         return await self._act(request, lambda by: self._room.resume(agent, by=by))
+
+    async def try_now(self, request: web.Request) -> web.Response:
+        agent = request.match_info["agent"]
+        return await self._act(request, lambda by: self._room.try_now(agent, by=by))
 
     async def cancel(self, request: web.Request) -> web.Response:
         agent = request.match_info["agent"]

@@ -88,6 +88,9 @@ ROOM_DOORS = (
     ),
     RoomDoor("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
     RoomDoor("POST", "/api/agents/{agent}/resume", "Let it go on.", body={**_WHO}),
+    RoomDoor(
+        "POST", "/api/agents/{agent}/try", "Make the one attempt of its open circuit now.", body={**_WHO}
+    ),
     RoomDoor("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body={**_WHO}),
     RoomDoor("GET", "/api/events/{event}/why", "The causes of an event or a message, nearest first."),
     RoomDoor(

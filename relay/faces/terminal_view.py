@@ -20,6 +20,7 @@ from relay.faces.terminal_held import HeldLocks
 from relay.faces.terminal_text import Fragments
 from relay.faces.terminal_wrap import cropped
 from relay.plain import safe, safe_line
+from relay.spans import clock_time
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: Characters of a running answer that are kept for the live part.
@@ -314,7 +315,7 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
         return "class:bad", "breaker open"
     until = clock(str(agent.get("parked_until")))
     if until and until.timestamp() > now:
-        return "class:warn", f"parked till {until:%H:%M}"
+        return "class:warn", f"parked till {clock_time(until.timestamp(), now)}"
     if isinstance(agent.get("running"), dict):
         return "class:working", f"▶ {took(seconds(agent['running'].get('since'), now))}"
     queued = _int(agent.get("queued"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from relay.coordination.projection import TasksFile, strays
@@ -21,6 +20,7 @@ from relay.log.verify import Fault, VerifyState, verify_batch
 from relay.model import STEWARD
 from relay.room import ledger
 from relay.room.breaker import BreakerState
+from relay.spans import clock_time
 from relay.wings import WINGS
 
 #: Events that are verified; of a longer log, the newest so many.
@@ -198,10 +198,16 @@ async def breakers(scene: Scene) -> Check:
             continue
         if row["state"] != BreakerState.CLOSED:
             told = f"{row['agent']}'s circuit is {row['state']} after {row['failures']} failures in a row"
-            seen.append(Check("breakers", Status.WARNING, told, f"`/resume @{row['agent']}` closes it."))
+            seen.append(
+                Check(
+                    "breakers",
+                    Status.WARNING,
+                    told,
+                    f"`/try @{row['agent']}` tries it now, `/resume @{row['agent']}` closes it.",
+                )
+            )
         elif parked is not None and parked > scene.now:
-            until = datetime.fromtimestamp(parked).strftime("%H:%M:%S")
-            told = f"{row['agent']} is rate limited until {until}"
+            told = f"{row['agent']} is rate limited until {clock_time(parked, scene.now)}"
             seen.append(Check("breakers", Status.WARNING, told))
     return worst("breakers", seen, "every circuit is closed")
 

@@ -22,6 +22,9 @@ from relay.room.room_view import StewardView
 from relay.room.roster import Roster
 from relay.room.values import Job, JobState, message_of_row
 
+#: Jobs that ended badly among which the one is looked for that an agent is tried with.
+LATEST = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Act:
@@ -88,6 +91,8 @@ class Acts:
                 return await self.pause(tx, agents, act)
             case commands.Resume(agents):
                 return await self.resume(tx, agents, act)
+            case commands.TryNow(agents):
+                return await self.try_now(tx, agents, act)
             case commands.Continue():
                 self._guard(act, "/continue")
                 rules = Rules(agents=self._roster().names)
@@ -199,11 +204,55 @@ class Acts:
         if not again:
             states = ", ".join(f"{job.agent} {job.state}" for job in jobs) or "nobody was asked"
             raise Refusal(f"There is nothing to try again: {states}.", "`/queue` shows what failed.")
+        tried: list[str] = []
+        waits: list[str] = []
+        refused: list[str] = []
         for job in again:
+            policy = self._policy(job.agent)
+            found = await queue.prospect(tx, policy, act.now)
+            if not found.able:
+                refused.append(f"{job.agent} cannot be asked now: {found.why}.")
+                continue
+            if found.probes:
+                self._guard(act, "/retry")
+                await queue.probe_now(tx, policy)
             await ledger.change_job(
                 tx, job, JobState.PENDING, now=act.now, attempts=0, parents=[act.event_id]
             )
-        return Done(f"Trying again: {', '.join(job.agent for job in again)}.")
+            tried.append(job.agent)
+            waits += [f"{job.agent}: {found.why}."] if found.why else []
+        if not tried:
+            raise Refusal(" ".join(dict.fromkeys(refused)), "`/who` shows how the agents are.")
+        return Done(" ".join([f"Trying again: {_list(tried)}.", *dict.fromkeys([*waits, *refused])]))
+
+    async def try_now(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+        """The one attempt of an open circuit, at once: with the latest message that the agent could not answer."""
+        self._guard(act, "/try")
+        said = []
+        for name in self._known(agents):
+            policy = self._policy(name)
+            found = await queue.prospect(tx, policy, act.now)
+            if not found.probes:
+                why = f": {found.why}" if found.why else ": its circuit is closed"
+                raise Refusal(
+                    f"{name} has nothing to try{why}.", "`/retry #<message>` asks again for a message."
+                )
+            missed = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=LATEST)]
+            latest = max((job for job in missed if job.agent == name), key=lambda job: job.id, default=None)
+            if latest is not None:
+                said.append((await self.retry(tx, [latest], act)).text)
+                continue
+            await queue.probe_now(tx, policy)
+            said.append(
+                f"The next message for {name} is the attempt that closes its circuit or leaves it open."
+            )
+        return Done(" ".join(said))
+
+    def _policy(self, agent: str) -> queue.Policy:
+        member = self._roster().members.get(agent)
+        if member is None:
+            return queue.Policy(agent, unable="it is not in the configuration any more")
+        return member.policy
 
     async def cancel(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """End running turns, and skip what waits behind them."""

@@ -128,6 +128,13 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class TryNow:
+    """Make the one attempt of these agents' open circuits now."""
+
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Continue:
     """Lift the hop limit of the conversation among agents."""
 
@@ -206,6 +213,7 @@ Command = (
     | Cancel
     | Pause
     | Resume
+    | TryNow
     | Continue
     | ShowAirspace
     | DeclareIntent
@@ -377,6 +385,13 @@ def _resume(rest: str, agents: Sequence[str]) -> Command:
     return Resume(_agents(rest, agents) or tuple(agents))
 
 
+def _try_now(rest: str, agents: Sequence[str]) -> Command:
+    chosen = _agents(rest, agents)
+    if not chosen:
+        raise _WrongArguments("Say which agent is to be tried.")
+    return TryNow(chosen)
+
+
 def _intent(rest: str, agents: Sequence[str]) -> Command:
     try:
         words = shlex.split(rest.replace("\n", " "))  # a path with blanks stands in quotes
@@ -507,6 +522,13 @@ COMMANDS: tuple[Spec, ...] = (
         "/pause", "/pause [@AGENT]", "start no new turns (of one agent, or of all)", "/pause @CODEX", _pause
     ),
     Spec("/resume", "/resume [@AGENT]", "start turns again after a pause", "/resume", _resume),
+    Spec(
+        "/try",
+        "/try @AGENT",
+        "try an agent now that failed too often: one attempt, and if it succeeds it gets work again",
+        "/try @CLAUDE",
+        _try_now,
+    ),
     Spec(
         "/continue",
         "/continue",

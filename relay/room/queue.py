@@ -16,7 +16,6 @@ import secrets
 import unicodedata
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from relay.log import events
@@ -26,11 +25,12 @@ from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart
 from relay.plain import lines, safe
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
-from relay.room.budget import DAY_S, HOUR_S, Budget, Spent, exhausted
+from relay.room.budget import DAY_S, HOUR_S, Budget, Exhausted, Spent, exhausted
 from relay.room.footer import footer
 from relay.room.ledger import Q
 from relay.room.passing import pass_on
 from relay.room.values import Job, JobState, message_of_row
+from relay.spans import clock_time
 
 #: Messages that become one turn, and room entries that are looked at for its context.
 MOST_JOBS = 20
@@ -159,11 +159,6 @@ def new_session(agent: str) -> str:
     return f"{agent.lower()}-{secrets.token_hex(4)}"
 
 
-def clock_time(at: float) -> str:
-    """A time for people, in the room's own time zone."""
-    return datetime.fromtimestamp(at).strftime("%H:%M:%S")
-
-
 async def load_breaker(tx: Tx, policy: Policy) -> CircuitBreaker:
     row = await tx.one(Q.breaker, agent=policy.agent)
     if row is None:
@@ -216,16 +211,15 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
     if verdict is Verdict.SKIP:
         at = breaker.retry_at or now
         reason = (
-            f"circuit open after {breaker.failures} failures in a row; one attempt at {clock_time(at)}, or "
-            f"`/resume @{policy.agent}` once it is mended"
+            f"circuit open after {breaker.failures} failures in a row; one attempt at {clock_time(at, now)}, or "
+            f"now by `/try @{policy.agent}`"
         )
         await skip_all(tx, waiting, reason, "circuit_open", now=now)
         return Idle()
     if policy.budget.any:
         spent = exhausted(policy.budget, await load_spent(tx, policy.agent, now), now)
         if spent is not None:
-            reason = f"budget spent: {spent.text}; it frees at {clock_time(spent.frees_at)}"
-            await skip_all(tx, waiting, reason, "budget", now=now)
+            await skip_all(tx, waiting, _spent_words(spent, now), "budget", now=now)
             return Idle()
     claimed = await tx.all(
         Q.claim,
@@ -247,6 +241,47 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
     advice = [job.error for job in waiting if job.id in taken and job.error and job.error_class == ADVISORY]
     plan = await _begin(tx, policy, jobs, state, holder=holder, now=now)
     return replace(plan, advice="\n".join(dict.fromkeys(advice)))
+
+
+def _spent_words(spent: Exhausted, now: float) -> str:
+    return f"budget spent: {spent.text}; it frees at {clock_time(spent.frees_at, now)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What becomes of a job of this agent that is queued now. `why` in words, "" when it just begins; not `able`: it
+    would be skipped; `probes`: only as the one attempt of an open circuit (`probe_now`)."""
+
+    why: str = ""
+    able: bool = True
+    probes: bool = False
+
+
+async def prospect(tx: Tx, policy: Policy, now: float) -> Prospect:
+    """The same questions as `claim_next_dispatch` asks, in its order, before a person is told that it is tried."""
+    if policy.unable:
+        return Prospect(policy.unable, able=False)
+    state = await tx.one(Q.agent, name=policy.agent)
+    if state is not None and state["paused"]:
+        return Prospect(f"it is paused, and waits for `/resume @{policy.agent}`")
+    breaker, verdict = (await load_breaker(tx, policy)).ask(now)
+    if verdict is Verdict.WAIT:
+        return Prospect(f"it is rate limited, and waits until {clock_time(breaker.parked_until or now, now)}")
+    spent = (
+        exhausted(policy.budget, await load_spent(tx, policy.agent, now), now) if policy.budget.any else None
+    )
+    if spent is not None:
+        return Prospect(_spent_words(spent, now), able=False)
+    if verdict is Verdict.SKIP:
+        return Prospect("its circuit is open, and this attempt closes it or leaves it open", probes=True)
+    return Prospect()
+
+
+async def probe_now(tx: Tx, policy: Policy) -> None:
+    """An open circuit lets its one attempt through at once."""
+    await keep_breaker(
+        tx, policy.agent, replace(await load_breaker(tx, policy), state=BreakerState.HALF_OPEN)
+    )
 
 
 async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder: str, now: float) -> Plan:
@@ -481,7 +516,7 @@ async def _fail(
         await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
     for what in dict.fromkeys(fates.values()):
         about = [message for job, message in zip(plan.jobs, plan.messages, strict=True) if fates[job] is what]
-        if text := _words(plan, outcome, failure, what, after, about):
+        if text := _words(plan, outcome, failure, what, after, about, now):
             await ledger.say(
                 tx,
                 text,
@@ -497,7 +532,7 @@ async def _fail(
         await ledger.say(
             tx,
             f"{plan.agent}'s circuit is open after {after.failures} failures in a row: it gets no work until "
-            f"{clock_time(after.retry_at or now)}, then one attempt. `/resume @{plan.agent}` closes it.",
+            f"{clock_time(after.retry_at or now, now)}, then one attempt. `/try @{plan.agent}` makes it now.",
             now=now,
             about=plan.asked.id,
             parents=[ended.id],
@@ -520,6 +555,7 @@ def _words(
     what: Fate,
     breaker: CircuitBreaker,
     about: Sequence[Message],
+    now: float,
 ) -> str:
     detail = outcome.detail.rstrip(". ") or str(failure).replace("_", " ")
     if what is Fate.DEAD:
@@ -528,7 +564,7 @@ def _words(
     if what is Fate.SKIP:
         return f"{plan.agent} was skipped: {detail}."
     if what is Fate.PARK:
-        until = clock_time(breaker.parked_until or 0.0)
+        until = clock_time(breaker.parked_until or now, now)
         return f"{plan.agent} is rate limited until {until}: {detail}. It goes on then."
     return ""
 

@@ -404,6 +404,9 @@ class Room:
     async def resume(self, agent: str | None, *, by: str) -> dict[str, Any]:
         return await self._order(f"/resume {self._mention(agent)}".strip(), by)
 
+    async def try_now(self, agent: str, *, by: str) -> dict[str, Any]:
+        return await self._order(f"/try {self._mention(agent)}", by)
+
     async def cancel(self, agent: str, by: str) -> dict[str, Any]:
         working = agent in self._drain.running
         return await self._order(f"/cancel {f'@{agent}' if working else self._mention(agent)}", by)

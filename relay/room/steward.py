@@ -382,7 +382,7 @@ def _hindered(agent: AgentView) -> str:
     if agent.breaker == "open":
         return (
             "failed several times in a row and is left alone; "
-            f"one attempt is made in {_span(agent.retry_in_s)} (`/retry #<message>` for what it missed)"
+            f"one attempt is made in {_span(agent.retry_in_s)}, or now by `/try @{agent.name}`"
         )
     if agent.breaker == "half_open":
         return "failed several times in a row; its next turn is a trial"

@@ -273,7 +273,7 @@ class MockRoom:
         app.router.add_post("/api/messages", self._post)
         app.router.add_post("/api/messages/{id}/route", self._route)
         app.router.add_post("/api/queue/{job}/retry", self._retry)
-        app.router.add_post("/api/agents/{name}/{action:pause|resume|cancel}", self._agent_action)
+        app.router.add_post("/api/agents/{name}/{action:pause|resume|cancel|try}", self._agent_action)
         app.router.add_patch("/api/agents/{name}", self._agent_patch)
         app.router.add_get("/api/tasks", self._tasks)
         app.router.add_post("/api/tasks", self._task_add)

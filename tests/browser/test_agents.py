@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
+from tests.browser.conftest import configuration, furnish
 from tests.browser.person import Person
-from tests.outside import Outside
+from tests.fakes.ollama import FakeOllama
+from tests.outside import Outside, room
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -91,3 +94,30 @@ async def test_a_failed_job_is_asked_again(ann: Person, house: Outside) -> None:
     await expect(ann.receipt(asked, "FLAKY")).to_contain_text("answered")
     await ann.sees("It works again.", "FLAKY")
     mended.unlink()
+
+
+async def test_an_agent_that_failed_too_often_is_tried_now(
+    chromium: Browser, ollama: FakeOllama, tmp_path: Path
+) -> None:
+    told = configuration(ollama)
+    told["locks"] = {"circuit_breaker": {"failure_threshold": 1}}
+    async with room(tmp_path / "broken", told) as one:
+        await furnish(one)
+        await one.start()
+        ann = await Person.arrive(chromium, one, "ann")
+        first = await ann.say("@FLAKY go")
+        await expect(ann.receipt(first, "FLAKY")).to_have_attribute("data-state", "dead")
+        asked = await ann.say("@FLAKY go on")
+        await expect(ann.receipt(asked, "FLAKY")).to_contain_text("skipped: circuit open")
+        await ann.page.get_by_test_id("agent-FLAKY").click()
+        panel = ann.page.get_by_test_id("agent-panel")
+        await expect(panel.get_by_test_id("breaker")).to_contain_text("until one attempt succeeds")
+        # It fails again: told, open as before, and the button is there once more.
+        await panel.get_by_test_id("try-now").click()
+        await expect(ann.page.get_by_test_id("toast").last).to_contain_text("Trying again: FLAKY")
+        await expect(ann.receipt(asked, "FLAKY")).to_have_attribute("data-state", "dead")
+        (one.folder / "mended").touch()
+        await panel.get_by_test_id("try-now").click()
+        await ann.sees("It works again.", "FLAKY")
+        await expect(panel.get_by_test_id("breaker")).to_have_count(0)
+        await ann.leave()

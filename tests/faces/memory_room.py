@@ -173,6 +173,10 @@ class MemoryRoom:
         self._agent(agent)
         return await self._act("resume", agent, by)
 
+    async def try_now(self, agent: str, *, by: str) -> dict[str, Any]:
+        self._agent(agent)
+        return await self._act("try", agent, by)
+
     async def cancel(self, agent: str, by: str) -> dict[str, Any]:
         self._agent(agent)
         raise RoomError("refused", "CLAUDE is not at work.", "Nothing to do.")

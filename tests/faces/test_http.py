@@ -191,6 +191,7 @@ async def test_a_query_that_cannot_be_meant(home: House, path: str) -> None:
         ("GET /api/agents/CLAUDE/log?limit=1", None, 200, {"lines": [{"ts": ..., "text": "started"}]}),
         ("POST /api/agents/CLAUDE/pause", {}, 200, {"success": True}),
         ("POST /api/agents/CLAUDE/resume", None, 200, {"success": True}),
+        ("POST /api/agents/CLAUDE/try", None, 200, {"success": True}),
         ("POST /api/agents/CLAUDE/cancel", None, 200, {"success": False, "reason": ..., "fix": ...}),
         ("POST /api/agents/NOBODY/pause", None, 404, ...),
         ("GET /api/events/nothing/why", None, 404, ...),

@@ -16,6 +16,7 @@ from relay.log.store import Store, Tx
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn
 from relay.room import ledger, queue
 from relay.room.acts import Acts
+from relay.room.budget import Budget
 from relay.room.desk import Desk, Surroundings
 from relay.room.drain import Drain, Seat
 from relay.room.frames import frames_of, summary
@@ -283,6 +284,79 @@ async def test_retry_queues_what_failed_again(office: Office) -> None:
     assert (again.asked.id, again.primary.attempts) == (asked.id, 1)
     await end(office.store, again, Outcome(text="now it worked"), office.clock())
     assert (await office.ask(f"/retry #{asked.number}")).meta["error"] is True
+
+
+async def _broken(office: Office, policy: Policy) -> tuple[Message, Message]:
+    """A message that opened ALPHA's circuit, and one that was skipped for it."""
+    asked = await office.post("@ALPHA go")
+    await end(
+        office.store,
+        await plan_of(office.store, policy, office.clock()),
+        Outcome(failure=FailureClass.CRASH),
+        office.clock(),
+    )
+    skipped = await office.post("@ALPHA go on")
+    assert await claim(office.store, policy, office.clock()) == queue.Idle()
+    return asked, skipped
+
+
+@pytest.mark.parametrize("how", ["/retry #{}", "/try @ALPHA"])
+async def test_trying_now_is_the_one_attempt_of_an_open_circuit(office: Office, how: str) -> None:
+    policy = Policy("ALPHA", max_attempts=1, threshold=1)
+    _, skipped = await _broken(office, policy)
+    refused = await office.ask(how.format(skipped.number), verified=False)
+    assert "lifts a guard" in refused.body
+    assert await claim(office.store, policy, office.clock()) == queue.Idle()
+    told = (await office.ask(how.format(skipped.number))).body
+    assert "circuit" in told and "this attempt" in told
+    again = await plan_of(office.store, policy, office.clock())
+    assert again.asked.id == skipped.id
+    # It fails: open again, and no second attempt without a word.
+    await end(office.store, again, Outcome(failure=FailureClass.CRASH), office.clock())
+    breaker = await office.store.read(lambda tx: queue.load_breaker(tx, policy))
+    assert (str(breaker.state), breaker.failures) == ("open", 2)
+    await office.ask(how.format(skipped.number))
+    await end(
+        office.store, await plan_of(office.store, policy, office.clock()), Outcome(text="ok"), office.clock()
+    )
+    breaker = await office.store.read(lambda tx: queue.load_breaker(tx, policy))
+    assert (str(breaker.state), breaker.failures) == ("closed", 0)
+    assert "nothing to try" in (await office.ask("/try @ALPHA")).body
+
+
+async def test_a_retry_that_could_only_be_skipped_is_refused(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = Policy("ALPHA", max_attempts=1, budget=Budget(turns_per_hour=1))
+    roster = Roster({"ALPHA": Member("ALPHA", "played", policy)})
+    monkeypatch.setattr(office.desk._acts, "_roster", lambda: roster)
+    asked = await office.post("@ALPHA go")
+    await end(
+        office.store,
+        await plan_of(office.store, policy, office.clock()),
+        Outcome(failure=FailureClass.CRASH),
+        office.clock(),
+    )
+    told = await office.ask(f"/retry #{asked.number}")
+    assert told.meta["error"] is True
+    assert "budget" in told.body and "it frees at" in told.body
+    assert "asked again" not in told.body and "Trying" not in told.body
+    unable = Roster({"ALPHA": Member("ALPHA", "played", Policy("ALPHA", unable="it is not installed"))})
+    monkeypatch.setattr(office.desk._acts, "_roster", lambda: unable)
+    assert "it is not installed" in (await office.ask(f"/retry #{asked.number}")).body
+
+
+async def test_a_retry_that_waits_says_for_what(office: Office) -> None:
+    policy = Policy("ALPHA", max_attempts=1)
+    asked = await office.post("@ALPHA go")
+    await end(
+        office.store,
+        await plan_of(office.store, policy, office.clock()),
+        Outcome(failure=FailureClass.CRASH),
+        office.clock(),
+    )
+    await office.ask("/pause @ALPHA")
+    assert "waits for `/resume @ALPHA`" in (await office.ask(f"/retry #{asked.number}")).body
 
 
 async def test_route_sends_a_message_elsewhere(office: Office) -> None:

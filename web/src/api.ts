@@ -145,9 +145,9 @@ export const api = {
     call<{ id: string; cursor: string; number: number }>("POST", "/api/messages", message),
   route: (message: string, agents: string[]) =>
     call<object>("POST", `/api/messages/${quote(message)}/route`, signed({ agents })),
-  retry: (job: number) => call<object>("POST", `/api/queue/${job}/retry`, signed({})),
-  agentDo: (agent: string, action: "pause" | "resume" | "cancel") =>
-    call<object>("POST", `/api/agents/${quote(agent)}/${action}`, signed({})),
+  retry: (job: number) => call<{ reason?: string }>("POST", `/api/queue/${job}/retry`, signed({})),
+  agentDo: (agent: string, action: "pause" | "resume" | "cancel" | "try") =>
+    call<{ reason?: string }>("POST", `/api/agents/${quote(agent)}/${action}`, signed({})),
   agentSet: (agent: string, patch: Partial<Pick<Agent, "model" | "effort" | "enabled">>) =>
     call<object>("PATCH", `/api/agents/${quote(agent)}`, signed(patch)),
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),

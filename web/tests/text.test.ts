@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { complete, usage, type Words } from "../src/text/completion";
-import { ago, amount, bytes, counted, instant, receipt, span } from "../src/text/format";
+import { ago, amount, bytes, counted, instant, moment, receipt, span } from "../src/text/format";
 import type { Job, Task } from "../src/types";
 
 const task = (number: number, status: Task["status"]): Task => ({
@@ -58,6 +58,18 @@ describe("words for figures", () => {
   it.each([[3, "just now"], [42, "42 s ago"], [59.9, "59 s ago"], [60, "1 min ago"], [421, "7 min ago"], [3599, "59 min ago"], [3960, "1 h 06 ago"], [172_800, "2 d ago"]])("%d s past is %s", (s, text) =>
     expect(ago(100, (100 + s) * 1000)).toBe(text));
   it.each([[0, "0 files"], [1, "1 file"], [2000, "2,000 files"]])("%d is %s", (count, text) => expect(counted(count, "file")).toBe(text));
+});
+
+describe("times", () => {
+  it("say the day where it is not today", () => {
+    const now = new Date(2026, 10, 22, 14, 0).getTime();
+    const at = (...when: [number, number, number, number, number]) => moment(new Date(...when).toISOString(), now);
+    expect(at(2026, 10, 22, 14, 12)).toBe("14:12");
+    expect(at(2026, 10, 23, 0, 1)).toBe("tomorrow 00:01");
+    expect(at(2026, 10, 21, 23, 59)).toBe("yesterday 23:59");
+    expect(at(2026, 10, 25, 9, 0)).toMatch(/25.*09:00/);
+    expect(at(2027, 0, 2, 9, 0)).toMatch(/2027.*09:00/);
+  });
 });
 
 describe("receipts", () => {

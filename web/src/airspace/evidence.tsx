@@ -8,7 +8,7 @@ import {
 import { agents, now } from "../state/room";
 import { agentPanel, picked, showEntry, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
-import { ago, clock, instant, span } from "../text/format";
+import { ago, instant, moment, span } from "../text/format";
 import type { Advisory, Evidence, Level, Lines, Link, Reading } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "../ui/bits";
 import { Diffstat } from "../ui/diffstat";
@@ -102,7 +102,7 @@ function AgentEvidence({ name }: { name: string }) {
         <p class="evi-facts">
           {agent.kind === "person" ? "person" : "agent"}
           {agent.branch && <> on <code>{agent.branch}</code></>}
-          {agent.startedAt && <>, since {clock(agent.startedAt)}</>}
+          {agent.startedAt && <>, since {moment(agent.startedAt, Date.now())}</>}
           {agent.committed ? `, ${agent.committed} ${agent.committed === 1 ? "file" : "files"} committed` : ", nothing committed"}
         </p>
       )}

@@ -19,6 +19,18 @@ export function clock(time: Time): string {
   return at === null ? "" : clockFormat.format(at);
 }
 
+const dateFormat = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+
+/** A time with its day where that is not today: "14:12", "tomorrow 14:12", "25 Nov 14:12". */
+export function moment(time: Time, now: number): string {
+  const at = instant(time);
+  if (at === null) return "";
+  const days = Math.round((new Date(at).setHours(0, 0, 0, 0) - new Date(now).setHours(0, 0, 0, 0)) / 86_400_000);
+  const year = new Date(at).getFullYear() === new Date(now).getFullYear() ? "" : ` ${new Date(at).getFullYear()}`;
+  const day = { "0": "", "1": "tomorrow ", "-1": "yesterday " }[String(days)] ?? `${dateFormat.format(at)}${year} `;
+  return day + clockFormat.format(at);
+}
+
 export function full(time: Time): string {
   const at = instant(time);
   return at === null ? "" : fullFormat.format(at);

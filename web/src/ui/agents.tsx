@@ -7,9 +7,9 @@ import { agents, dispatcher, now, workers } from "../state/room";
 import { permissions } from "../state/permissions";
 import { visitors } from "../state/visitors";
 import { agentPanel, show, showEntry } from "../state/view";
-import { amount, clock, counted, instant, span } from "../text/format";
+import { amount, counted, instant, moment, span } from "../text/format";
 import type { Agent, DispatcherState, Meter, TokenMeter } from "../types";
-import { attempt, Avatar, Copyable, hued, Icon, IconButton, toast, Words } from "./bits";
+import { attempt, Avatar, Copyable, hued, Icon, IconButton, tell, toast, Words } from "./bits";
 import { PermissionCard } from "./permissions";
 import { Whereabouts } from "./proximity";
 import { VisitorCards, VisitorPanel } from "./visitors";
@@ -51,7 +51,7 @@ export function healthLine(agent: Agent, at: number, short = false): string {
     const retry = instant(agent.breaker.retry_at);
     return `circuit open${retry && retry > at ? `${short ? " " : ", retry in "}${span(retry - at)}` : ""}`;
   }
-  if (state === "parked") return `${short ? "limited" : "rate limited"} until ${clock(agent.parked_until)}`;
+  if (state === "parked") return `${short ? "limited" : "rate limited"} until ${moment(agent.parked_until, at)}`;
   return HEALTH_WORDS[state];
 }
 
@@ -191,7 +191,7 @@ function AgentLog({ name }: { name: string }) {
     <div class="log" ref={box} tabIndex={0} role="region" aria-label={`Log of ${name}`} data-testid="agent-log">
       {problem && <p class="log-note">{problem}</p>}
       {lines?.length === 0 && <p class="log-note">Nothing yet. What {name}'s program says about itself appears here during a turn.</p>}
-      {lines?.map((l, i) => <div key={i}><time>{clock(l.ts)}</time><span>{l.text}</span></div>)}
+      {lines?.map((l, i) => <div key={i}><time>{moment(l.ts, now.value)}</time><span>{l.text}</span></div>)}
     </div>
   );
 }
@@ -213,7 +213,7 @@ function Facts({ agent }: { agent: Agent }) {
       {b.state !== "closed" && (
         <p class="breaker" data-testid="breaker">
           <b>Breaker {b.state === "open" ? "open" : "half open"}.</b> {b.failures} failures in a row (limit {b.threshold}).
-          {b.state === "open" ? " New messages are skipped until one probe succeeds." : " The next message is the probe."}
+          {b.state === "open" ? " New messages are skipped until one attempt succeeds." : " The next message is that attempt."}
         </p>
       )}
       {b.state === "closed" && b.failures > 0 && <p class="detail">{b.failures} of {b.threshold} failures before the breaker opens.</p>}
@@ -232,6 +232,9 @@ function Actions({ agent }: { agent: Agent }) {
         <button type="button" class="button small" onClick={() => act("resume", `${agent.name} takes messages again.`)}><Icon name="play" size={13} /> Resume</button>
       ) : (
         <button type="button" class="button small" onClick={() => act("pause", `${agent.name} is paused.`)} disabled={!agent.installed}><Icon name="pause" size={13} /> Pause</button>
+      )}
+      {agent.breaker.state === "open" && (
+        <button type="button" class="button small" data-testid="try-now" data-tip="One attempt now, with the last message it could not answer. If it succeeds, the agent gets work again; if not, it is left alone as before." onClick={() => void tell(api.agentDo(agent.name, "try"))}><Icon name="retry" size={13} /> Try now</button>
       )}
       <button type="button" class="button small danger" disabled={!agent.running} onClick={() => act("cancel", `${agent.name}'s turn is being ended.`)}><Icon name="stop" size={13} /> Cancel turn</button>
       <button type="button" class="button small" onClick={() => void attempt(api.agentSet(agent.name, { enabled: !agent.enabled }))}>{agent.enabled ? "Switch off" : "Switch on"}</button>

@@ -152,6 +152,12 @@ export async function attempt(work: Promise<unknown>): Promise<boolean> {
   }
 }
 
+/** Does it and says what the room says of it. */
+export async function tell(work: Promise<{ reason?: string }>): Promise<void> {
+  let said = "";
+  if (await attempt(work.then((done) => (said = done.reason ?? "")))) toast(said.replace(/`/g, "") || "Done.");
+}
+
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">

@@ -7,7 +7,7 @@ import { showEntry } from "../state/view";
 import { ago, instant, receipt, span } from "../text/format";
 import { plainLine } from "../text/markdown";
 import type { Job, JobState } from "../types";
-import { attempt, hued, toast } from "./bits";
+import { attempt, hued, tell } from "./bits";
 
 const FILTERS: readonly { state: JobState | ""; name: string }[] = [
   { state: "", name: "All" },
@@ -79,7 +79,7 @@ export function QueueView() {
                     <td class="num muted">{ago(job.created_at, at)}</td>
                     <td class="act">
                       {["dead", "failed", "skipped"].includes(job.state) && (
-                        <button type="button" class="button small" onClick={() => void attempt(api.retry(job.id)).then((ok) => ok && toast(`${job.agent} is asked again.`))}>Retry</button>
+                        <button type="button" class="button small" onClick={() => void tell(api.retry(job.id))}>Retry</button>
                       )}
                     </td>
                   </tr>

@@ -7,7 +7,7 @@ import { cycle, jobs, now, numberOf, receiptsOf, workers } from "../state/room";
 import { showEntry } from "../state/view";
 import { receipt, span, type Tone } from "../text/format";
 import type { Cycle, Decision, Entry, Job } from "../types";
-import { attempt, hued, Icon, toast } from "./bits";
+import { attempt, hued, Icon, tell } from "./bits";
 
 const GLYPH: Record<Tone, string> = {
   queued: "○",
@@ -48,7 +48,7 @@ function ReceiptChip({ job }: { job: Job }) {
           class="receipt-act"
           aria-label={`Retry ${job.agent} now`}
           data-tip="Try again now"
-          onClick={() => void attempt(api.retry(job.id)).then((ok) => ok && toast(`${job.agent} is asked again.`))}
+          onClick={() => void tell(api.retry(job.id))}
         >
           Retry
         </button>
