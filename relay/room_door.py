@@ -58,8 +58,10 @@ class RoomDesk:
     ) -> Json:
         return await self._voices.post(caller, body, in_reply_to=in_reply_to, client_id=client_id)
 
-    async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
-        return await self._voices.read(caller, cursor=cursor, limit=limit)
+    async def read(
+        self, caller: Caller, *, cursor: str | None = None, limit: int = 50, to_me: bool = False
+    ) -> Json:
+        return await self._voices.read(caller, cursor=cursor, limit=limit, to_me=to_me)
 
     async def who(self, caller: Caller) -> Json:
         you = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay.coordination.board import Board
 from relay.coordination.needs import found_task
+from relay.coordination.queue import WANTED
 from relay.coordination.work import Column, Status, Task
 from relay.log.store import Tx
 from relay.person_cli import Desk, WrongUse, ago, left, parser, run, table
@@ -27,6 +28,9 @@ def main(words: list[str]) -> int:
         "what", nargs="?", metavar="N|TEXT", help="the task's number; submit: what is to be done"
     )
     made.add_argument("--all", action="store_true", help="list: what is done too")
+    made.add_argument("--status", choices=list(WANTED), metavar="STATUS", help=f"list: {', '.join(WANTED)}")
+    made.add_argument("--of-type", metavar="TYPE", help="list: this kind of work")
+    made.add_argument("--assignee", metavar="NAME", help="list: who has it, or had it last")
     made.add_argument("--type", default="task", help="submit: the kind of work (task)")
     made.add_argument("--priority", type=int, default=5, help="submit: 1 is first, 10 last (5)")
     made.add_argument(
@@ -55,7 +59,18 @@ def main(words: list[str]) -> int:
     return run(args, lambda desk: act(desk, args), texts[args.action])
 
 
-async def _listed(desk: Desk, args: argparse.Namespace) -> list[Json]:
+async def _listed(desk: Desk, args: argparse.Namespace) -> Sequence[Json]:
+    if args.status or args.of_type or args.assignee:
+        asked = {"status": args.status, "task_type": args.of_type, "assignee": args.assignee}
+        found: list[Json] = []
+        cursor = None
+        while page := await desk.services.work.list(desk.caller, **asked, cursor=cursor, limit=1000):
+            found += [task | {"status": task["column"]} for task in page["tasks"]]
+            cursor = page["next"]
+            if cursor is None:
+                break
+        return found
+
     async def look(tx: Tx) -> list[Json]:
         shown = [task for task in await _board(desk).list(tx) if args.all or task.active or task.badge]
         return [task.as_json() for task in sorted(shown, key=_place)]

@@ -166,6 +166,9 @@ def test_work_is_submitted_shown_and_reopened(room: Room) -> None:
     assert (code, out) == (0, "Task #1 is pending.\n")
     told = room.json("work", "submit", "Ship it", "--depends-on", "#1", "--file", "src/**")
     assert (told["number"], told["status"]) == (2, "blocked")
+    assert [one["number"] for one in room.json("work", "list", "--status", "blocked")] == [2]
+    assert [one["number"] for one in room.json("work", "list", "--of-type", "build")] == [1]
+    assert room.relay("work", "list", "--assignee", "nobody")[1] == "No task is open.\n"
     for words, code, said in (
         (("work", "submit", "x", "--input", "{"), 2, "not JSON"),
         (("work", "submit", "x", "--priority", "11"), 2, "priority"),

@@ -86,6 +86,28 @@ async def _work(one: Process, other: Process) -> None:
     assert (await said(one, "get_work"))["task_id"] is None
     done = await said(other, "complete_work", task_id=got["task_id"], success=True, result={"ok": True})
     assert done["status"] == "completed"
+    # Another process's wait hears of a task that is made here, and claims it; one that is cancelled claims nothing.
+    gone = other.send("tools/call", {"name": "get_work", "arguments": {"wait_seconds": 60}})
+    other.notify("notifications/cancelled", {"requestId": gone})
+    made = await said(one, "submit_work", task_type="test", task_description="look again")
+    no = await said(other, "get_work", task_id=got["task_id"])
+    assert (no["reason"], no["reasons"][0]["reason"]) == ("not_claimable", "finished")
+    got = await said(other, "get_work", task_id=made["task_id"])
+    assert got["fencing_token"] is not None
+    assert (await said(other, "complete_work", task_id=made["task_id"], success=True))["success"]
+    waits = other.send("tools/call", {"name": "get_work", "arguments": {"wait_seconds": 60}})
+    made = await said(one, "submit_work", task_type="test", task_description="and again")
+    assert (await other.answer(waits))["structuredContent"]["task_id"] == made["task_id"]
+    for query, numbers in (
+        ("?status=done", [1, 2]),
+        ("?status=claimed&task_type=test", [3]),
+        ("", [1, 2, 3]),
+    ):
+        told = await other.ask("resources/read", {"uri": f"work://all{query}"})
+        assert [task["number"] for task in json.loads(told["contents"][0]["text"])["tasks"]] == numbers
+    wrong = await other.ask("resources/read", {"uri": "work://all?status=lost"})
+    assert "status: one of" in wrong["error"]["data"]["fix"]
+    assert (await said(other, "complete_work", task_id=made["task_id"], success=True))["success"]
     unknown = await one.call("complete_work", task_id="no-such", success=True)
     assert unknown["isError"] and unknown["structuredContent"]["success"] is False
 

@@ -103,6 +103,26 @@ class Claims:
                 ways = Standing(lock for lock in await table.living(tx) if lock.holder != me)
         return search
 
+    async def take_this(self, tx: Tx, caller: Caller, task: Task, lease_s: float) -> Task | None:
+        """Claim this task, which has no reason against it, and lock its files; None: somebody was first."""
+        if await self.lock_files(tx, caller, task.id, task.number, task.files, lease_s) is not None:
+            return None
+        return await self._claim(tx, caller, task.id, lease_s)
+
+    async def undo(self, tx: Tx, caller: Caller, task_id: str) -> None:
+        """Undo a claim of the caller's that nobody heard of: no attempt counts, and it can be claimed at once."""
+        row = await tx.one(Q.task_by_id, id=task_id)
+        task = None if row is None else Task.of_row(row)
+        if task is None or (task.claimed_by, task.claimed_session) != (caller.agent, caller.session):
+            return
+        now, token = await tx.now(), await next_fence(tx)
+        note = "Who had asked for it was gone."
+        after = replace(
+            transitions.unclaimed(task), status=Status.PENDING, updated_at=now, fence=token, note=note
+        )
+        await changes.make(tx, Change.RELEASED, [(task, after)], by=by(caller))
+        await self.free_files(tx, task, caller.agent, note, None)
+
     async def _ready(self, tx: Tx, types: Sequence[str] | None) -> AsyncIterator[Row]:
         """Every task that is ready, in the order in which they are given: one, then pages of them."""
         asked: Json = {"now": await tx.now(), "rank": -MOST_RANK, "number": 0, "limit": 1}

@@ -72,7 +72,7 @@ class Locks:
         let_in: LetIn = _everybody,
     ) -> None:
         self._root, self._root_of = root, root_of
-        self._let_in = let_in
+        self.let_in = let_in
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
@@ -133,7 +133,7 @@ class Locks:
                 await forget(tx, caller, "acquire_lock", idempotency_key)
 
         outcome = await (
-            Waiting(self._store, run, given_back, caller, wanted, self._let_in, on_wait).take_turn(wait)
+            Waiting(self._store, run, given_back, caller, wanted, self.let_in, on_wait).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )

@@ -21,9 +21,11 @@ from relay.config_coordination import CoordinationSettings
 from relay.coordination import changes, transitions, work
 from relay.coordination.answered import once
 from relay.coordination.changes import Change, Followed, Q
-from relay.coordination.claims import Claims, Held, Search, by, no_claim
+from relay.coordination.claims import MOST_RANK, Claims, Held, Search, by, no_claim
 from relay.coordination.completion import Completion
 from relay.coordination.critical.shortcuts import shortcuts_of
+from relay.coordination.lock import MAX_WAIT_S
+from relay.coordination.lock import seconds as time_of
 from relay.coordination.locks import Locks
 from relay.coordination.needs import checked_needs, found_task, reference, rewired
 from relay.coordination.reasons import reasons
@@ -41,12 +43,22 @@ from relay.coordination.requests import (
 )
 from relay.coordination.sessions import Heartbeat, Session
 from relay.coordination.work import BoardRefusal, Column, Status, Task
+from relay.coordination.work_wait import Try, WorkWait
 from relay.log import events
 from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Rejected
 from relay.payload import json_value, malformed, text, texts
 
 Json = dict[str, Any]
+
+#: Rows that are read at once for a list.
+_PAGE = 500
+#: What a list may be asked for.
+WANTED = {
+    **{str(one): frozenset({one}) for one in Status},
+    "open": frozenset({Status.PENDING, Status.BLOCKED, Status.CLAIMED}),
+    "done": frozenset({Status.COMPLETED, Status.FAILED, Status.DEAD}),
+}
 
 
 class WorkQueue:
@@ -138,22 +150,88 @@ class WorkQueue:
         return {"success": True, "task_id": id_, "number": task.number, "status": str(made.status), **told}
 
     async def get(
-        self, caller: Caller, task_types: Sequence[str] | None = None, *, lease_s: float | None = None
+        self,
+        caller: Caller,
+        task_types: Sequence[str] | None = None,
+        *,
+        task_id: str | None = None,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        on_wait: Callable[[str], None] | None = None,
     ) -> Json:
-        """Claim the first task that is ready (of these types); without one, `task_id` null and `why`."""
+        """Claim the first task that is ready (of these types), or the one that is named. Without one, `task_id` null
+        and `why`; after `wait_s` seconds, where that was said. Raises Rejected: UNKNOWN `unknown_task`; REFUSED
+        `not_claimable` with `reasons`."""
         types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, MOST_TYPE)
         if types is not None and not types:
             raise malformed(
                 "task_types", "`task_types` is an empty list.", "Leave it out for work of any type."
             )
+        if types is not None and task_id is not None:
+            raise malformed(
+                "task_types", "`task_types` and `task_id` at once: give one of them.", "A task has one type."
+            )
         lease = self._settings.claim_lease_s if lease_s is None else seconds(lease_s)
+        wait = time_of("wait_seconds", wait_s, 0, MAX_WAIT_S)
+        id_ = None if task_id is None else reference(task_id)
+
+        async def attempt() -> Try:
+            if id_ is not None:
+                return await self._get_named(caller, id_, lease)
+            return await self._get_next(caller, types, lease)
+
+        if not wait:
+            return (await attempt()).told()
+
+        async def ready(tx: Tx) -> bool:
+            if id_ is not None:
+                (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
+                return task.status is not Status.CLAIMED
+            asked: Json = {"now": await tx.now(), "rank": -MOST_RANK, "number": 0, "limit": 1}
+            if types is None:
+                return bool(await tx.all(Q.next_ready, **asked))
+            return bool(await tx.all(Q.next_ready_of_types, **asked, types=json.dumps(types)))
+
+        async def undo(given: Json) -> None:
+            await self._store.write(lambda tx: self.claims.undo(tx, caller, given["task_id"]), actor=caller)
+
+        let_in = self._locks.let_in
+        return await WorkWait(self._store, caller, let_in, attempt, undo, ready, on_wait).wait(wait)
+
+    async def _get_named(self, caller: Caller, id_: str, lease: float) -> Try:
+        async def run(tx: Tx, session: Session) -> Json:
+            await self.claims.take_back(tx)
+            task = await found_task(tx, id_)
+            if (task.claimed_by, task.claimed_session) == (caller.agent, caller.session) and task.claim:
+                return {"success": True, "repeated": True, **_given(task)}
+            found = await reasons(tx, task, caller, self._locks)
+            claimed = None if found else await self.claims.take_this(tx, caller, task, lease)
+            if claimed is None:
+                why = found[0]["message"] if found else "Another one was first."
+                message = f"#{task.number} cannot be claimed now: {why}"
+                fix = "Wait for it with wait_seconds, or call get_work without task_id for the next one."
+                raise Rejected(Fault.REFUSED, "not_claimable", message, fix, {"reasons": found})
+            await self._heartbeat.promise(tx, caller, session, claimed.lease_until or 0.0)
+            return {"success": True, **_given(claimed)}
+
+        try:
+            return Try(answer=await self._write_in(caller, run))
+        except Rejected as refused:
+            if refused.code != "not_claimable":
+                raise
+            found = refused.details["reasons"]
+            # Its back-off is a time of the store's clock; a look in between does no harm.
+            backs_off = any(one["reason"] == "backing_off" for one in found)
+            return Try(refusal=refused, next_s=1.0 if backs_off else None, files=True)
+
+    async def _get_next(self, caller: Caller, types: Sequence[str] | None, lease: float) -> Try:
         if self._shortcuts:
             short = await self._shortcuts.claim(caller, types, lease)
             if isinstance(short, Task):
-                return {"success": True, **_given(short)}
+                return Try(answer={"success": True, **_given(short)})
             if not short:
                 why = await self._store.read(lambda tx: _why_none(tx, types, Search()), actor=caller)
-                return {"success": True, "task_id": None, "why": why}
+                return _nothing({"success": True, "task_id": None, "why": why})
 
         async def run(tx: Tx, session: Session) -> Json:
             await self.claims.take_back(tx)
@@ -164,7 +242,8 @@ class WorkQueue:
                 return {"success": True, **_given(search.task)}
             return {"success": True, "task_id": None, "why": await _why_none(tx, types, search)}
 
-        return await self._write_in(caller, run)
+        told = await self._write_in(caller, run)
+        return _nothing(told) if told["task_id"] is None else Try(answer=told)
 
     async def complete(
         self,
@@ -317,6 +396,43 @@ class WorkQueue:
         await self._beat(caller)
         return await self._store.read(look)
 
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        status: str | None = None,
+        task_type: str | None = None,
+        assignee: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Json:
+        """`{tasks, next}`: the tasks on the board that are such, by number, each as `task` tells it; `next` is the
+        cursor of the next page, None after the last. `status`: one of the queue's, or `open` (not over) or `done`.
+        Raises Rejected: MALFORMED."""
+        most = whole(limit, "limit", 1, 1000)
+        after = 0 if cursor is None else int(cursor)
+        wanted = WANTED.get(status) if status is not None else frozenset(Status)
+        if wanted is None:
+            words = ", ".join(WANTED)
+            raise malformed("status", f"{str(status)[:40]!r} is no status of a task.", f"One of: {words}.")
+
+        async def look(tx: Tx) -> Json:
+            found, number = list[Task](), after
+            while rows := await tx.all(Q.tasks_after, number=number, limit=_PAGE):
+                number = rows[-1]["number"]
+                for task in await self.claims.as_they_stand(tx, [Task.of_row(row) for row in rows]):
+                    fits = task.status in wanted and task_type in (None, task.task_type)
+                    if fits and (assignee is None or _same(assignee, task.claimed_by)):
+                        found.append(task)
+                if len(found) > most:
+                    break
+            page, now = found[:most], await tx.now()
+            told = [_standing(task, now) for task in page]
+            return {"tasks": told, "next": str(page[-1].number) if len(found) > most else None}
+
+        await self._beat(caller)
+        return await self._store.read(look)
+
     async def task(self, caller: Caller, task_id: str) -> Json:
         """TASK with what `get` gives of it, and what came out; `status` is the queue's, `column` the board's. Raises
         Rejected: UNKNOWN `unknown_task`."""
@@ -324,15 +440,12 @@ class WorkQueue:
 
         async def look(tx: Tx) -> Json:
             (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
-            told = task.as_json() | _shown(task) | {"result": task.result, "column": str(task.column)}
-            if task.not_before <= await tx.now():
-                told["not_before"] = None
-            return told | {"archived": task.archived_at is not None}
+            return _standing(task, await tx.now()) | {"archived": task.archived_at is not None}
 
         await self._beat(caller)
         return await self._store.read(look)
 
-    async def take_back(self) -> list[Json]:
+    async def take_back(self) -> Sequence[Json]:
         """Take back the claims that were lost (the daemon's sweep); TASK of each."""
         return [task.as_json() for task in await self._store.write(self.claims.take_back)]
 
@@ -362,6 +475,12 @@ class WorkQueue:
         return answer
 
 
+def _nothing(told: Json) -> Try:
+    """There is no task for the caller now: `next_at` is when time alone may make one ready."""
+    why = told["why"]
+    return Try(nothing=told, next_s=1.0 if why["next_at"] else None, files=bool(why["files_held"]))
+
+
 def _shown(task: Task) -> Json:
     return {
         "task_id": task.id,
@@ -375,6 +494,16 @@ def _shown(task: Task) -> Json:
         "priority": task.priority,
         "files": list(task.files),
     }
+
+
+def _standing(task: Task, now: float) -> Json:
+    """TASK with what `get` gives of it, and what came out."""
+    told = task.as_json() | _shown(task) | {"result": task.result, "column": str(task.column)}
+    return told if task.not_before > now else told | {"not_before": None}
+
+
+def _same(one: str, other: str | None) -> bool:
+    return other is not None and one.casefold() == other.casefold()
 
 
 def _given(task: Task) -> Json:

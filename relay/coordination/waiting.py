@@ -40,7 +40,7 @@ Answer = Outcome | Repeated | Rejected
 LetIn = Callable[[Tx, Caller], Awaitable[Rejected | None]]
 
 
-def _to_its_end() -> contextlib.AbstractContextManager[object]:
+def to_its_end() -> contextlib.AbstractContextManager[object]:
     """What is awaited within is not cut off by the scope that was cancelled: anyio's, in which the SDK of MCP runs
     its calls, cancel every further await too."""
     from anyio import CancelScope  # only who is cancelled pays for it
@@ -99,7 +99,7 @@ class Waiting:
                 leaving = asyncio.ensure_future(self._leave())
                 _LEAVING.add(leaving)
                 leaving.add_done_callback(_LEAVING.discard)
-                with _to_its_end():
+                with to_its_end():
                     await asyncio.shield(leaving)
 
     async def _attempt(self, wait_s: float) -> Answer:

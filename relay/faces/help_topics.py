@@ -23,14 +23,16 @@ itself.
 _WORK = """\
 get_work() claims the next task: by submit time and priority (1 is first), and only tasks whose dependencies are
 done.
-task_id null: `why` says why there is none. End a claim with complete_work(task_id, success, result or
+get_work(task_id) claims this one; wait_seconds waits for one. task_id null: `why` says why there is none.
+End a claim with complete_work(task_id, success, result or
 error_message) or release_work(task_id, reason) (another attempt later). A failure that you report is final.
 - A claim has a lease of 30 minutes that each of your calls extends. Later, `stale_token`: it was given to another.
 - A task's `files` are locked for you with the claim, and released with it.
 - submit_work(task_type, task_description, depends_on=[task_id], on_failed="block"|"cascade"|"ignore", files=[...]).
   idempotency_key makes it safe to send twice.
 - explain(kind="work", id=task_id): every reason why you cannot claim it.
-- on HTTP also: GET /work/pending, GET /work/{task_id}, POST /work/needs {task_id, depends_on}, POST /work/reopen
+- on HTTP also: GET /work (work://all?status=open here), GET /work/pending,
+  GET /work/{task_id}, POST /work/needs {task_id, depends_on}, POST /work/reopen
   {task_id} (a person's: a new attempt of a finished task)."""
 
 _MEMORY = """\
@@ -40,7 +42,9 @@ The same event_type and summary within an hour is one memory: lessons, tags and 
 recall gives [{memory_type, content, relevance}], relevance from 1 down to 0; tags narrow it."""
 
 _ROOM = """\
-read_room() gives the newest entries and `next`; read_room(cursor=next) what came since. post_message(body) speaks
+read_room() gives the newest entries and `next`; read_room(cursor=next) what came since, to_me=true only what names
+or answers you.
+post_message(body) speaks
 as you.
 in_reply_to takes an entry's id or its number (`#12`); client_id makes it safe to send twice. What you read counts
 as seen by you.

@@ -5,16 +5,18 @@ Invariant: a resource shows what an operation would answer, to whom may read, an
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import mcp_types as types
 import structlog
 from mcp import MCPError
 
 from relay.faces.operation import need
+from relay.faces.operation import read as validated
 from relay.faces.services import Services
 from relay.faces.store_failed import store_failed
 from relay.model import Caller, Fault, Rejected
@@ -44,6 +46,9 @@ RESOURCES = (
         "The tasks that can be claimed now, first the one that comes next.",
         lambda s, c, _: s.work.pending(c),
     ),
+    Resource(
+        "work://all", "all work", "The tasks on the board, the first 100.", lambda s, c, _: s.work.list(c)
+    ),
     Resource("room://recent", "room", "The newest messages of the room.", lambda s, c, _: s.room.read(c)),
     Resource(
         "airspace://state",
@@ -63,11 +68,30 @@ RESOURCES = (
         "Who holds what meets this path, and who waits for it.",
         lambda s, c, path: s.locks.status(c, path),
     ),
+    Resource(
+        "work://all{?status,task_type,assignee,limit,cursor}",
+        "some work",
+        "The tasks of a status (open, done, pending, claimed, ...), a type, an assignee.",
+        lambda s, c, query: _some_work(s, c, query),  # noqa: PLW0108 (it stands below)
+    ),
     Resource("work://task/{task_id}", "task", "One task.", lambda s, c, id: s.work.task(c, id)),
 )
 
+
+async def _some_work(services: Services, caller: Caller, query: str) -> Any:
+    """What the operation `list_work` answers to these parameters. Raises Rejected."""
+    from relay.faces.operations_work import LIST_WORK
+
+    asked: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    with contextlib.suppress(ValueError, KeyError):
+        asked["limit"] = int(asked["limit"])
+    return await LIST_WORK.run(services, caller, validated(LIST_WORK, asked))
+
+
 _PLAIN = {one.uri: one for one in RESOURCES if "{" not in one.uri}
-_BY_PREFIX = {one.uri.partition("{")[0]: one for one in RESOURCES if "{" in one.uri}
+_BY_PREFIX = {
+    one.uri.partition("{")[0] + ("?" if "{?" in one.uri else ""): one for one in RESOURCES if "{" in one.uri
+}
 
 LISTED = types.ListResourcesResult(
     resources=[
@@ -116,7 +140,8 @@ def find(uri: str) -> tuple[Resource, str]:
         return _PLAIN[uri], ""
     for prefix, resource in _BY_PREFIX.items():
         if uri.startswith(prefix) and len(uri) > len(prefix):
-            return resource, unquote(uri[len(prefix) :])
+            rest = uri[len(prefix) :]
+            return resource, rest if prefix.endswith("?") else unquote(rest)
     addresses = ", ".join(one.uri for one in RESOURCES)
     raise Rejected(
         Fault.UNKNOWN, "unknown_resource", f"There is no resource {uri[:100]!r}.", f"There are: {addresses}."

@@ -46,6 +46,7 @@ class ReadRoom(Request):
         None, pattern=r"^[0-9]{1,18}$", description="`next` of the last read; none = newest"
     )
     limit: int = Field(50, ge=1, le=500)
+    to_me: bool = Field(False, description="only what names you or answers you")
 
 
 class RoomPage(Shown):
@@ -87,7 +88,7 @@ async def _post(services: Services, caller: Caller, asked: PostMessage) -> Json:
 
 
 async def _read(services: Services, caller: Caller, asked: ReadRoom) -> Json:
-    return await services.room.read(caller, cursor=asked.cursor, limit=asked.limit)
+    return await services.room.read(caller, cursor=asked.cursor, limit=asked.limit, to_me=asked.to_me)
 
 
 async def _who(services: Services, caller: Caller, asked: Who) -> Json:

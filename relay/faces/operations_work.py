@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from relay.coordination.lock import MAX_WAIT_S
 from relay.coordination.paths import MAX_BYTES
 from relay.coordination.requests import (
     LEASE_S,
@@ -23,6 +24,7 @@ from relay.coordination.requests import (
 from relay.coordination.work import Column, Status
 from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text, Token, one_of
 from relay.faces.services import Services
+from relay.faces.waiting import HEARD
 from relay.model import Caller
 
 Json = dict[str, Any]
@@ -30,12 +32,15 @@ Minutes = Annotated[float, Field(gt=0, le=LEASE_S[1] / 60)]
 Word = Annotated[Name, Field(max_length=200)]
 Type = Annotated[Name, Field(max_length=MOST_TYPE)]
 Reason = Annotated[Text, Field(max_length=MOST_REASON)]
+Listed = Literal["open", "done", "pending", "claimed", "completed", "failed", "blocked", "dead"]
 File = Annotated[Name, Field(max_length=MAX_BYTES)]
 
 
 class GetWork(Request):
     task_types: list[Type] | None = Field(None, max_length=MOST_TYPES, description="only these")
     lease_minutes: Minutes | None = None
+    task_id: Word | None = Field(None, description="this one")
+    wait_seconds: float = Field(0, ge=0, le=MAX_WAIT_S, description="wait for one so long")
 
 
 class Task(Answer):
@@ -130,6 +135,14 @@ class Pending(Request):
     limit: int = Field(100, ge=1, le=1000)
 
 
+class ListWork(Request):
+    status: Listed | None = Field(None, description="open: not over; done: over, however it ended")
+    task_type: Type | None = None
+    assignee: Word | None = Field(None, description="who has it, or had it last")
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: str | None = Field(None, pattern=r"^[0-9]{1,9}$", description="`next` of the last page")
+
+
 class TaskShown(Shown):
     task_id: str
     task_type: str
@@ -146,13 +159,25 @@ class TaskStanding(TaskShown):
     not_before: str | None = Field(None, description="only while it backs off")
 
 
+class WorkList(Shown):
+    tasks: list[TaskStanding]
+    next: str | None = Field(None, description="the cursor of the next page; null after the last")
+
+
 class Explained(Shown):
     success: bool | None = None
 
 
 async def _get(services: Services, caller: Caller, asked: GetWork) -> Json:
     seconds = None if asked.lease_minutes is None else asked.lease_minutes * 60
-    return await services.work.get(caller, asked.task_types, lease_s=seconds)
+    return await services.work.get(
+        caller,
+        asked.task_types,
+        task_id=asked.task_id,
+        lease_s=seconds,
+        wait_s=asked.wait_seconds,
+        on_wait=HEARD.get(),
+    )
 
 
 async def _complete(services: Services, caller: Caller, asked: CompleteWork) -> Json:
@@ -208,11 +233,35 @@ async def _pending(services: Services, caller: Caller, asked: Pending) -> list[J
     return await services.work.pending(caller, limit=asked.limit)
 
 
+async def _list(services: Services, caller: Caller, asked: ListWork) -> Json:
+    return await services.work.list(
+        caller,
+        status=asked.status,
+        task_type=asked.task_type,
+        assignee=asked.assignee,
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+
+
 async def _task(services: Services, caller: Caller, asked: OneTask) -> Json:
     told = await services.work.task(caller, asked.task_id)
     # TASK is the board's; here it goes by the queue's names as well.
     return {"task_id": told.get("id"), "task_description": told.get("title"), **told}
 
+
+LIST_WORK = Operation(
+    "list_work",
+    ListWork,
+    WorkList,
+    "read",
+    _list,
+    "GET",
+    "/work",
+    "The tasks on the board, by number, as far as they are of that status, type or assignee.",
+    read_only=True,
+    tag="work",
+)
 
 OPERATIONS = (
     Operation(
@@ -225,8 +274,8 @@ OPERATIONS = (
         "/work/claim",
         "Claim the next task when you are free; its files are locked with it.\n"
         "Do it, renew before lease_until, then complete_work, or release_work if you cannot. "
-        "task_id null: nothing for you now; why counts what is blocked, claimed or backing off, "
-        "next_at is when to ask again.",
+        "task_id null: nothing for you now (wait_seconds waits for it); why counts what is blocked, claimed or "
+        "backing off, next_at is when to ask again. work://all lists the tasks.",
         aliases=(("POST", "/work/get"),),
         tool=True,
         beats=True,
@@ -340,6 +389,7 @@ OPERATIONS = (
         read_only=True,
         tag="work",
     ),
+    LIST_WORK,
     Operation(
         "show_task",
         OneTask,

@@ -64,7 +64,14 @@ class WorkApi(Protocol):
     ) -> Json: ...
 
     async def get(
-        self, caller: Caller, task_types: Sequence[str] | None = None, *, lease_s: float | None = None
+        self,
+        caller: Caller,
+        task_types: Sequence[str] | None = None,
+        *,
+        task_id: str | None = None,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        on_wait: Callable[[str], None] | None = None,
     ) -> Json: ...
 
     async def complete(
@@ -92,6 +99,19 @@ class WorkApi(Protocol):
 
     async def pending(self, caller: Caller, *, limit: int = 100) -> list[Json]:
         """Claimable now, in the order in which they would be given; each as `get` tells it, without a claim."""
+        ...
+
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        status: str | None = None,
+        task_type: str | None = None,
+        assignee: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Json:
+        """`{tasks, next}`: those on the board that are such, by number."""
         ...
 
     async def task(self, caller: Caller, task_id: str) -> Json: ...
@@ -163,7 +183,9 @@ class RoomDoor(Protocol):
         """`{success: true, id, number, cursor}`."""
         ...
 
-    async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
+    async def read(
+        self, caller: Caller, *, cursor: str | None = None, limit: int = 50, to_me: bool = False
+    ) -> Json:
         """`{entries: [ENTRY], next, more}`; no cursor = the newest."""
         ...
 

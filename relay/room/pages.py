@@ -14,12 +14,15 @@ from relay.log.events import dumps
 from relay.log.store import Tx
 from relay.model import Message
 from relay.room.ledger import Q
+from relay.room.mentions import mentions
 from relay.room.snippet import snippet
 from relay.room.values import Page, message_of_row
 
 _NUMBER = re.compile(r"#([0-9]{1,9})")
 #: Words of a search that are looked for; what comes behind them is not.
 _WORDS = 16
+#: Entries among which those for one reader are looked for, where no cursor says from where on.
+MOST_LOOKED = 5000
 _CURSOR = re.compile(r"[0-9]{1,18}")
 
 
@@ -36,6 +39,32 @@ async def page(tx: Tx, *, after: int | None, before: int | None, limit: int) -> 
     )
     more, rows = len(rows) > limit, rows[:limit][::-1]
     return Page([message_of_row(row) for row in rows], last if before is None else before, more)
+
+
+async def addressed(tx: Tx, name: str, *, after: int | None, limit: int) -> Page:
+    """As `page`, of the entries of others that name or address `name`, or answer an entry of it; without `after` the
+    newest of the last MOST_LOOKED entries."""
+    last = await events.last_pos(tx)
+    about = {"name": name, "named": f"%@{_literal(name)}%", "to": f'%"{_literal(name)}"%', "limit": limit + 1}
+    if after is None:
+        rows = list(await tx.all(Q.newest_addressed, **about, most=MOST_LOOKED))[::-1]
+        rows = rows[-limit:]
+        return Page([one for one in map(message_of_row, rows) if _names(one, name)], last, False)
+    rows = list(await tx.all(Q.addressed_after, **about, after=after))
+    more, rows = len(rows) > limit, rows[:limit]
+    upto = rows[-1]["pos"] if more else max(last, after)
+    return Page([one for one in map(message_of_row, rows) if _names(one, name)], upto, more)
+
+
+def _names(message: Message, name: str) -> bool:
+    """Is it for this one? SQL found the name as a part of longer ones too."""
+    replies = message.in_reply_to is not None and f"@{name}".casefold() not in message.body.casefold()
+    told = any(one.casefold() in (name.casefold(), "all") for one in message.to)
+    return told or replies or bool(mentions(message.body, [name]))
+
+
+def _literal(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 async def search(tx: Tx, text: str, *, limit: int) -> list[tuple[Message, str]]:

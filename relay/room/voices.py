@@ -192,14 +192,22 @@ class Voices:
         asked = await pass_on(tx, message, event.id, names=rules.agents, hop_limit=rules.hop_limit, now=now)
         return message, asked
 
-    async def read(self, caller: Caller, *, cursor: str | None = None, limit: int = 50) -> Json:
+    async def read(
+        self, caller: Caller, *, cursor: str | None = None, limit: int = 50, to_me: bool = False
+    ) -> Json:
         """`{entries, next, more}`: behind the cursor, or the newest; oldest first; `more`: there is more at `next`.
-        It counts as seen."""
+        It counts as seen. `to_me`: only what names the caller, is addressed to it or answers it."""
         after = None if cursor is None else int(cursor)
-        page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
+        if to_me:
+            page = await self._store.read(
+                lambda tx: pages.addressed(tx, caller.agent, after=after, limit=limit)
+            )
+        else:
+            page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
         others = [one for one in page.entries if one.speaker != caller.agent]
         if others and not _is_person(caller):
-            await self._seen(caller, others, page.next)
+            # What was left out was not seen.
+            await self._seen(caller, others, 0 if to_me else page.next)
         return {
             "entries": [one.as_json() for one in page.entries],
             "next": str(page.next),
@@ -217,7 +225,7 @@ class Voices:
             kept = list(dict.fromkeys(reversed(seen)))[:MOST_SEEN][::-1]
             await _mark(tx, caller, max(upto, mark["upto"] if mark else 0), kept)
 
-        if await self._store.read(lambda tx: _news(tx, caller, entries[-1])):
+        if not upto or await self._store.read(lambda tx: _news(tx, caller, entries[-1])):
             await self._store.write(work)
 
     async def who(self) -> Json:

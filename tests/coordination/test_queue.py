@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import math
 import shutil
 import sqlite3
@@ -14,11 +15,13 @@ from relay.coordination import board as wing
 from relay.coordination.work import RANK_STEP_S
 from relay.log import events
 from relay.log.sqlite_store import open_store
-from relay.model import Fault
+from relay.model import Caller, Fault
 from tests.coordination.desk import A2, ANN, START, A, B, Desk, at, refused
 from tests.engines import BOTH, SQLITE
 
 pytestmark = BOTH
+#: Seconds after which a test gives up; nothing is that late.
+PATIENT_S = 60.0
 
 
 async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> None:
@@ -148,3 +151,200 @@ async def test_tokens_go_on_where_a_room_of_before_stood(tmp_path: Path) -> None
     desk = await at(tmp_path)
     assert (await desk.work.get(A))["fencing_token"] == 8
     await desk.store.close()
+
+
+# -- one that is named, and one that is waited for
+
+
+async def test_a_named_task_is_claimed_before_those_that_come_first(desk: Desk) -> None:
+    first, second = await desk.submit("first"), await desk.submit("second")
+    given = await desk.work.get(A, task_id="#2")
+    assert (given["task_id"], given["status"], given["number"]) == (second, "claimed", 2)
+    # Asked again, it is the same claim.
+    again = await desk.work.get(A, task_id=second)
+    assert (again["fencing_token"], again["repeated"]) == (given["fencing_token"], True)
+    no = await refused(desk.work.get(B, task_id=second))
+    assert (no.fault, no.code) == (Fault.REFUSED, "not_claimable")
+    assert [one["reason"] for one in no.details["reasons"]] == ["claimed"]
+    assert "CLAUDE works on it" in str(no)
+    assert (await refused(desk.work.get(B, task_id="#9"))).code == "unknown_task"
+    assert (await refused(desk.work.get(B, ["fix"], task_id=first))).code == "bad_task_types"
+    await desk.work.complete(A, second, True)
+    assert [
+        one["reason"] for one in (await refused(desk.work.get(B, task_id=second))).details["reasons"]
+    ] == ["finished"]
+    assert await desk.states(first) == ["pending"]
+
+
+async def test_a_named_task_whose_file_is_held_is_refused_with_the_holder(desk: Desk) -> None:
+    one = await desk.submit(files=["src/a.py"])
+    await desk.locks.acquire(B, ["src/a.py"])
+    no = await refused(desk.work.get(A, task_id=one))
+    assert [(found["reason"], found["locked_by"]) for found in no.details["reasons"]] == [
+        ("files_held", "CODEX")
+    ]
+    assert await desk.states(one) == ["pending"]
+
+
+async def waiting(desk: Desk, caller: Caller, **asked: Any) -> asyncio.Task[Any]:
+    """A call that waits, and has looked once."""
+    heard = asyncio.Event()
+    task = asyncio.create_task(desk.work.get(caller, wait_s=300, on_wait=lambda _: heard.set(), **asked))
+    async with asyncio.timeout(PATIENT_S):
+        await heard.wait()
+    return task
+
+
+async def over_within(task: asyncio.Task[Any]) -> Any:
+    async with asyncio.timeout(PATIENT_S):
+        return await task
+
+
+async def test_who_waits_for_work_gets_it_when_it_comes(desk: Desk) -> None:
+    waits = await waiting(desk, A, task_types=["fix"])
+    await desk.submit("not for it", task_type="review")
+    one = await desk.submit("for it")
+    assert (await over_within(waits))["task_id"] == one
+
+
+async def test_a_wait_for_work_ends_with_why_there_is_none(desk: Desk) -> None:
+    told = await desk.work.get(A, wait_s=0.05)
+    assert (told["success"], told["task_id"], told["why"]["blocked"]) == (True, None, 0)
+    for wrong in (-1, 301, math.nan):
+        assert (await refused(desk.work.get(A, wait_s=wrong))).code == "bad_wait_seconds"
+
+
+async def test_who_waits_for_a_named_task_gets_it_when_its_holder_gives_it_up(desk: Desk) -> None:
+    one = await desk.submit(files=["src/a.py"])
+    await desk.work.get(B)
+    waits = await waiting(desk, A, task_id=one)
+    await desk.submit("another one, which it does not want")
+    await desk.work.release(B, one)
+    desk.clock[0] += 60  # its back-off
+    await desk.submit("a commit, so that it looks")
+    assert (await over_within(waits))["task_id"] == one
+
+
+async def test_a_wait_for_a_named_task_ends_when_it_is_done(desk: Desk) -> None:
+    one = await desk.submit()
+    await desk.work.get(B)
+    waits = await waiting(desk, A, task_id=one)
+    await desk.work.complete(B, one, True)
+    no = await refused(over_within(waits))
+    assert [found["reason"] for found in no.details["reasons"]] == ["finished"]
+
+
+async def test_who_waits_for_a_held_file_gets_the_task_when_it_is_free(desk: Desk) -> None:
+    one = await desk.submit(files=["src/a.py"])
+    await desk.locks.acquire(B, ["src/a.py"])
+    waits = await waiting(desk, A)
+    await desk.locks.release(B, "src/a.py")
+    assert (await over_within(waits))["task_id"] == one
+
+
+async def test_a_wait_writes_nothing_while_others_do_what_is_not_about_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = await waiting(desk, A)
+    wrote, write = list[Caller](), desk.store.write
+
+    async def counted(work: Any, **more: Any) -> Any:
+        if more.get("actor") == A:
+            wrote.append(A)
+        return await write(work, **more)
+
+    monkeypatch.setattr(desk.store, "write", counted)
+    for n in range(20):
+        await desk.locks.acquire(B, [f"src/{n}.py"])
+        await asyncio.sleep(0.03)
+    assert wrote == []
+    one = await desk.submit()
+    assert (await over_within(waits))["task_id"] == one
+    assert len(wrote) <= 1  # PostgreSQL claims in one statement of its own
+
+
+async def test_who_stops_waiting_is_given_nothing(desk: Desk) -> None:
+    waits = await waiting(desk, A)
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    one = await desk.submit()
+    assert (await desk.told(one))["status"] == "pending"
+    assert (await desk.work.get(B))["task_id"] == one
+
+
+async def test_a_claim_that_nobody_hears_of_is_undone_without_an_attempt(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await desk.submit(files=["src/a.py"])
+    wrote, go_on, write = asyncio.Event(), asyncio.Event(), desk.store.write
+
+    async def slow(work: Any, **more: Any) -> Any:
+        done = await write(work, **more)
+        wrote.set()
+        await go_on.wait()
+        return done
+
+    monkeypatch.setattr(desk.store, "write", slow)
+    asks = asyncio.create_task(desk.work.get(A, wait_s=300))
+    async with asyncio.timeout(PATIENT_S):
+        await wrote.wait()
+    asks.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asks
+    monkeypatch.undo()
+    told = await desk.told(one)
+    assert (told["status"], told["attempt"], told["not_before"]) == ("pending", 1, None)
+    assert await desk.locks.check(ANN) == []
+    assert (await desk.work.get(B))["task_id"] == one
+    await desk.whole()
+
+
+async def test_a_session_that_is_ended_while_it_waits_gets_nothing(desk: Desk) -> None:
+    waits = await waiting(desk, A)
+    await desk.sessions.end(A, reason="a person ended it", by="ann")
+    assert (await refused(over_within(waits))).code == "session_ended"
+    one = await desk.submit()
+    assert await desk.states(one) == ["pending"]
+
+
+# -- the list
+
+
+async def test_the_tasks_are_listed_by_what_they_are(desk: Desk) -> None:
+    for n in range(3):
+        await desk.submit(f"fix {n}")
+    review = await desk.submit("look", task_type="review", depends_on=["#1"])
+    await desk.work.get(A)
+    listed = desk.work.list
+
+    async def shown(**asked: Any) -> list[int]:
+        return [task["number"] for task in (await listed(B, **asked))["tasks"]]
+
+    assert await shown() == [1, 2, 3, 4]
+    assert await shown(status="pending") == [2, 3]
+    assert await shown(status="blocked") == [4]
+    assert await shown(status="claimed") == await shown(assignee="claude") == [1]
+    assert await shown(task_type="review") == [4]
+    assert await shown(status="open") == [1, 2, 3, 4]
+    assert await shown(status="done") == []
+    await desk.work.complete(A, "#1", True)
+    assert await shown(status="completed") == await shown(status="done") == [1]
+    assert await shown(status="open") == [2, 3, 4]
+    page = await listed(B, limit=2)
+    assert ([task["number"] for task in page["tasks"]], page["next"]) == ([1, 2], "2")
+    page = await listed(B, limit=2, cursor=page["next"])
+    assert ([task["number"] for task in page["tasks"]], page["next"]) == ([3, 4], None)
+    assert page["tasks"][1]["task_id"] == review
+    no = await refused(listed(B, status="lost"))
+    assert (no.fault, no.code) == (Fault.MALFORMED, "bad_status")
+
+
+async def test_the_list_shows_a_claim_that_is_over_as_what_it_is(desk: Desk) -> None:
+    await desk.submit()
+    await desk.work.get(A)
+    desk.clock[0] += 90_000
+    assert [(t["number"], t["status"]) for t in (await desk.work.list(B))["tasks"]] == [(1, "pending")]
+    assert (await desk.work.list(B, status="claimed"))["tasks"] == []
+    assert [t["number"] for t in (await desk.work.list(B, status="pending"))["tasks"]] == [1]

@@ -12,6 +12,7 @@ ANSWERS: dict[str, Any] = {
     "locks.check": [],
     "locks.status": {"file_path": "a", "locked": False, "locks": [], "waiting": []},
     "work.pending": [],
+    "work.list": {"tasks": [], "next": None},
     "work.task": {"id": "t", "task_type": "x", "title": "y"},
     "work.get": {"success": True, "task_id": None, "why": "nothing is there"},
     "memory.recall": [],

@@ -230,3 +230,32 @@ async def test_a_person_passes_for_nobody_who_is_here(store: Store) -> None:
         with pytest.raises(Rejected, match="dee kay, who is here"):
             await room.post(Caller(name, "p-1", "person", person=True), "hi")
     assert (await room.post(Caller("Dee Kay", "p-2", "person", person=True), "hi"))["success"]
+
+
+async def test_who_wants_only_what_is_for_him_gets_that_and_has_seen_no_more(store: Store) -> None:
+    room = voices(store, RULES)
+    mine = await room.post(A, "I begin with the cart.")
+    # Another lane, of which nothing else is shown.
+    other = await room.post(Caller("GAMMA", "s-g"), "I do @ALPHABET soup; mail me@alpha.example.")
+    await room.post(B, "Nothing for anybody.")
+    named = await room.post(B, "@alpha, which lines?")
+    answer = await room.post(ANN, "Fine.", in_reply_to=mine["id"])
+    everybody = await room.post(ANN, "@all: freeze at noon.")
+    await room.post(A, "I said @ALPHA myself.")
+    for_me = [named["id"], answer["id"], everybody["id"]]
+
+    def ids(page: dict[str, Any]) -> list[str]:
+        return [one["id"] for one in page["entries"]]
+
+    page = await room.read(A, to_me=True)
+    assert ids(page) == for_me and page["more"] is False
+    first = await room.read(A, to_me=True, cursor="0", limit=2)
+    assert ids(await room.read(A, to_me=True, cursor=first["next"], limit=2))[-1:] == for_me[2:]
+    assert first["more"] is True and ids(first) == for_me[: len(ids(first))]
+    later = await room.post(A, "Seen.")
+    assert await saw(store, later["id"], named["id"])
+    assert not await saw(store, later["id"], other["id"])
+    # A whole read afterwards counts what was left out.
+    await room.read(A)
+    last = await room.post(A, "All of it.")
+    assert await saw(store, last["id"], other["id"])

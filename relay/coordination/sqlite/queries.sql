@@ -7,6 +7,9 @@ SELECT * FROM work_queue WHERE id = :id
 -- name: shown_tasks
 SELECT * FROM work_queue WHERE archived_at IS NULL ORDER BY number
 
+-- name: tasks_after
+SELECT * FROM work_queue WHERE archived_at IS NULL AND number > :number ORDER BY number LIMIT :limit
+
 -- name: all_tasks
 SELECT * FROM work_queue ORDER BY number
 

@@ -26,6 +26,17 @@ SELECT * FROM messages WHERE pos > :after ORDER BY pos LIMIT :limit
 -- name: messages_before
 SELECT * FROM messages WHERE pos < :before ORDER BY pos DESC LIMIT :limit
 
+-- What names or addresses one reader, or answers it; the caller looks at the names once more.
+-- name: addressed_after
+SELECT m.* FROM messages m WHERE m.pos > :after AND m.speaker <> :name AND (m.body ILIKE :named ESCAPE '!' OR m.body ILIKE '%@all%' OR CAST(m.addressed AS text) ILIKE :to ESCAPE '!'
+  OR EXISTS (SELECT 1 FROM messages r WHERE r.id = m.in_reply_to AND r.speaker = :name))
+ORDER BY m.pos LIMIT :limit
+
+-- name: newest_addressed
+SELECT m.* FROM messages m WHERE m.number > (SELECT COALESCE(MAX(number), 0) - :most FROM messages) AND m.speaker <> :name AND (m.body ILIKE :named ESCAPE '!' OR m.body ILIKE '%@all%' OR CAST(m.addressed AS text) ILIKE :to ESCAPE '!'
+  OR EXISTS (SELECT 1 FROM messages r WHERE r.id = m.in_reply_to AND r.speaker = :name))
+ORDER BY m.number DESC LIMIT :limit
+
 -- name: messages_by_ids
 SELECT * FROM messages
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) ORDER BY number

@@ -25,6 +25,17 @@ SELECT * FROM messages WHERE pos > :after ORDER BY pos LIMIT :limit
 -- name: messages_before
 SELECT * FROM messages WHERE pos < :before ORDER BY pos DESC LIMIT :limit
 
+-- What names or addresses one reader, or answers it; the caller looks at the names once more.
+-- name: addressed_after
+SELECT m.* FROM messages m WHERE m.pos > :after AND m.speaker <> :name AND (m.body LIKE :named ESCAPE '!' OR m.body LIKE '%@all%' OR m.addressed LIKE :to ESCAPE '!'
+  OR EXISTS (SELECT 1 FROM messages r WHERE r.id = m.in_reply_to AND r.speaker = :name))
+ORDER BY m.pos LIMIT :limit
+
+-- name: newest_addressed
+SELECT m.* FROM messages m WHERE m.number > (SELECT COALESCE(MAX(number), 0) - :most FROM messages) AND m.speaker <> :name AND (m.body LIKE :named ESCAPE '!' OR m.body LIKE '%@all%' OR m.addressed LIKE :to ESCAPE '!'
+  OR EXISTS (SELECT 1 FROM messages r WHERE r.id = m.in_reply_to AND r.speaker = :name))
+ORDER BY m.number DESC LIMIT :limit
+
 -- name: messages_by_ids
 SELECT * FROM messages WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY number
 
