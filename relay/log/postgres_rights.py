@@ -15,10 +15,12 @@ from typing import Any
 
 from relay.model import ADMIN, Caller
 
-SERVICE, AGENT, ANONYMOUS = "relay_service", "relay_agent", "relay_anon"
-#: Both roles can be taken by this user, and row-level security holds for them.
+#: Relay itself, and relay at work for one agent. Agents that come by another way are relay_agent (relay/rights).
+SERVICE, ACTING = "relay_service", "relay_acting"
+#: Which of the roles can be taken by this user, where row-level security holds for them.
 _ASK = """
-SELECT count(*) = 2 FROM pg_roles WHERE rolname IN ($2, $3) AND NOT rolsuper AND NOT rolbypassrls
+SELECT coalesce(array_agg(rolname::text), '{}') FROM pg_roles
+WHERE rolname IN ($2, $3) AND NOT rolsuper AND NOT rolbypassrls
   AND pg_has_role(session_user, oid,
     CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END)
   AND has_table_privilege(oid, format('%I.events', $1::text), 'INSERT')
@@ -29,39 +31,52 @@ SELECT count(*) = 2 FROM pg_roles WHERE rolname IN ($2, $3) AND NOT rolsuper AND
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`held`: there are roles, and they are taken."""
+    """`held`: there is a role for relay, and it is taken. `acting`: one for what it does for an agent, too."""
 
     held: bool
+    acting: bool = False
 
     @property
     def start(self) -> str:
         """What a new connection says first: from then on it is the service."""
-        return f"SET ROLE {SERVICE}; SET relay.agent_role = '{AGENT}'" if self.held else ""
+        if not self.held:
+            return ""
+        return f"SET ROLE {SERVICE}" + (f"; SET relay.agent_role = '{ACTING}'" if self.acting else "")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person is told where something is missing."""
+        return () if self.acting else (NOT_ACTING if self.held else NOT_HELD,)
 
     def become(self, actor: Caller | None) -> str:
         """What an open transaction says to have this one's rights only, till its end; '' for the service's.
 
         A person may overrule agents, and so may who has that scope: theirs is done with the service's.
         """
-        if not self.held or actor is None or actor.person or ADMIN in actor.scopes:
+        if not self.acting or actor is None or actor.person or ADMIN in actor.scopes:
             return ""
         return (
             f"; SELECT set_config('relay.agent_id', {_quoted(actor.agent)}, true), "
-            f"set_config('relay.session_id', {_quoted(actor.session)}, true); SET LOCAL ROLE {AGENT}"
+            f"set_config('relay.session_id', {_quoted(actor.session)}, true); SET LOCAL ROLE {ACTING}"
         )
 
 
 NONE = Rights(False)
 #: What a person is told where there are none.
 NOT_HELD = (
-    "row-level security is not held here: the roles relay_service and relay_agent are missing, or the user of the "
+    "row-level security is not held here: the roles relay_service and relay_acting are missing, or the user of the "
     'address may not take them, so everything runs with its own rights (docs/postgres.md, "Roles")'
+)
+NOT_ACTING = (
+    "what relay does for an agent is not kept within that agent's rows here: the role relay_acting is missing, or "
+    'the user of the address may not take it (docs/postgres.md, "Roles")'
 )
 
 
 async def rights_of(connection: Any, schema: str) -> Rights:
     """What the user of this connection can take, in the database as it stands."""
-    return Rights(bool(await connection.fetchval(_ASK, schema, SERVICE, AGENT)))
+    found = await connection.fetchval(_ASK, schema, SERVICE, ACTING)
+    return Rights(SERVICE in found, {SERVICE, ACTING} <= set(found))
 
 
 def _quoted(text: str) -> str:

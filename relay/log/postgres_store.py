@@ -41,7 +41,7 @@ from relay.log.postgres_errors import (
 from relay.log.postgres_listen import Listener
 from relay.log.postgres_migrate import is_migrated, migrate
 from relay.log.postgres_query import DIALECT
-from relay.log.postgres_rights import NOT_HELD, Rights, rights_of
+from relay.log.postgres_rights import Rights, rights_of
 from relay.log.postgres_server import check_pooler, check_server
 from relay.log.postgres_singles import Singles, SingleTx
 from relay.log.postgres_sole import Sole, holder_of
@@ -248,7 +248,7 @@ class PostgresStore:
 
     @property
     def notes(self) -> Sequence[str]:
-        return () if self.rights.held else (NOT_HELD,)
+        return self.rights.notes
 
     def wakeup(self) -> LocalWakeup:
         return self._subscribers.wakeup()

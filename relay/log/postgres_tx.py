@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from relay.log.postgres_errors import ENGINE, PostgresAway, PostgresFault, translated
 from relay.log.postgres_query import Bend, Statement, bends, changed_rows, statement
-from relay.log.postgres_rights import AGENT, SERVICE
+from relay.log.postgres_rights import ACTING, SERVICE
 from relay.log.store import AwaitedOutside, Query, Row, StoreError, Work
 
 T = TypeVar("T")
@@ -81,9 +81,9 @@ class PostgresTx:
         except Exception:
             # What failed in the database cannot go on, and needs no rights any more.
             with contextlib.suppress(StoreError):
-                await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {AGENT}", ()))
+                await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {ACTING}", ()))
             raise
-        await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {AGENT}", ()))
+        await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {ACTING}", ()))
 
     async def execute(self, query: Query, **params: Any) -> int:
         status: str = await _Ask(partial(self._named, "execute", query, params))

@@ -43,7 +43,8 @@ def matrix() -> dict[tuple[str, str, str], str]:
             continue
         table, service, *agent = found.groups()
         for verb, word in zip(VERBS, agent, strict=True):
-            cells["relay_agent", table, verb] = word
+            cells["relay_acting", table, verb] = word
+            cells["relay_agent", table, verb] = word if verb == "SELECT" else "-"
             cells["relay_service", table, verb] = "all" if service in ("all", verb) else "-"
             cells["relay_anon", table, verb] = "-"
     return cells

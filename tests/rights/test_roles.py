@@ -23,7 +23,7 @@ from relay.wings import WINGS
 from tests import postgres
 
 DOCS = Path(__file__).parents[2] / "docs" / "postgres.md"
-ROLES = ("relay_agent", "relay_anon", "relay_service")
+ROLES = ("relay_acting", "relay_agent", "relay_anon", "relay_service")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def as_agent(connection: Any, agent: str, session: str, **claims: str) -> 
     await connection.execute(told, agent, session)
     if claims:
         await connection.execute("SELECT set_config('request.jwt.claims', $1, true)", json.dumps(claims))
-    await connection.execute("SET LOCAL ROLE relay_agent")
+    await connection.execute("SET LOCAL ROLE relay_acting")
 
 
 async def test_no_role_is_a_superuser_an_owner_or_goes_around_the_rows(raw: Any) -> None:
@@ -74,7 +74,7 @@ async def test_relay_runs_as_the_service_and_an_agent_as_itself(database: str) -
             async with connection.transaction():
                 await connection.execute(store.rights.become(Caller("it's", "s1")).lstrip("; "))
                 assert await connection.fetchrow("SELECT current_user, relay_me(), relay_my_session()") == (
-                    "relay_agent",
+                    "relay_acting",
                     "it's",
                     "s1",
                 )
@@ -114,11 +114,13 @@ async def test_no_row_is_handed_to_another(raw: Any) -> None:
 async def test_a_claim_of_a_token_is_who_asks_whatever_a_function_is_told(raw: Any) -> None:
     async with raw.transaction():
         await as_agent(raw, "bob", "s9", agent_id="ann", session_id="s1", sub="u1")
+        await raw.execute("SET LOCAL ROLE relay_agent")
         assert await raw.fetchrow("SELECT relay_me(), relay_my_session()") == ("ann", "s1")
-        with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with raw.transaction():
-                await raw.execute("INSERT INTO agent_sessions VALUES ('bob', 's9', 'x', 'given', 1, 1, 1)")
-        await raw.execute("INSERT INTO agent_sessions VALUES ('ann', 's1', 'x', 'given', 1, 1, 1)")
+        await raw.execute("SELECT relay_join()")
+        await raw.execute("RESET ROLE")
+        assert [tuple(row) for row in await raw.fetch("SELECT agent_id, id FROM agent_sessions")] == [
+            ("ann", "s1")
+        ]
         await as_agent(raw, "bob", "s9", sub="u1")
         assert await raw.fetchval("SELECT relay_me()") == "u1"
 
@@ -146,7 +148,7 @@ async def test_an_owner_who_may_not_make_roles_runs_with_its_own_rights_and_says
         # Now that they are there, the owner's tables can be secured; it is told no more once it may take the roles.
         connection = await asyncpg.connect(server.dsn(names[0]), server_settings={"search_path": "relay"})
         await connection.execute(
-            "GRANT relay_service, relay_agent TO plain; SET ROLE plain; SELECT relay_secure()"
+            "GRANT relay_service, relay_acting TO plain; SET ROLE plain; SELECT relay_secure()"
         )
         await connection.close()
         store = await open_as(server, names[0], "plain")
