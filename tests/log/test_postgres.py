@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from relay.log import events, postgres_listen, postgres_store
 from relay.log.events import Lane, LaneError, NewEvent
 from relay.log.follow import tail
+from relay.log.postgres_address import read_address
 from relay.log.postgres_errors import CommitUnknown, PostgresAway, PostgresFault
 from relay.log.postgres_store import PostgresStore
 from relay.log.store import AwaitedOutside, Queries, Row, StoreBusy, StoreError, StoreMissing, Tx
@@ -698,6 +699,6 @@ async def test_an_address_that_leads_nowhere(tmp_path: Path) -> None:
         ("postgres://ann:s3cret@/room?sslmode=nonsense", "check its parameters"),
     ):
         with pytest.raises(StoreError, match=told) as refused:
-            await postgres_store.open_store(postgres.read_address(dsn, "x"), [events.FOLDER], connect_s=5)
+            await postgres_store.open_store(read_address(dsn, "x"), [events.FOLDER], connect_s=5)
         assert "s3cret" not in str(refused.value)
         assert json.dumps(str(refused.value))
