@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from relay.faces.terms import glossary
+
 _LOCKS = """\
 Lock what you will edit: acquire_lock(file_path="src/app.py"). A lock on a folder covers all below it; a pattern
 (`src/**/*.py`, `src/{a,b}.py`) covers what it matches; a logical key (`api:GET /v1/users`, `db:schema`) covers
@@ -117,6 +119,7 @@ TOPICS: Mapping[str, str] = {
     "http": _HTTP,
     "cli": _CLI,
     "setup": _SETUP,
+    "words": glossary(),
 }
 
 _START = """\

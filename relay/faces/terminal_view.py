@@ -19,6 +19,7 @@ from relay.faces.terminal_client import Frame, Post, Wire
 from relay.faces.terminal_held import HeldLocks
 from relay.faces.terminal_text import Fragments
 from relay.faces.terminal_wrap import cropped
+from relay.faces.terms import used_in
 from relay.plain import safe, safe_line
 from relay.spans import clock_time
 
@@ -75,6 +76,7 @@ class RoomView:
     wire_until: float = 0.0
     _numbers: dict[str, int] = field(default_factory=dict)
     _written: set[str] = field(default_factory=set)
+    _explained: set[str] = field(default_factory=set)
     _day: str = ""
     _was: str = "connecting"
 
@@ -117,6 +119,8 @@ class RoomView:
                 self.streams = {job: each for job, each in self.streams.items() if job in self.jobs}
             case "agent" if isinstance(data, dict):
                 self.agents[str(data.get("name"))] = data
+                # The toolbar says "breaker open".
+                return self._explain(agent_state(data, now)[1])
             case "task" if isinstance(data, dict):
                 return self._board(data)
             case "lock" if isinstance(data, dict):
@@ -147,7 +151,15 @@ class RoomView:
             back = key in self._written and number
             self._written.discard(key)
             return [[("class:quiet", f"· the room has read what you wrote (#{number})")]] if back else []
-        return [*self._new_day(entry), *entry_lines(entry, self._numbers)]
+        shown = [*self._new_day(entry), *entry_lines(entry, self._numbers)]
+        ours = entry.get("kind") in ("system", "dispatcher", "advisory")
+        return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
+
+    def _explain(self, said: str) -> list[Fragments]:
+        """One line for each word of the field that is on the screen for the first time."""
+        new = [one for one in used_in(said) if one.id not in self._explained]
+        self._explained |= {one.id for one in new}
+        return [[("class:quiet", f"  ? {one.text}")] for one in new]
 
     def _remember(self, key: str, number: int) -> None:
         self._numbers[key] = number

@@ -554,3 +554,32 @@ async def test_on_a_phone_it_is_the_plan_and_scrolls(room: MockRoom, open_page: 
     heading = page.get_by_test_id("pick-agent").get_by_role("heading", name="CODEX")
     await expect(heading).to_be_in_viewport()
     assert await page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+async def test_the_words_of_the_field_are_explained_where_they_stand(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    scenes.shop(room.air)
+    page = await open_page()
+    await fly(page)
+    tooltip = page.locator(".tooltip.on")
+    # Beside the picture, where the list is made of buttons: on hover.
+    await page.get_by_test_id("advisories-open").locator(".level").first.hover()
+    await expect(tooltip).to_contain_text("Resolution advisory: the changes of two agents collide")
+    # In the panel: by the keyboard and by a finger, and a screen reader is told it.
+    await page.get_by_test_id("advisory").first.click()
+    panel = page.get_by_test_id("pick-advisory")
+    steer = panel.get_by_test_id("term-steer").first
+    await expect(steer).to_have_text("STEER")
+    await expect(steer).to_have_accessible_description(re.compile("^Steer: this agent stops changing"))
+    await panel.get_by_test_id("term-hold").first.focus()
+    await page.keyboard.press("Tab")
+    await expect(steer).to_be_focused()
+    await expect(tooltip).to_contain_text("Steer: this agent stops")
+    await panel.get_by_test_id("term-risk").click()
+    await expect(tooltip).to_contain_text("from 0 (not at all) to 1")
+    await page.get_by_test_id("air-picture").focus()
+    await page.keyboard.press("?")
+    words = page.get_by_test_id("words")
+    for word in ("RA", "TA", "HOLD", "STEER", "probe", "lease", "fencing token", "lane"):
+        await expect(words.locator("dt", has_text=re.compile(f"^{word}$"))).to_be_visible()

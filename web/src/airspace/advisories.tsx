@@ -4,6 +4,7 @@ import { advisoryList, isOpen, precision, precisionLine, silentIn, VERDICTS, ver
 import { now } from "../state/room";
 import { picked } from "../state/view";
 import { ago, instant, span } from "../text/format";
+import { term } from "../text/terms";
 import type { Advisory } from "../types";
 import { LevelChip, Who } from "../ui/proximity";
 
@@ -20,12 +21,12 @@ function Row({ one }: { one: Advisory }) {
     <li>
       <button type="button" class={`adv ${open ? "adv-open" : ""}`} aria-pressed={chosen} onClick={() => (picked.value = chosen ? null : { advisory: one.id })} data-testid="advisory" data-level={one.level} data-open={open}>
         <span class="adv-head">
-          {open ? <LevelChip level={one.level} /> : <span class="adv-outcome" data-tip={words}><span aria-hidden="true">{mark}</span><span class="offscreen">{words}</span></span>}
+          {open ? <LevelChip level={one.level} inside /> : <span class="adv-outcome" data-tip={words}><span aria-hidden="true">{mark}</span><span class="offscreen">{words}</span></span>}
           <span class="adv-who">{one.agents.map((name, i) => <span key={name}>{i > 0 && <span class="muted"> ↔ </span>}<Who name={name} /></span>)}</span>
           <time class="muted">{ago(one.opened_at, now.value)}</time>
         </span>
         <span class="adv-why">{why(one)}</span>
-        {open && one.steer.length > 0 && <span class="adv-do">hold {one.hold.join(", ")} · steer <b>{one.steer.join(", ")}</b>{one.steering === "left" ? ", has left" : one.steering === "stayed" ? ", stayed" : ""}</span>}
+        {open && one.steer.length > 0 && <span class="adv-do"><span data-tip={term("hold").text}>hold</span> {one.hold.join(", ")} · <span data-tip={term("steer").text}>steer</span> <b>{one.steer.join(", ")}</b>{one.steering === "left" ? ", has left" : one.steering === "stayed" ? ", stayed" : ""}</span>}
         {open && silent.length > 0 && deadline !== null && <span class="adv-do">{deadline > now.value ? `${silent.join(", ")} to answer in ${span(deadline - now.value)}` : `no answer from ${silent.join(", ")}`}</span>}
         {one.mark && <span class="adv-do">marked {one.mark}</span>}
       </button>

@@ -13,6 +13,7 @@ import type { Advisory, Evidence, Level, Lines, Link, Reading } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "../ui/bits";
 import { Diffstat } from "../ui/diffstat";
 import { LevelChip, Who } from "../ui/proximity";
+import { Explained, Term } from "../ui/term";
 import { levelOf } from "./model";
 
 /** What the channels of docs/airspace.md are called; one of a later version goes by its own name. */
@@ -81,7 +82,7 @@ function LinkEvidence({ link }: { link: Link }) {
   return (
     <section class="evi" data-testid="pick-link" aria-label={`Between ${link.a} and ${link.b}`}>
       <Head level={link.level}><Who name={link.a} /> ↔ <Who name={link.b} /></Head>
-      <p class="evi-risk">Risk <b>{link.risk.toFixed(2)}</b> <span class="muted">distance {link.distance.toFixed(2)}, traffic from {airspace.value?.thresholds.traffic}, resolution from {airspace.value?.thresholds.resolution}</span></p>
+      <p class="evi-risk"><Term id="risk" /> <b>{link.risk.toFixed(2)}</b> <span class="muted">distance {link.distance.toFixed(2)}, traffic from {airspace.value?.thresholds.traffic}, resolution from {airspace.value?.thresholds.resolution}</span></p>
       <ul class="channels">{readings(link).map(([name, reading]) => <Channel key={name} name={name} reading={reading} />)}</ul>
       {standing.map((one) => <AdvisoryCard key={one.id} one={one} brief />)}
     </section>
@@ -150,8 +151,8 @@ function AgentEvidence({ name }: { name: string }) {
 
 const STEERING: Readonly<Record<string, string>> = {
   waiting: "The steering agent has not left yet.",
-  left: "The steering agent has left the contested region.",
-  stayed: "The steering agent stayed; a person was asked.",
+  left: "The steering agent has left the files that both changed.",
+  stayed: "The steering agent has not left; a person was asked.",
 };
 
 function Outcome({ one }: { one: Advisory }) {
@@ -186,7 +187,7 @@ function Mark({ one }: { one: Advisory }) {
 }
 
 function Names({ verb, names }: { verb: string; names: readonly string[] }) {
-  return names.length ? <span class="do"><b>{verb}</b> {names.map((name, i) => <span key={name}>{i > 0 && ", "}<Who name={name} /></span>)}</span> : null;
+  return names.length ? <span class="do"><b><Term id={verb.toLowerCase()}>{verb}</Term></b> {names.map((name, i) => <span key={name}>{i > 0 && ", "}<Who name={name} /></span>)}</span> : null;
 }
 
 /** One advisory, whole; `brief` = its evidence is listed beside it. */
@@ -195,7 +196,7 @@ export function AdvisoryCard({ one, brief = false }: { one: Advisory; brief?: bo
   return (
     <article class={`advisory advisory-${isOpen(one) ? one.level : "closed"}`} data-testid="advisory-card" aria-label={`Advisory: ${one.agents.join(", ")}`}>
       <p class="advisory-why">{why(one)}</p>
-      {one.reason && <p class="advisory-do">{one.reason}</p>}
+      {one.reason && <p class="advisory-do"><Explained text={one.reason} /></p>}
       {!one.reason && <p class="advisory-do"><Names verb="HOLD" names={one.hold} /><Names verb="STEER" names={one.steer} />{!one.steer.length && <Names verb="TRANSMIT" names={one.transmit} />}</p>}
       {!brief && one.evidence.length > 1 && <ul class="evidence">{one.evidence.slice(1, 8).map((e, i) => <EvidenceLine key={i} one={evidence(e)} />)}</ul>}
       {answers.length > 0 && (
@@ -228,7 +229,7 @@ function AdvisoryEvidence({ one }: { one: Advisory }) {
       <AdvisoryCard one={one} brief={links.length > 0} />
       {links[0] && (
         <>
-          <p class="evi-risk">Risk <b>{links[0].risk.toFixed(2)}</b> <span class="muted">now{links.length > 1 ? `, between ${links[0].a} and ${links[0].b}` : ""}</span></p>
+          <p class="evi-risk"><Term id="risk" /> <b>{links[0].risk.toFixed(2)}</b> <span class="muted">now{links.length > 1 ? `, between ${links[0].a} and ${links[0].b}` : ""}</span></p>
           <ul class="channels">{readings(links[0]).map(([name, reading]) => <Channel key={name} name={name} reading={reading} />)}</ul>
         </>
       )}

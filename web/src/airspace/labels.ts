@@ -7,6 +7,7 @@
  */
 
 import { hue } from "../text/format";
+import { term } from "../text/terms";
 import type { Picked } from "../state/view";
 import { markerSize } from "./ink";
 import { toldLines, type Line, type Model } from "./model";
@@ -87,6 +88,8 @@ export class Labels {
       if (label.badge.textContent !== badge) {
         label.badge.textContent = badge;
         label.badge.className = badge ? `level level-${marker.level}` : "";
+        if (badge) label.badge.dataset.tip = term(badge.toLowerCase()).text;
+        else delete label.badge.dataset.tip;
         label.width = 0;
       }
       label.button.ariaPressed = String(picked);

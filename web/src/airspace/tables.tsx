@@ -41,7 +41,7 @@ export function Tables({ acts }: { acts: boolean }) {
               <tr key={name}>
                 <td>{acts ? <button type="button" class="link plain-link" onClick={() => (picked.value = { agent: name })}><Who name={name} /></button> : name}</td>
                 {!past && <><td>{agent?.kind ?? ""}</td><td><code>{agent?.branch ?? ""}</code></td><td class="num">{agent?.files.length ?? ""}</td></>}
-                <td>{link ? <><LevelChip level={link.level} /> {other(link, name)}</> : "nobody"}</td>
+                <td>{link ? <><LevelChip level={link.level} inside={!acts} /> {other(link, name)}</> : "nobody"}</td>
                 <td class="num">{link ? link.risk.toFixed(2) : ""}</td>
                 <td class="num muted">{place(positions[name])}</td>
               </tr>
@@ -58,7 +58,7 @@ export function Tables({ acts }: { acts: boolean }) {
               {pairs.slice(0, MOST).map((l) => (
                 <tr key={linkKey(l.a, l.b)}>
                   <td>{acts ? <button type="button" class="link plain-link" onClick={() => (picked.value = { link: linkKey(l.a, l.b) })}><Who name={l.a} /> ↔ <Who name={l.b} /></button> : linkKey(l.a, l.b)}</td>
-                  <td><LevelChip level={l.level} /> {l.level === "clear" ? "" : LEVEL_WORDS[l.level]}</td>
+                  <td><LevelChip level={l.level} inside={!acts} /> {l.level === "clear" ? "" : LEVEL_WORDS[l.level]}</td>
                   <td class="num">{l.risk.toFixed(2)}</td>
                   <td class="num">{(1 - l.risk).toFixed(2)}</td>
                   {!past && <td class="muted">{l.why}</td>}

@@ -8,6 +8,7 @@ import { phone, picked } from "../state/view";
 import "../style/airspace.css";
 import { counted } from "../text/format";
 import { IconButton, Words } from "../ui/bits";
+import { Term } from "../ui/term";
 import { AdvisoryList } from "./advisories";
 import { remade, type Cloud } from "./cloud";
 import { PickPanel } from "./evidence";
@@ -56,8 +57,8 @@ function Legend() {
   return (
     <ul class="air-legend" aria-label="Links">
       <li><i class="key key-clear" aria-hidden="true" />clear</li>
-      <li><i class="key key-advisory" aria-hidden="true" />traffic{t ? ` ${t.traffic}` : ""}</li>
-      <li><i class="key key-resolution" aria-hidden="true" />resolution{t ? ` ${t.resolution}` : ""}</li>
+      <li><i class="key key-advisory" aria-hidden="true" /><Term id="ta">traffic</Term>{t ? ` ${t.traffic}` : ""}</li>
+      <li><i class="key key-resolution" aria-hidden="true" /><Term id="ra">resolution</Term>{t ? ` ${t.resolution}` : ""}</li>
     </ul>
   );
 }

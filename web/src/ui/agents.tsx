@@ -12,6 +12,7 @@ import type { Agent, DispatcherState, Meter, TokenMeter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, tell, toast, Words } from "./bits";
 import { PermissionCard } from "./permissions";
 import { Whereabouts } from "./proximity";
+import { Term } from "./term";
 import { VisitorCards, VisitorPanel } from "./visitors";
 
 export type Health = "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
@@ -212,11 +213,11 @@ function Facts({ agent }: { agent: Agent }) {
       {!agent.installed && agent.fix && <Copyable text={agent.fix} testid="fix" />}
       {b.state !== "closed" && (
         <p class="breaker" data-testid="breaker">
-          <b>Breaker {b.state === "open" ? "open" : "half open"}.</b> {b.failures} failures in a row (limit {b.threshold}).
-          {b.state === "open" ? " New messages are skipped until one attempt succeeds." : " The next message is that attempt."}
+          <b><Term id="breaker" /> {b.state === "open" ? "open" : "half open"}.</b> {b.failures} failures in a row (limit {b.threshold}).
+          {b.state === "open" ? <> New messages are skipped until one <Term id="probe">attempt</Term> succeeds.</> : <> The next message is that <Term id="probe">attempt</Term>.</>}
         </p>
       )}
-      {b.state === "closed" && b.failures > 0 && <p class="detail">{b.failures} of {b.threshold} failures before the breaker opens.</p>}
+      {b.state === "closed" && b.failures > 0 && <p class="detail">{b.failures} of {b.threshold} failures before the <Term id="breaker">breaker</Term> opens.</p>}
     </>
   );
 }

@@ -178,7 +178,7 @@ export function Toasts() {
   );
 }
 
-/** One tooltip for the page: whatever has `data-tip` shows it on hover and on keyboard focus. */
+/** One tooltip for the page: whatever has `data-tip` shows it on hover and on keyboard focus, a `.term` also on a tap. */
 export function Tooltip() {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -211,11 +211,20 @@ export function Tooltip() {
       if (byKeyboard && !target.matches(":focus-visible")) return;
       timer = setTimeout(() => show(target), byKeyboard ? 0 : 260);
     };
+    // A finger has no hover: a word that is explained is tapped.
+    const tap = (event: Event): void => {
+      const target = (event.target as Element | null)?.closest?.(".term[data-tip]");
+      if (!target) return;
+      hide();
+      show(target);
+    };
+    document.addEventListener("click", tap);
     const events = ["mouseover", "focusin"] as const;
     const away = ["mouseleave", "scroll", "mousedown", "keydown", "focusout"] as const;
     for (const name of events) document.addEventListener(name, over, true);
     for (const name of away) document.addEventListener(name, name === "mouseleave" ? () => {} : hide, true);
     return () => {
+      document.removeEventListener("click", tap);
       for (const name of events) document.removeEventListener(name, over, true);
     };
   }, []);

@@ -5,7 +5,9 @@ import { copyText } from "../state/prefs";
 import { follow } from "../state/view";
 import { bytes } from "../text/format";
 import { renderMarkdown } from "../text/markdown";
+import { parted } from "../text/terms";
 import { toast } from "./bits";
+import { termButton } from "./term";
 
 const LONG = 20_000;
 const FIRST = 6_000;
@@ -37,7 +39,19 @@ function dressCode(block: HTMLElement, settled: boolean): HTMLElement {
   return frame;
 }
 
-function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks"): void {
+/** The words of the field in it become buttons that explain them; code stays as it is. */
+function explain(node: HTMLElement): void {
+  const walk = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  const texts: Text[] = [];
+  while (walk.nextNode()) texts.push(walk.currentNode as Text);
+  for (const one of texts) {
+    if (one.parentElement?.closest("code, pre, a, button")) continue;
+    const parts = parted(one.data);
+    if (parts.some((part) => part.id)) one.replaceWith(...parts.map((part) => (part.id ? termButton(part.id, part.text) : part.text)));
+  }
+}
+
+function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks", explained: boolean): void {
   const next: Node[] = [];
   for (const node of [...renderMarkdown(text, numbers).childNodes]) {
     if (node.nodeType === Node.TEXT_NODE && !node.textContent?.trim()) continue;
@@ -53,6 +67,7 @@ function mount(root: HTMLElement, text: string, settled: boolean, numbers: "mess
     const source = sources.get(node)!;
     let shown = node;
     if (node instanceof HTMLElement) {
+      if (explained) explain(node);
       const isCode = node.tagName === "PRE";
       for (const inner of node.querySelectorAll("pre")) {
         const mark = document.createComment("");
@@ -90,15 +105,15 @@ function onClick(event: MouseEvent): void {
   }
 }
 
-export function Markdown({ text, streaming = false, numbers = "messages" }: { text: string; streaming?: boolean; numbers?: "messages" | "tasks" }) {
+export function Markdown({ text, streaming = false, numbers = "messages", explained = false }: { text: string; streaming?: boolean; numbers?: "messages" | "tasks"; explained?: boolean }) {
   const root = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState(false);
   const long = text.length > LONG && !streaming;
   const shown = long && !open ? text.slice(0, FIRST) : streaming && text.length > LONG ? text.slice(-LONG) : text;
   const plain = shown.length > PLAIN;
   useLayoutEffect(() => {
-    if (!plain) mount(root.current!, shown, !streaming, numbers);
-  }, [shown, plain, streaming, numbers]);
+    if (!plain) mount(root.current!, shown, !streaming, numbers, explained);
+  }, [shown, plain, streaming, numbers, explained]);
   return (
     <>
       {plain ? <pre class="plain">{shown}</pre> : <div class={`md ${streaming ? "md-streaming" : ""}`} ref={root} onClick={onClick} />}

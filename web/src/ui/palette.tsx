@@ -10,6 +10,7 @@ import { clock, dayName } from "../text/format";
 import { plainLine } from "../text/markdown";
 import type { Hit } from "../types";
 import { signOut } from "./signin";
+import { Words } from "./term";
 import { hued, Icon, Layer, toast, type IconName } from "./bits";
 
 interface Item {
@@ -172,6 +173,7 @@ export function Help() {
           </section>
         ))}
       </div>
+      <Words />
     </Layer>
   );
 }

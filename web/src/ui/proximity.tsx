@@ -6,11 +6,18 @@ import { worktreeFor } from "../state/worktrees";
 import type { Advisory, Entry, Level } from "../types";
 import { hued, Icon } from "./bits";
 import { Diffstat } from "./diffstat";
+import { term } from "../text/terms";
 import { Markdown } from "./markdown";
+import { Term } from "./term";
 
-/** The level as a word and a shape, and only then as a colour. */
-export function LevelChip({ level }: { level: Level }) {
-  return <span class={`level level-${level}`} data-level={level}>{level === "advisory" ? "TA" : level === "resolution" ? "RA" : "clear"}<span class="offscreen"> {LEVEL_WORDS[level]}</span></span>;
+const TERM_OF: Readonly<Record<Level, string | null>> = { clear: null, advisory: "ta", resolution: "ra" };
+
+/** The level as a word and a shape, and only then as a colour. `inside` a button it is explained on hover alone: a
+ * button holds no other. */
+export function LevelChip({ level, inside = false }: { level: Level; inside?: boolean }) {
+  const id = TERM_OF[level];
+  const words = <>{id ? term(id).name : "clear"}<span class="offscreen"> {LEVEL_WORDS[level]}</span></>;
+  return <span class={`level level-${level}`} data-level={level} data-tip={id && inside ? term(id).text : undefined}>{id && !inside ? <Term id={id}>{words}</Term> : words}</span>;
 }
 
 export function Who({ name }: { name: string }) {
@@ -24,7 +31,7 @@ export function ProximityBadge({ name }: { name: string | null }) {
   const others = one.agents.filter((a) => a.toUpperCase() !== name.toUpperCase());
   return (
     <button type="button" class={`near-badge near-badge-${one.level}`} data-testid="near-badge" data-tip={why(one)} onClick={(event) => { event.stopPropagation(); showAirspace({ advisory: one.id }); }}>
-      <LevelChip level={one.level} /> near {others.join(", ")}
+      <LevelChip level={one.level} inside /> near {others.join(", ")}
     </button>
   );
 }
@@ -46,7 +53,7 @@ export function AdvisoryEntry({ entry }: { entry: Entry }) {
         {names.map((name, i) => <span key={name}>{i > 0 && <span class="muted">↔ </span>}<Who name={name} /></span>)}
         {over && <span class="muted">clear since</span>}
       </p>
-      <Markdown text={entry.body} />
+      <Markdown text={entry.body} explained />
       <button type="button" class="button small" onClick={() => showAirspace(one?.id ? { advisory: one.id } : names.length > 1 ? { link: linkKey(names[0]!, names[1]!) } : null)} data-testid="show-in-airspace">
         <Icon name="airspace" size={14} /> Show in airspace
       </button>
@@ -86,7 +93,7 @@ export function Whereabouts({ name }: { name: string }) {
         <dd>
           {link ? (
             <button type="button" class="link" onClick={() => showAirspace({ link: linkKey(link.a, link.b) })}>
-              <LevelChip level={link.level} /> <Who name={other(link, name)} /> {link.risk.toFixed(2)}
+              <LevelChip level={link.level} inside /> <Who name={other(link, name)} /> {link.risk.toFixed(2)}
             </button>
           ) : <span class="muted">nobody</span>}
         </dd>

@@ -22,6 +22,7 @@ import { NameDialog } from "./signin";
 import { Transcript } from "./transcript";
 import { VisitorList } from "./visitors";
 import { visitorOf } from "../state/visitors";
+import { Descriptions } from "./term";
 
 export function Mark() {
   return (
@@ -282,6 +283,7 @@ export function Shell() {
       <PermissionStack />
       <Toasts />
       <Tooltip />
+      <Descriptions />
     </div>
   );
 }
