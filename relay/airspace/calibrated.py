@@ -30,9 +30,12 @@ NAME = "calibrated"
 #: The bands of 000, section 3: the fit puts what git cannot merge far above them and all else below the upper.
 THRESHOLDS = Thresholds(traffic=0.35, resolution=0.70)
 
-#: Caps of the fitted channels. (1 - .5)(1 - .17)^2 (1 - .02)^2 = .331: together below .70. Without a shared path
-#: (1 - .17)^2 (1 - .02)^2 = .662: together below .35.
-NEARNESS, CHURN, SIZE, TREE, DEPENDENCY = 0.5, 0.17, 0.17, 0.02, 0.02
+#: Caps of the fitted channels. (1 - .4)(1 - .17)^2 (1 - .02)^2 (1 - .2) = .318: together below .70. Of pairs whose
+#: words are more alike than .3, one in five conflicts, and no more where they are more alike: hence the cap of words.
+NEARNESS, CHURN, SIZE, TREE, DEPENDENCY, WORDS = 0.4, 0.17, 0.17, 0.02, 0.02, 0.2
+#: A risk of what lies ahead that is worth drawing, and telling once at the edit it is about: on unseen repositories
+#: one such pair in six conflicts (docs/calibration.md), fewer than the one in five that the room may be told of.
+AHEAD = 0.10
 #: Chosen, not fitted: the data holds no symbols, no calls and no tests. A removed definition that the other side
 #: newly calls breaks the build although git merges, so it alone reaches 0.70; no other does.
 SYMBOL, CALLS, TESTS = 0.75, 0.10, 0.05
@@ -48,6 +51,7 @@ WEIGHTS: Mapping[str, float] = {
     "size": SIZE,
     "tree": TREE,
     "dependency": DEPENDENCY,
+    "words": WORDS,
     "merge": 1.0,
     "symbol": SYMBOL,
     "calls": CALLS,
@@ -59,7 +63,7 @@ _CLASHES = frozenset({"overlap", "merge"})
 _BESIDE = math.expm1(fitted.CHURN_FOLDER)
 #: A share of R below this is not worth a sentence, in the channels that read something of nearly every pair.
 SILENT = 0.02
-_QUIET = frozenset({"nearness", "churn", "size"})
+_QUIET = frozenset({"nearness", "churn", "size", "words"})
 
 
 def calibrated(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
@@ -80,6 +84,8 @@ def _risks(both: Together, near: Near) -> dict[str, float]:
         "tree": _filled(fitted.TREE * near.tree, TREE),
         "dependency": _dependency(near.coupling),
     }
+    if near.words is not None:
+        risks["words"] = _words(near.words.cosine)
     if near.merge is not None:
         risks["merge"] = 0.0 if near.merge.clean else _clash(both)
     if near.hazards:
@@ -130,6 +136,8 @@ def _evidence(name: str, both: Together, near: Near, names: Names) -> tuple[Evid
             return reasons.size(both.a, both.b)
         case "dependency" if near.coupling is not None:
             return reasons.dependency(near.coupling)
+        case "words" if near.words is not None:
+            return reasons.words(near.words)
         case "merge" if near.merge is not None:
             return reasons.merge(near.merge)
         case "symbol":
@@ -243,14 +251,15 @@ def _churn(both: Together) -> tuple[float, float]:
     return _churn_of(a, b, together, both.shared), _churn_of(b, a, together, both.shared)
 
 
-def size_row(a: Sketch, b: Sketch) -> tuple[float, float, float, float]:
-    """As logarithms: the files of the smaller side, the hunks of the larger and of the smaller, and the modified
-    files of whichever has more."""
+def size_row(a: Sketch, b: Sketch) -> tuple[float, float, float, float, float]:
+    """As logarithms: the files of the smaller side, the hunks of the larger and of the smaller, the modified files of
+    whichever has more, and the directories in which both work."""
     return (
         min(a.log_files, b.log_files),
         max(a.log_hunks, b.log_hunks),
         min(a.log_hunks, b.log_hunks),
         max(a.log_modified, b.log_modified),
+        math.log1p(len(a.exposed_in.keys() & b.exposed_in.keys())),
     )
 
 
@@ -258,19 +267,29 @@ def _size(both: Together) -> float:
     a, b = both.a, both.b
     if not a.files or not b.files:
         return 0.0
-    files, most, least, modified = size_row(a, b)
+    files, most, least, modified, folders = size_row(a, b)
     hazard = math.exp(
         fitted.SIZE_BASE
         + fitted.SIZE_FILES * files
         + fitted.SIZE_MOST_HUNKS * most
         + fitted.SIZE_LEAST_HUNKS * least
         + fitted.SIZE_MODIFIED * modified
+        + fitted.SIZE_FOLDERS * folders
     )
     return _filled(hazard * a.activity * b.activity, SIZE)
 
 
 def _dependency(coupling: Coupling | None) -> float:
     return 0.0 if coupling is None else _filled(fitted.DEPENDENCY * coupling.share, DEPENDENCY)
+
+
+def words_row(cosine: float) -> float:
+    """What the hazard of like words depends on, as a logarithm."""
+    return math.log1p(10.0 * cosine)
+
+
+def _words(cosine: float) -> float:
+    return _filled(math.exp(fitted.WORDS_BASE + fitted.WORDS_LIKE * words_row(cosine)), WORDS)
 
 
 # -- what the data does not hold

@@ -1,52 +1,58 @@
 """The fitted numbers of the calibrated profile. Written by `python -m scripts.fit.airspace --write`.
 
-Invariant: fitted on 10306 pairs of branches of 11 repositories, and reproduced by that command;
+Invariant: fitted on 19620 pairs of branches of 21 repositories, and reproduced by that command;
 docs/calibration.md says how well they do on repositories that they have not seen.
 """
 
 from __future__ import annotations
 
 #: Hazard where git cannot merge both as they stand,
-OVERLAP = 2.3352
+OVERLAP = 2.3865
 #: and this x log(1 + commits on all paths of the side with more).
-OVERLAP_COMMITS = 0.3264
+OVERLAP_COMMITS = 0.3389
 #: Nearness, a shared file: the logarithm of its hazard is this,
-NEAR_BASE = -3.4237
+NEAR_BASE = -6.3828
 #: less this x log(1 + unchanged lines between the nearest hunks),
-NEAR_GAP = 0.1
+NEAR_GAP = 0.1135
 #: and this x log(1 + commits on the path among the mainline's last 100),
-NEAR_COMMITS = 0.4544
+NEAR_COMMITS = 0.6813
 #: and this x log(pairs of hunks in the file),
-NEAR_HUNKS = 0.1732
+NEAR_HUNKS = 0.4013
 #: and this x log(1 + hunks of the larger side, in all files),
-NEAR_SIZE = 0.1606
+NEAR_SIZE = 0.0951
 #: less this x log(lines of the file).
-NEAR_LENGTH = 0.1189
+NEAR_LENGTH = 0.0486
 #: Churn, a file of one side only: the logarithm of its hazard is this,
-CHURN_BASE = -8.1033
+CHURN_BASE = -11.2468
 #: and this x log(1 + commits on the path),
-CHURN_COMMITS = 0.2085
+CHURN_COMMITS = 0.6013
 #: and this x log(1 + hunks of the other side),
-CHURN_OTHER = 0.3313
+CHURN_OTHER = 0.6497
 #: and this x log(1 + files of its own side),
 CHURN_OWN = 0.0
 #: and this x log(1 + hunks of the smaller side),
-CHURN_LEAST = 0.3418
+CHURN_LEAST = 0.2306
 #: and this if the other side works in the same directory.
-CHURN_FOLDER = 0.0741
+CHURN_FOLDER = 0.0051
 #: Size, a pair: the logarithm of its hazard is this,
-SIZE_BASE = -6.163
+SIZE_BASE = -6.7792
 #: and this x log(1 + files of the smaller side),
-SIZE_FILES = 0.3795
+SIZE_FILES = 0.5063
 #: and this x log(1 + hunks of the larger side),
-SIZE_MOST_HUNKS = 0.3336
+SIZE_MOST_HUNKS = 0.1201
 #: and this x log(1 + hunks of the smaller side),
-SIZE_LEAST_HUNKS = 0.3969
+SIZE_LEAST_HUNKS = 0.0
 #: and this x log(1 + modified files of the side with more).
-SIZE_MODIFIED = 0.2141
+SIZE_MODIFIED = 0.1249
+#: and this x log(1 + directories in which both work).
+SIZE_FOLDERS = 0.9368
+#: Words, a pair of which both sides' are known: the logarithm of its hazard is this,
+WORDS_BASE = -10.8165
+#: and this x log(1 + 10 x likeness).
+WORDS_LIKE = 6.9852
 #: Hazard per r_tree (000, equation 6).
-TREE = 0.0103
+TREE = 0.002
 #: Hazard per coupling (000, equations 4 and 5).
 DEPENDENCY = 0.002
 #: Lines of a shared file whose length is not known: the median of the data.
-UNKNOWN_LENGTH = 361
+UNKNOWN_LENGTH = 392

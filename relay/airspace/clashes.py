@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from relay.airspace.formulas import said
 from relay.airspace.hunks import Clash, Meeting
 from relay.airspace.reading import Evidence
-from relay.airspace.sketch import Sketch
+from relay.airspace.sketch import Sketch, folder, parents
 from relay.airspace.working_set import Change, FileTouch
 
 
@@ -23,7 +23,8 @@ class PathClash:
 
 
 def path_clashes(a: Sketch, b: Sketch) -> tuple[PathClash, ...]:
-    """Renames onto one path, a rename onto an added file, and a file where the other has a directory."""
+    """Renames onto one path, a rename onto an added file, a file where the other has a directory, and a new file in a
+    directory that the other renames."""
     if not a.created and not b.created:
         return ()
     found = [
@@ -35,7 +36,25 @@ def path_clashes(a: Sketch, b: Sketch) -> tuple[PathClash, ...]:
         for path in sorted(one.created & other.folders):
             text = f"{path} is a file for one side and a directory for the other"
             found.append(PathClash(Evidence(text, path=path)))
+        found += _moved_under(one, other)
     return tuple(found)
+
+
+def _moved_under(one: Sketch, other: Sketch) -> list[PathClash]:
+    """New files of `one` where `other` renames the whole directory: git does not know where they belong."""
+    if not other.left:
+        return []
+    # What `one` has there and `other` has not taken along shows that the directory stands.
+    gone = {path for path, touch in other.files.items() if touch.change in (Change.DELETED, Change.RENAMED)}
+    kept = {up for path in one.files.keys() - one.created - gone for up in parents(path)}
+    found = []
+    for path in sorted(one.created):
+        place = folder(path)
+        if place in other.left and place not in kept:
+            to = other.left[place] or "the top"
+            text = f"one side puts a file at {path}, and the other renames {place} to {to}"
+            found.append(PathClash(Evidence(text, path=path)))
+    return found
 
 
 def clause(path: str, a: FileTouch, b: FileTouch, met: Meeting, names: tuple[str, str]) -> Evidence:

@@ -61,6 +61,15 @@ class SharedTest:
 
 
 @dataclass(frozen=True, slots=True)
+class Likeness:
+    """How alike the words are that both sides work by (`words.py`): a TF-IDF cosine in [0, 1], and the terms that
+    both have, the weightiest first."""
+
+    cosine: float
+    terms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     """A speculative merge of the two sides (`git merge-tree`); `conflicts`: the files git cannot merge."""
 
@@ -76,7 +85,8 @@ class Near:
     """Everything known about one pair beyond the two sets themselves.
 
     `coupling`: direction-agnostic, any distance; `directed`: by the smaller of the two directed distances, at
-    most 6 hops. `tree`: r_tree of equation 6, in [0, 1]. `merge` None: not both worktrees are at hand.
+    most 6 hops. `tree`: r_tree of equation 6, in [0, 1]. `merge` None: not both worktrees are at hand. `words`
+    None: of one side nothing is known that it was asked or has said.
     """
 
     coupling: Coupling | None = None
@@ -86,3 +96,4 @@ class Near:
     calls: CallLink | None = None
     tests: tuple[SharedTest, ...] = ()
     merge: Merge | None = None
+    words: Likeness | None = None

@@ -11,11 +11,11 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.near import Near
+from relay.airspace.near import Likeness, Near
 from relay.airspace.scan import lying_between
 from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
 
@@ -35,23 +35,28 @@ class Sides:
     a: WorkingSet
     b: WorkingSet
     graph: Mapping[str, tuple[str, ...]]
+    #: Likeness of the words of both (branch names, first messages of commits), None = not recorded.
+    words: float | None = None
 
     @property
     def near(self) -> Near:
-        """What lies between them: distances by the graph, nearness by the paths."""
-        return lying_between(self.a, self.b, self.graph)
+        """What lies between them: distances by the graph, nearness by the paths, and the words."""
+        near = lying_between(self.a, self.b, self.graph)
+        return near if self.words is None else replace(near, words=Likeness(self.words))
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`full`: the whole work; `early`: after half of each side's commits. `conflict` and `repo` only where the
-    data is labelled."""
+    """`full`: the whole work; `early`: after half of each side's commits. `conflict`, `conflict_now`
+    (the half-done branches conflict already), `kind` and `repo` only where the data is labelled."""
 
     id: str
     full: Sides
     early: Sides | None
     conflict: bool | None = None
     repo: str | None = None
+    kind: str | None = None
+    conflict_now: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +120,34 @@ def _pair(line: bytes) -> Pair:
     churn: dict[str, int] = {}
     full = _sides(record, "", churn)
     early = _sides(_typed(record["early"], dict, "early"), "early.", churn) if record.get("early") else None
-    name, conflict, repo = record.get("id"), record.get("conflict"), record.get("repo")
+    name, repo, kind = record.get("id"), record.get("repo"), record.get("kind")
+    conflict, now = (
+        _truth(record, "conflict", ""),
+        _truth(record.get("early") or {}, "conflict_now", "early."),
+    )
     if not isinstance(name, str) or not name:
         raise BadPairs("id is missing or no text")
-    if conflict is not None and not isinstance(conflict, bool):
-        raise BadPairs("conflict is neither true nor false")
-    return Pair(name, full, early, conflict, None if repo is None else str(repo))
+    repo, kind = (None if one is None else str(one) for one in (repo, kind))
+    return Pair(name, full, early, conflict, repo, kind, now)
+
+
+def _truth(record: Mapping[str, Any], key: str, where: str) -> bool | None:
+    """A label: true or false, or 1 or 0."""
+    value = record.get(key)
+    if value is None or isinstance(value, bool):
+        return value
+    if type(value) is int and value in (0, 1):
+        return value == 1
+    raise BadPairs(f"{where}{key} is neither true nor false")
+
+
+def _share(record: Mapping[str, Any], key: str, where: str) -> float | None:
+    value = record.get(key)
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise BadPairs(f"{where}{key} is {value!r}, not a number from 0 to 1")
+    return float(value)
 
 
 def _sides(record: Mapping[str, Any], where: str, churn: dict[str, int]) -> Sides:
@@ -135,7 +162,8 @@ def _sides(record: Mapping[str, Any], where: str, churn: dict[str, int]) -> Side
         if not (isinstance(edge, list) and len(edge) == 2 and all(isinstance(end, str) for end in edge)):
             raise BadPairs(f"{where}graph has an edge that is not [importer, imported]: {edge!r}")
         edges[edge[0]].append(edge[1])
-    return Sides(made[0], made[1], {importer: tuple(imported) for importer, imported in edges.items()})
+    graph = {importer: tuple(imported) for importer, imported in edges.items()}
+    return Sides(made[0], made[1], graph, _share(record, "words", where))
 
 
 def _touch(listed: Any, where: str, churn: dict[str, int]) -> FileTouch:

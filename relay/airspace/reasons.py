@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from relay.airspace.clashes import clause
 from relay.airspace.formulas import said
-from relay.airspace.near import CallLink, Coupling, Hazard, Merge, SharedTest
+from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, Merge, SharedTest
 from relay.airspace.reading import Evidence
 from relay.airspace.sketch import Sketch, folder
 from relay.airspace.together import Shared, Together
@@ -63,6 +63,15 @@ def dependency(coupling: Coupling) -> tuple[Evidence, ...]:
     apart = "an import" if coupling.hops == 1 else f"{coupling.hops} imports"
     text = f"{coupling.path} and {coupling.other_path} are {apart} apart"
     return (Evidence(text, path=coupling.path, other_path=coupling.other_path),)
+
+
+def words(alike: Likeness) -> tuple[Evidence, ...]:
+    """What both were asked about, in the terms that both have."""
+    named = alike.terms[:3]
+    if not named:
+        return (Evidence("both were asked about much the same"),)
+    told = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+    return (Evidence(f"both were asked about {told}"),)
 
 
 def symbols(worst: Iterable[Hazard], names: Names) -> tuple[Evidence, ...]:

@@ -54,6 +54,20 @@ class Sketch:
         return frozenset(up for path in self.created for up in parents(path))
 
     @cached_property
+    def left(self) -> dict[str, str]:
+        """Directories that this work renames as a whole, as far as it shows -> where to. Git takes one for renamed
+        when all of its files are gone and some of them stand in another (git-merge, "directory rename")."""
+        gone: dict[str, str] = {}
+        for new, old in self.targets.items():
+            if folder(old) and folder(old) != folder(new):
+                gone.setdefault(folder(old), folder(new))
+        standing = (path for path, one in self.files.items() if one.change is Change.MODIFIED)
+        for path in (*standing, *self.created):
+            for up in parents(path):
+                gone.pop(up, None)
+        return gone
+
+    @cached_property
     def hunks(self) -> int:
         return sum(len(one.lines) for one in self.files.values())
 

@@ -1,4 +1,4 @@
-"""Fits the calibrated profile of the airspace: `python -m scripts.fit.airspace --train FILE [--write] [--report]`.
+"""Fits the calibrated profile of the airspace: `python -m scripts.fit.airspace --train FILE.. [--write] [--report]`.
 
 Prints the coefficients as JSON; `--write` puts them into relay/airspace/calibration.py; `--report` adds, for
 repositories that the fit has not seen, what docs/calibration.md states. Invariant: the same data gives the same
@@ -44,6 +44,9 @@ MEANING = {
     "SIZE_MOST_HUNKS": "and this x log(1 + hunks of the larger side),",
     "SIZE_LEAST_HUNKS": "and this x log(1 + hunks of the smaller side),",
     "SIZE_MODIFIED": "and this x log(1 + modified files of the side with more).",
+    "SIZE_FOLDERS": "and this x log(1 + directories in which both work).",
+    "WORDS_BASE": "Words, a pair of which both sides' are known: the logarithm of its hazard is this,",
+    "WORDS_LIKE": "and this x log(1 + 10 x likeness).",
     "TREE": "Hazard per r_tree (000, equation 6).",
     "DEPENDENCY": "Hazard per coupling (000, equations 4 and 5).",
 }
@@ -60,21 +63,27 @@ class Data:
         self.early: Design = design(one.early for one in half if one.early is not None)
         self.early_labels = np.array([bool(one.conflict) for one in half], float)
         self.early_repos = np.array([one.repo for one in half])
+        self.early_kinds = np.array([one.kind or "" for one in half])
+        #: Half-done pairs that git cannot merge already: nothing lies ahead of them.
+        self.now = np.array([bool(one.conflict_now) for one in half])
 
     def fit(self, without: str | None = None) -> Floats:
         """The coefficients, with one repository left out if it is named."""
         kept, early_kept = self.repos != without, self.early_repos != without
         clash = self.full.clash & kept
         whole = Whole(self.full.commits[clash], self.labels[clash])
-        return fit(self.early, self.early_labels, early_kept.astype(float), whole)
+        merged = (self.early_kinds == "merge").astype(float)
+        return fit(self.early, self.early_labels, merged, early_kept.astype(float), whole)
 
 
-def load(path: Path) -> list[Pair]:
+def load(*paths: Path) -> list[Pair]:
     """All pairs, checked to have a label and a repository. Raises BadPairs and OSError."""
-    pairs = list(read(path))
-    for one in pairs:
-        if one.conflict is None or one.repo is None:
-            raise BadPairs(f"{path}: {one.id} has no label or no repository; the fit needs both")
+    pairs = []
+    for path in paths:
+        for one in read(path):
+            if one.conflict is None or one.repo is None:
+                raise BadPairs(f"{path}: {one.id} has no label or no repository; the fit needs both")
+            pairs.append(one)
     return pairs
 
 
@@ -115,12 +124,13 @@ def module(found: dict[str, float], count: int, repos: int) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.fit.airspace", description=__doc__)
-    parser.add_argument("--train", type=Path, required=True, help="labelled pairs (FILE.jsonl[.gz])")
+    help = "labelled pairs (FILE.jsonl[.gz]), one file or several"
+    parser.add_argument("--train", type=Path, nargs="+", required=True, help=help)
     parser.add_argument("--write", action="store_true", help=f"write {TARGET.name}")
     parser.add_argument("--report", action="store_true", help="add the figures for unseen repositories")
     args = parser.parse_args(argv)
     try:
-        pairs = load(args.train)
+        pairs = load(*args.train)
     except (BadPairs, OSError) as error:
         print(f"fit: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadPairs) else 1

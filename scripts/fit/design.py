@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relay.airspace.calibrated import churn_scale, near_row, overlap_row, size_row
+from relay.airspace.calibrated import churn_scale, near_row, overlap_row, size_row, words_row
 from relay.airspace.pairs import Sides
 from relay.airspace.sketch import Sketch, folder
 from relay.airspace.together import Together
@@ -40,6 +40,9 @@ class Design:
     commits: Floats
     tree: Floats
     dependency: Floats
+    #: A row a pair whose words are recorded: 1, and what `words_row` says; `words_pair`: whose row it is.
+    words: Floats
+    words_pair: NDArray[np.int64]
     #: What the leases, the seed and the logistic of the report need.
     plain: Floats
 
@@ -54,6 +57,8 @@ def design(all_sides: Iterable[Sides]) -> Design:
     near_pair: list[int] = []
     churn_pair: list[int] = []
     churn_count: list[int] = []
+    words: list[tuple[float, float]] = []
+    words_pair: list[int] = []
     rows: list[tuple[Any, ...]] = []
     for at, sides in enumerate(all_sides):
         both = Together.of(sides.a, sides.b)
@@ -68,7 +73,10 @@ def design(all_sides: Iterable[Sides]) -> Design:
             churn_pair += [at] * len(found)
         lying = sides.near
         share = lying.coupling.share if lying.coupling else 0.0
-        size = (1.0, *size_row(both.a, both.b)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0)
+        size = (1.0, *size_row(both.a, both.b)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0, 0)
+        if lying.words is not None:
+            words.append((1.0, words_row(lying.words.cosine)))
+            words_pair.append(at)
         clash, commits = both.clashes, overlap_row(both.a, both.b)
         plain = _plain(both, lying.tree, share)
         rows.append((clash, bool(both.shared), size, lying.tree, share, plain, commits))
@@ -85,6 +93,8 @@ def design(all_sides: Iterable[Sides]) -> Design:
         np.array(columns[6], float),
         np.array(columns[3], float),
         np.array(columns[4], float),
+        np.array(words, float).reshape(-1, 2),
+        np.array(words_pair, int),
         np.array(columns[5], float),
     )
 

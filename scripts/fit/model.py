@@ -3,8 +3,11 @@
 Invariant: what is fitted is the profile's own noisy-OR, so that -log(1 - R) is the sum of the channels'
 -log(1 - w (1 - exp(-h / w))); every slope is 0 or more, and the same data gives the same numbers.
 
-Nearness, churn, size, tree and dependency are fitted on the half-done work, where they tell something; overlap
+Nearness, churn, size, tree, dependency and words are fitted on the half-done work, where they tell something; overlap
 on all pairs, half-done and whole, that git cannot merge as they stand: whole work answers nothing else.
+
+How great these hazards are is fitted on branches that were alive at one time. Historical merges conflict several
+times as often: their nearness, churn and size have a factor of their own, `MERGED`, which is no part of the profile.
 """
 
 from __future__ import annotations
@@ -20,19 +23,21 @@ from scripts.fit.design import Design, Floats
 
 NEAR = ("NEAR_BASE", "NEAR_GAP", "NEAR_COMMITS", "NEAR_HUNKS", "NEAR_SIZE", "NEAR_LENGTH")
 CHURN = ("CHURN_BASE", "CHURN_COMMITS", "CHURN_OTHER", "CHURN_OWN", "CHURN_LEAST", "CHURN_FOLDER")
-SIZE = ("SIZE_BASE", "SIZE_FILES", "SIZE_MOST_HUNKS", "SIZE_LEAST_HUNKS", "SIZE_MODIFIED")
-NAMES = ("OVERLAP", "OVERLAP_COMMITS", *NEAR, *CHURN, *SIZE, "TREE", "DEPENDENCY")
-START = (2.0, 0.2, -3.0, 0, 0, 0, 0, 0, -8.0, 0, 0, 0, 0, 0, -6.0, 0, 0, 0, 0, 0.01, 0.01)
-#: Ridge on the slopes, in units of log-likelihood, and the least NEAR_GAP. Chosen together on the half-done work, by
-#: leaving repositories out, among 10 and 25 with 0, 0.1 and 0.2 (and before that, ridges of 1 and 3 without a least
-#: gap): all lie within .002 in AUC and .004 in AP. Without a least gap the hunks and the length of the file take the
-#: gap's place, and a link would not say that two agents draw nearer.
-RIDGE = 10.0
+SIZE = ("SIZE_BASE", "SIZE_FILES", "SIZE_MOST_HUNKS", "SIZE_LEAST_HUNKS", "SIZE_MODIFIED", "SIZE_FOLDERS")
+WORDS = ("WORDS_BASE", "WORDS_LIKE")
+NAMES = ("OVERLAP", "OVERLAP_COMMITS", *NEAR, *CHURN, *SIZE, *WORDS, "TREE", "DEPENDENCY")
+#: Of NAMES, and of MERGED behind them.
+START = (2.0, 0.2, -3.0, 0, 0, 0, 0, 0, -8.0, 0, 0, 0, 0, 0, -6.0, 0, 0, 0, 0, 0, -6.0, 2.0, 0.01, 0.01, 1.0)
+#: Ridge on the slopes, in units of log-likelihood (chosen by leaving repositories out, among 3 and 10), and the least
+#: NEAR_GAP. Without a least gap the hunks and the length of the file take the gap's place, and a link would not say
+#: that two agents draw nearer. WORDS_LIKE is left free: its one slope carries the channel.
+RIDGE = 3.0
 LEAST_GAP = 0.1
 #: Hazards of tree and dependency are kept at .002 at least, so that the channels still give their evidence.
 LEAST = 0.002
 
-SLOPES = [at for at, name in enumerate(NAMES) if not name.endswith("_BASE") and name != "OVERLAP"]
+_FREE = frozenset({"OVERLAP", "WORDS_LIKE"})
+SLOPES = [at for at, name in enumerate(NAMES) if not name.endswith("_BASE") and name not in _FREE]
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,12 @@ class Whole:
     labels: Floats
 
 
-def fit(early: Design, labels: Floats, counted: Floats, whole: Whole) -> Floats:
-    """Coefficients in the order of NAMES. `counted`: the weight of each half-done pair, 0 leaves it out."""
+def fit(early: Design, labels: Floats, merged: Floats, counted: Floats, whole: Whole) -> Floats:
+    """Coefficients in the order of NAMES. `merged`: 1 for a historical merge; `counted`: the weight of each half-done
+    pair, 0 leaves it out."""
 
     def loss(value: Floats) -> tuple[float, Floats]:
-        hazard, slope = hazards(early, value)
+        hazard, slope = hazards(early, value, merged)
         likelihood, outer = _likelihood(hazard, labels)
         gradient = -slope(counted * outer)
         finished, of = _likelihood(value[0] + value[1] * whole.commits, whole.labels)
@@ -56,12 +62,12 @@ def fit(early: Design, labels: Floats, counted: Floats, whole: Whole) -> Floats:
         total = counted @ likelihood + finished.sum() - RIDGE * (value[SLOPES] ** 2).sum()
         return -float(total), gradient
 
-    bounds = [_bounds(name) for name in NAMES]
+    bounds = [*map(_bounds, NAMES), (None, None)]
     options = {"maxiter": 300, "ftol": 1e-10, "gtol": 1e-5}
     found = minimize(
         loss, np.array(START, float), jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
-    return np.asarray(found.x, float)
+    return np.asarray(found.x[:-1], float)
 
 
 def _likelihood(hazard: Floats, labels: Floats) -> tuple[Floats, Floats]:
@@ -78,18 +84,23 @@ def _bounds(name: str) -> tuple[float | None, float | None]:
     return least.get(name, 0.0), None
 
 
-def hazards(data: Design, value: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-    """-log(1 - R) of every pair, and what turns its derivative by pair into the gradient by coefficient."""
+def hazards(
+    data: Design, value: Floats, merged: Floats | None = None, *, nearness: float = profile.NEARNESS
+) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """-log(1 - R) of every pair, and what turns its derivative by pair into the gradient by coefficient. With
+    `merged`, the last coefficient is MERGED."""
     count = len(data)
     at = 2
+    shift = np.zeros(count) if merged is None else merged * value[-1]
     alike = np.ones(len(data.near)), data.churn_count, np.ones(count)
     parts: list[tuple[Floats, Floats, float, Callable[[Floats], Floats]]] = []
     for rows, pair, cap, width, times in (
-        (data.near, data.near_pair, profile.NEARNESS, len(NEAR), alike[0]),
+        (data.near, data.near_pair, nearness, len(NEAR), alike[0]),
         (data.churn, data.churn_pair, profile.CHURN, len(CHURN), alike[1]),
         (data.size, np.arange(count), profile.SIZE, len(SIZE), alike[2]),
+        (data.words, data.words_pair, profile.WORDS, len(WORDS), np.ones(len(data.words))),
     ):
-        each = times * np.exp(np.clip(rows @ value[at : at + width], -50, 20))
+        each = times * np.exp(np.clip(rows @ value[at : at + width] + shift[pair], -50, 20))
         summed = np.bincount(pair, each, count)
         parts.append((summed, *_capped(summed, cap), _spread(rows, pair, each)))  # type: ignore[arg-type]
         at += width
@@ -101,9 +112,11 @@ def hazards(data: Design, value: Floats) -> tuple[Floats, Callable[[Floats], Flo
     total = value[0] * data.clash + value[1] * busy + sum(part[1] for part in parts)
 
     def gradient(outer: Floats) -> Floats:
-        return np.concatenate(
-            ([outer @ data.clash, outer @ busy], *(part[3](outer * part[2]) for part in parts))
-        )
+        slopes = [part[3](outer * part[2]) for part in parts]
+        if merged is not None:
+            # What the shift does to a channel is what its base does, on the merges alone.
+            slopes.append(np.array([sum(part[3](outer * part[2] * merged)[0] for part in parts[:4])]))
+        return np.concatenate(([outer @ data.clash, outer @ busy], *slopes))
 
     return total, gradient
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import minimize
 
-from relay.airspace.calibrated import THRESHOLDS
+from relay.airspace.calibrated import AHEAD, THRESHOLDS
 from relay.airspace.formulas import FORMULAS
 from relay.airspace.pairs import Pair
 from scripts.fit import scores
+from scripts.fit.before import risk_before
 from scripts.fit.design import Floats
 from scripts.fit.model import NAMES, risk
 
@@ -27,21 +28,28 @@ RANKING: dict[str, scores.Score] = {
     "ap": scores.average_precision,
     "recall_at_1pct": scores.recall_at,
 }
+UNLEVELLED = frozenset({"file leases", "logistic, unseen"})
 LEVELS: dict[str, scores.Score] = {
     "ra_precision": scores.precision_above(THRESHOLDS.resolution),
     "ra_recall": scores.recall_above(THRESHOLDS.resolution),
     "ta_recall": scores.recall_above(THRESHOLDS.traffic),
     "ta_false_alarms": scores.alarms_above(THRESHOLDS.traffic),
 }
+#: Whose pairs, by the data's kinds.
+GROUPS = {"people": ("merge", "pair"), "agents": ("agent", "mixed")}
+#: The same of branches that were alive at one time, which is what lies ahead of a room.
+ALIVE = {"people": ("pair",), "agents": ("agent", "mixed")}
 
 
 def figures(data: Data, pairs: list[Pair]) -> dict[str, Any]:
-    """Everything, by stage of the work (`full`, `early`) and by who scored."""
+    """Everything, by group (`people`, `agents`), by stage of the work (`full`, `early`) and by who scored; and what
+    lies ahead (`ahead`)."""
     seen = data.fit()
     value = {name: data.fit(without=name) for name in np.unique(data.repos)}
     full, early = _unseen(data.full, data.repos, value), _unseen(data.early, data.early_repos, value)
     half = [one for one in pairs if one.early is not None]
-    found: dict[str, Any] = {}
+    kinds = {"full": np.array([one.kind for one in pairs]), "early": data.early_kinds}
+    found: dict[str, Any] = {group: {} for group in GROUPS}
     for stage, design, labels, repos, unseen in (
         ("full", data.full, data.labels, data.repos, full),
         ("early", data.early, data.early_labels, data.early_repos, early),
@@ -58,24 +66,70 @@ def figures(data: Data, pairs: list[Pair]) -> dict[str, Any]:
             rows[name] = np.array(
                 [formula.assess(one.a, one.b, near).risk for one, near in zip(sides, nears, strict=True)]
             )
-        found[stage] = {
-            name: _scored(labels, risks, repos, levels=name not in {"file leases", "logistic, unseen"})
-            for name, risks in rows.items()
-        }
-        found[stage]["by repository"] = {
-            name: {
-                "pairs": int((repos == name).sum()),
-                "conflicts": int(labels[repos == name].sum()),
-                **_values(labels[repos == name], unseen[repos == name], {**RANKING, **LEVELS}),
+        for group, kept in GROUPS.items():
+            own = np.isin(kinds[stage], kept)
+            found[group][stage] = {
+                name: _scored(labels[own], risks[own], repos[own], levels=name not in UNLEVELLED)
+                for name, risks in rows.items()
             }
-            for name in value
-        }
+            found[group][stage]["by repository"] = {
+                name: {
+                    "pairs": int((repos == name).sum()),
+                    "conflicts": int(labels[repos == name].sum()),
+                    **_values(labels[repos == name], unseen[repos == name], {**RANKING, **LEVELS}),
+                }
+                for name in np.unique(repos[own])
+            }
+    found["ahead"] = ahead(data, early)
     found["spread of constants"] = {
         name: [round(min(each), 4), round(max(each), 4)]
         for name, each in zip(NAMES, zip(*value.values(), strict=True), strict=True)
     }
     found["errors"] = _errors(pairs, full)
     return found
+
+
+def ahead(data: Data, unseen: Floats) -> dict[str, Any]:
+    """Half-done pairs of branches alive at one time that git still merges: will they conflict? `gain`: what the AUC
+    has over the profile before."""
+    found: dict[str, Any] = {}
+    before = risk_before(data.early)
+    for group, kinds in ALIVE.items():
+        own = np.isin(data.early_kinds, kinds) & ~data.now
+        labels, repos = data.early_labels[own], data.early_repos[own]
+        asked: dict[str, scores.Score] = {
+            "auc": scores.auc,
+            "ap": scores.average_precision,
+            "predicted_by_seen": lambda said, risks: float(risks.sum() / said.sum()),
+            "precision": scores.precision_above(AHEAD),
+            "recall": scores.recall_above(AHEAD),
+            "alarms": scores.alarms_above(AHEAD),
+        }
+        rows = {"calibrated, unseen": unseen[own], "before": before[own]}
+        found[group] = {name: _by_score(labels, risks, repos, asked) for name, risks in rows.items()}
+        found[group]["pairs"], found[group]["conflicts"] = len(labels), int(labels.sum())
+        # One draw for both: what the interval is of is the difference.
+        both = np.stack(list(rows.values()), axis=1)
+        found[group]["gain"] = _by_score(labels, both, repos, {"auc": _gain})
+        found[group]["told"] = {
+            str(least): [int((unseen[own] >= least).sum()), int(labels[unseen[own] >= least].sum())]
+            for least in (0.07, AHEAD, 0.15, 0.2, THRESHOLDS.traffic)
+        }
+    return found
+
+
+def _gain(labels: Floats, both: Floats) -> float:
+    """AUC of the first column less that of the second."""
+    return scores.auc(labels, both[:, 0]) - scores.auc(labels, both[:, 1])
+
+
+def _by_score(labels: Floats, risks: Floats, repos: Any, asked: dict[str, scores.Score]) -> dict[str, Any]:
+    values: dict[str, Any] = dict(_values(labels, risks, asked))
+    values["interval"] = {
+        name: [round(end, 4) for end in scores.interval(score, labels, risks, repos)]
+        for name, score in asked.items()
+    }
+    return values
 
 
 def _unseen(design: Any, repos: Any, value: dict[str, Floats]) -> Floats:
@@ -87,12 +141,7 @@ def _unseen(design: Any, repos: Any, value: dict[str, Floats]) -> Floats:
 
 def _scored(labels: Floats, risks: Floats, repos: Any, *, levels: bool) -> dict[str, Any]:
     asked = {**RANKING, **(LEVELS if levels else {})}
-    values: dict[str, Any] = dict(_values(labels, risks, asked))
-    values["interval"] = {
-        name: [round(end, 4) for end in scores.interval(score, labels, risks, repos)]
-        for name, score in asked.items()
-    }
-    return values
+    return _by_score(labels, risks, repos, asked)
 
 
 def _values(labels: Floats, risks: Floats, asked: dict[str, Callable[..., float]]) -> dict[str, float]:

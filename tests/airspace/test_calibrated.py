@@ -141,6 +141,26 @@ TREES: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str], WorkingSe
         {"k": "k", "a": TEXT}, {"k": "k", "x": TEXT}, {"k": "k", "a": TEXT, "x": "new\n"},
         work("A", FileTouch("a", R, new_path="x")), work("B", FileTouch("x", A, (Span(1, 0, 1, 1),))),
     ),
+    "a file in a directory that was renamed": (
+        {"k": "k", "d/a": TEXT, "d/b": "b\n" * 30}, {"k": "k", "e/a": TEXT, "e/b": "b\n" * 30},
+        {"k": "k", "d/a": TEXT, "d/b": "b\n" * 30, "d/n": "new\n"},
+        work("A", FileTouch("d/a", R, new_path="e/a"), FileTouch("d/b", R, new_path="e/b")),
+        work("B", FileTouch("d/n", A, (Span(1, 0, 1, 1),))),
+    ),
+    "a file below a directory that was renamed": (
+        {"k": "k", "d/s/a": TEXT}, {"k": "k", "e/s/a": TEXT}, {"k": "k", "d/s/a": TEXT, "d/t/n": "new\n"},
+        work("A", FileTouch("d/s/a", R, new_path="e/s/a")), work("B", FileTouch("d/t/n", A, (Span(1, 0, 1, 1),))),
+    ),
+    "a file in a new directory below one that was renamed": (
+        {"k": "k", "d/a": TEXT}, {"k": "k", "e/a": TEXT}, {"k": "k", "d/a": TEXT, "d/t/n": "new\n"},
+        work("A", FileTouch("d/a", R, new_path="e/a")), work("B", FileTouch("d/t/n", A, (Span(1, 0, 1, 1),))),
+    ),
+    "a file in a directory of which a file was moved": (
+        {"k": "k", "d/a": TEXT, "d/b": "b\n" * 30}, {"k": "k", "e/a": TEXT, "d/b": "b\n" * 29 + "c\n"},
+        {"k": "k", "d/a": TEXT, "d/b": "b\n" * 30, "d/n": "new\n"},
+        work("A", FileTouch("d/a", R, new_path="e/a"), FileTouch("d/b", M, (Span(30, 30),))),
+        work("B", FileTouch("d/n", A, (Span(1, 0, 1, 1),))),
+    ),
     "a file and a directory": (
         {"k": "k"}, {"k": "k", "x": "file\n"}, {"k": "k", "x/y": "below\n"},
         work("A", FileTouch("x", A, (Span(1, 0, 1, 1),))), work("B", FileTouch("x/y", A, (Span(1, 0, 1, 2),))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 from relay.airspace import calibration
 from relay.airspace.calibrated import THRESHOLDS, calibrated
 from relay.airspace.formulas import FORMULAS
-from relay.airspace.pairs import read
+from relay.airspace.pairs import Sides, read
 from scripts.fit import airspace, scores
+from scripts.fit.design import design
 from scripts.fit.model import NAMES, hazards, risk
 from tests.airspace.test_pairs import SAMPLE
 
-TRAIN = "merges-train.jsonl.gz"
+TRAIN = ("merges-train.jsonl.gz", "agents-train.jsonl.gz")
 BESIDE = Path(__file__).parents[2].parent / "shared" / "data"
 
 
@@ -24,23 +26,42 @@ def test_the_arrays_of_the_fit_give_the_risk_of_the_profile() -> None:
     pairs = list(read(SAMPLE))
     data = airspace.Data(pairs)
     value = np.array([getattr(calibration, name) for name in NAMES])
-    for design, sides in (
+    for arrays, sides in (
         (data.full, [one.full for one in pairs]),
         (data.early, [one.early for one in pairs if one.early]),
     ):
         expected = [calibrated(one.a, one.b, one.near).risk for one in sides]
-        assert np.allclose(risk(design, value), expected, atol=1e-9)
+        assert np.allclose(risk(arrays, value), expected, atol=1e-9)
+
+
+def _with_words(sides: Sides | None, at: int) -> Sides | None:
+    return None if sides is None else replace(sides, words=(at % 10) / 20 if at % 2 else None)
+
+
+def test_like_words_raise_the_risk_of_the_fit_as_of_the_profile() -> None:
+    sides = [replace(one.early, words=0.25) for one in read(SAMPLE) if one.early]
+    value = np.array([getattr(calibration, name) for name in NAMES])
+    expected = [calibrated(one.a, one.b, one.near).risk for one in sides]
+    assert np.allclose(risk(design(sides), value), expected, atol=1e-9)
+    without = [calibrated(one.a, one.b, replace(one.near, words=None)).risk for one in sides]
+    assert all(more > less for more, less in zip(expected, without, strict=True))
 
 
 def test_the_gradient_is_the_derivative() -> None:
-    design = airspace.Data(list(read(SAMPLE))).early
-    value = np.array([getattr(calibration, name) for name in NAMES])
-    outer = np.linspace(-1.0, 1.0, len(design))
-    told = hazards(design, value)[1](outer)
-    for at in range(len(NAMES)):
-        step = np.zeros(len(NAMES))
+    # Every third pair stands for a historical merge, and every second has words.
+    pairs = [
+        replace(one, early=_with_words(one.early, at)) for at, one in enumerate(read(SAMPLE)) if one.early
+    ]
+    early = airspace.Data(pairs).early
+    merged = (np.arange(len(early)) % 3 == 0).astype(float)
+    value = np.array([*(getattr(calibration, name) for name in NAMES), 1.5])
+    outer = np.linspace(-1.0, 1.0, len(early))
+    told = hazards(early, value, merged)[1](outer)
+    assert len(told) == len(value) and len(early.words) > 5
+    for at in range(len(value)):
+        step = np.zeros(len(value))
         step[at] = 1e-6
-        up, down = hazards(design, value + step)[0], hazards(design, value - step)[0]
+        up, down = (hazards(early, value + one, merged)[0] for one in (step, -step))
         assert told[at] == pytest.approx(outer @ (up - down) / 2e-6, rel=1e-4, abs=1e-6)
 
 
@@ -70,11 +91,12 @@ def test_scores() -> None:
 
 
 def test_the_fit_reproduces_the_constants() -> None:
-    path = Path(os.environ.get("RELAY_AIRSPACE_DATA") or BESIDE)
-    path = path / TRAIN if path.is_dir() else path
-    if not path.is_file():
-        pytest.skip(f"{TRAIN} is not here; RELAY_AIRSPACE_DATA names its folder")
-    pairs = airspace.load(path)
+    folder = Path(os.environ.get("RELAY_AIRSPACE_DATA") or BESIDE)
+    paths = [(folder if folder.is_dir() else folder.parent) / name for name in TRAIN]
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not here; RELAY_AIRSPACE_DATA names their folder")
+    pairs = airspace.load(*paths)
     found = airspace.constants(airspace.Data(pairs), airspace.unknown_length(pairs))
     assert found == {name: getattr(calibration, name) for name in found}
     written = airspace.module(found, len(pairs), len({one.repo for one in pairs}))
