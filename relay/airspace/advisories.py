@@ -121,9 +121,16 @@ def next_said_at(track: Track, rules: Rules) -> float | None:
 
 def ceiling(assessment: Assessment, thresholds: Thresholds) -> Level:
     """The highest level that the channels of this assessment may reach, at any R: hysteresis may not hold a
-    level that they cannot carry (see `reading.assess`)."""
+    level that they cannot carry (see `reading.assess_shares`)."""
     if assessment.level is Level.RESOLUTION:
         return Level.RESOLUTION
+    standing = noisy_or(
+        {name: one.weighted for name, one in assessment.channels.items() if not one.foretells}
+    )
+    if standing < thresholds.traffic - thresholds.slack and any(
+        one.foretells for one in assessment.channels.values()
+    ):
+        return Level.CLEAR
     if assessment.risk >= thresholds.resolution:
         return Level.TRAFFIC
     alone = noisy_or({name: one.weighted for name, one in assessment.channels.items() if one.alone})

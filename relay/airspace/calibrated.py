@@ -63,6 +63,8 @@ _CLASHES = frozenset({"overlap", "merge"})
 _BESIDE = math.expm1(fitted.CHURN_FOLDER)
 #: A share of R below this is not worth a sentence, in the channels that read something of nearly every pair.
 SILENT = 0.02
+#: The fitted channels that are about the next edits: fewer than one in five of these come true (docs/calibration.md).
+FORETELL = frozenset({"nearness", "churn", "size", "tree", "dependency", "words"})
 _QUIET = frozenset({"nearness", "churn", "size", "words"})
 
 
@@ -71,7 +73,8 @@ def calibrated(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
     both = Together.of(a, b)
     risks = _risks(both, near)
     shares = {name: WEIGHTS[name] * risk for name, risk in risks.items()}
-    return assess_shares(shares, _alone(risks), Later(_channels, both, near, a, b, risks), THRESHOLDS)
+    later = Later(_channels, both, near, a, b, risks)
+    return assess_shares(shares, _alone(risks), later, THRESHOLDS, FORETELL, AHEAD)
 
 
 def _risks(both: Together, near: Near) -> dict[str, float]:
@@ -114,6 +117,7 @@ def _channels(
             risk,
             WEIGHTS[name],
             alone=name in alone,
+            foretells=name in FORETELL,
             evidence=_evidence(name, both, near, names)
             if name not in _QUIET or risk * WEIGHTS[name] >= SILENT
             else (),

@@ -66,12 +66,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One channel: r in [0, 1], its weight in [0, 1], and whether it may reach a resolution advisory alone."""
+    """One channel: r in [0, 1], its weight in [0, 1], and whether it may reach a resolution advisory alone. `foretells`:
+    it is about the next edits and not about what stands, so the room is not told of it."""
 
     risk: float
     weight: float = 1.0
     alone: bool = True
     evidence: tuple[Evidence, ...] = ()
+    foretells: bool = False
 
     @property
     def weighted(self) -> float:
@@ -118,11 +120,13 @@ class Later(Mapping[str, Reading]):
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """R(a, b) with the channels it came from, by name; symmetric in a and b."""
+    """R(a, b) with the channels it came from, by name; symmetric in a and b. `ahead`: nothing stands between them, and
+    what is foretold is worth a look (drawn, and told once at the edit it is about)."""
 
     risk: float
     level: Level
     channels: Mapping[str, Reading] = field(default_factory=dict)
+    ahead: bool = False
 
     @property
     def distance(self) -> float:
@@ -154,11 +158,18 @@ def assess_shares(
     alone: Collection[str],
     channels: Mapping[str, Reading],
     thresholds: Thresholds,
+    foretold: Collection[str] = (),
+    ahead_from: float = math.inf,
 ) -> Assessment:
     """The same, of the products w_i r_i and the names of those that may speak alone: so channels that come
-    `Later` stay unread."""
+    `Later` stay unread. `foretold`: the names of those that reach no level without what stands; from a risk of
+    `ahead_from` on they lie ahead."""
     risk = noisy_or(shares)
     level = thresholds.level(risk)
+    if foretold and level is not Level.RESOLUTION:
+        standing = noisy_or({name: share for name, share in shares.items() if name not in foretold})
+        if standing < thresholds.traffic - thresholds.slack:
+            return Assessment(risk, Level.CLEAR, channels, risk >= ahead_from)
     if level is Level.RESOLUTION:
         speaking = noisy_or({name: share for name, share in shares.items() if name in alone})
         if speaking < thresholds.traffic:

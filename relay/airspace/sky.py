@@ -80,13 +80,15 @@ class Worktrees(Protocol):
 
 
 def link_json(pair: Pair, found: Assessment, level: Level) -> dict[str, Any]:
-    """`channels` are the bare r in [0, 1]; `readings` have weight and evidence."""
+    """`channels` are the bare r in [0, 1]; `readings` have weight and evidence. `ahead`: nothing stands between them,
+    and a collision is foretold that is worth drawing; the room is not told of it."""
     return {
         "a": pair[0],
         "b": pair[1],
         "risk": round(found.risk, 6),
         "distance": round(found.distance, 6),
         "level": level.word,
+        "ahead": found.ahead and level is Level.CLEAR,
         "channels": {name: round(one.risk, 6) for name, one in found.channels.items()},
         "readings": {name: one.as_json() for name, one in found.channels.items()},
     }

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from relay.airspace import calibrated as profile
 from relay.airspace import calibration as fitted
+from relay.airspace.advisories import ceiling
 from relay.airspace.calibrated import THRESHOLDS, calibrated
 from relay.airspace.hunks import apart, meeting
-from relay.airspace.near import CallLink, Coupling, Hazard, Merge, Near, SharedTest
+from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, Merge, Near, SharedTest
 from relay.airspace.reading import Level, assess
 from relay.airspace.sketch import folder, sketch
 from relay.airspace.together import Together
@@ -188,6 +189,22 @@ def test_all_that_only_foretells_stays_below_a_resolution_advisory() -> None:
     near = Near(coupling=coupling, directed=coupling, tree=1.0)
     found = calibrated(work("A", *many), work("B", *other), near)
     assert profile.THRESHOLDS.traffic < found.risk < profile.THRESHOLDS.resolution
+
+
+def test_what_is_only_foretold_is_no_advisory_but_lies_ahead() -> None:
+    alike = Near(words=Likeness(0.6, ("cart", "total")))
+    found = calibrated(work("A", lines((4, 4))), work("B", lines((90, 93))), alike)
+    assert found.level is Level.CLEAR and found.ahead and found.risk >= profile.AHEAD
+    assert ceiling(found, profile.THRESHOLDS) is Level.CLEAR
+    (evidence,) = found.channels["words"].evidence
+    assert evidence.text == "both were asked about cart and total"
+    many = [lines((n, n), (n + 40, n + 40), path=f"src/{n}.py", churn=100) for n in range(1, 60)]
+    other = [lines((n + 9, n + 9), (n + 90, n + 90), path=f"src/{n}.py", churn=100) for n in range(1, 60)]
+    above = calibrated(work("A", *many), work("B", *other), alike)
+    assert above.risk > profile.THRESHOLDS.traffic and above.level is Level.CLEAR
+    assert ceiling(above, profile.THRESHOLDS) is Level.CLEAR
+    quiet = calibrated(work("A", lines((4, 4))), work("B", lines((90, 93))), Near(words=Likeness(0.0)))
+    assert not quiet.ahead
 
 
 def test_dependency_alone_is_no_advisory() -> None:
