@@ -66,8 +66,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One channel: r in [0, 1], its weight in [0, 1], and whether it may reach a resolution advisory alone. `foretells`:
-    it is about the next edits and not about what stands, so the room is not told of it."""
+    """One channel: r in [0, 1], its weight in [0, 1], and whether it may reach a resolution advisory alone.
+    `foretells`: it is about the next edits and not about what stands, so the room is not told of it."""
 
     risk: float
     weight: float = 1.0
@@ -120,8 +120,8 @@ class Later(Mapping[str, Reading]):
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """R(a, b) with the channels it came from, by name; symmetric in a and b. `ahead`: nothing stands between them, and
-    what is foretold is worth a look (drawn, and told once at the edit it is about)."""
+    """R(a, b) with the channels it came from, by name; symmetric in a and b. `ahead`: nothing stands between
+    them, and what is foretold is worth a look (drawn, and told once at the edit it is about)."""
 
     risk: float
     level: Level
