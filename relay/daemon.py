@@ -36,9 +36,10 @@ from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import CoordinationDesk
 from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, TokenError, ensure_token, owner
+from relay.faces.connections import raise_open_files, tell_full_seldom
 from relay.faces.guard_api import GuardDoor
 from relay.faces.held_api import HeldDoors
-from relay.faces.http import HUB, create_app
+from relay.faces.http import DOORWAY, HUB, create_app
 from relay.faces.keys import Keys
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
@@ -138,6 +139,8 @@ class Daemon:
 
     async def _run_claimed(self) -> None:
         loop = asyncio.get_running_loop()
+        raise_open_files()
+        tell_full_seldom(loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.ask_to_stop)
         store = await open_room_store(self.settings, keeper=True)
@@ -333,10 +336,11 @@ class Daemon:
         tower = self._tower
         door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, max_line_size=MOST_LINE)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
         await runner.setup()
+        listening: asyncio.Server | None = None
         try:
-            await self._open_doors(runner)
+            listening = await self._open_doors(app, runner)
             self._start_tasks(app, watchdog)
             log.info("room is open", url=self._url, agents=list(self._seats.roster.names), pid=os.getpid())
             await self._stop.wait()
@@ -344,6 +348,8 @@ class Daemon:
             log.info("stopping", drain_s=drain_s)
             await self._drain.stop(drain_s)
         finally:
+            if listening is not None:
+                listening.close()
             await runner.cleanup()
             await self._supervisor.stop()
             await self._tower.close()
@@ -355,17 +361,18 @@ class Daemon:
                 await self._transcript.sync()
         log.info("room is closed")
 
-    async def _open_doors(self, runner: web.AppRunner) -> None:
-        ui = self.settings.ui
-        site = web.TCPSite(runner, ui.host, ui.port, backlog=512)
+    async def _open_doors(self, app: web.Application, runner: web.AppRunner) -> asyncio.Server:
+        ui, loop = self.settings.ui, asyncio.get_running_loop()
+        assert runner.server is not None
+        connections = app[DOORWAY].factory(runner.server, max_line_size=MOST_LINE)
         try:
-            await site.start()
+            listening = await loop.create_server(connections, ui.host, ui.port, backlog=512)
         except OSError as error:
             raise CannotStart(
                 f"{ui.host}:{ui.port} cannot be opened: {error.strerror}. Something else may use the port; "
                 "set `ui.port` in the configuration (0 takes any free one)"
             ) from error
-        host, port = runner.addresses[0][:2]
+        host, port = listening.sockets[0].getsockname()[:2]
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
         self._url = f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
         state = {
@@ -377,6 +384,7 @@ class Daemon:
             "started_at": events.now_iso(),
         }
         await asyncio.to_thread(write_atomically, self.settings.state_path, json.dumps(state) + "\n")
+        return listening
 
     def _start_tasks(self, app: web.Application, watchdog: Watchdog) -> None:
         start = self._supervisor.start

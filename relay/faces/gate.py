@@ -24,6 +24,7 @@ from aiohttp.typedefs import Handler
 from relay.config import UiSettings
 from relay.faces import sessions
 from relay.faces.auth import Auth, Credential
+from relay.faces.connections import spoke, trust
 from relay.faces.errors import ApiError, errors, route_name
 from relay.faces.limits import Buckets, Limits
 from relay.faces.rights import check
@@ -136,6 +137,7 @@ class Gate:
         if wait:
             raise too_many(wait)
         request[CREDENTIAL] = credential
+        trust(request)
         check(credential, request.method, route_name(request))
         response = await handler(request)
         if credential.renewed and not response.prepared:
@@ -206,6 +208,7 @@ async def secure(_request: web.Request, response: web.StreamResponse) -> None:
 async def _access_log(request: web.Request, handler: Handler) -> web.StreamResponse:
     began = time.monotonic()
     status = 0
+    spoke(request)
     try:
         response = await handler(request)
         status = response.status

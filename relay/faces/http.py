@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 from relay.config import Settings
 from relay.faces import sessions
 from relay.faces.auth import Auth, owner, speaker
+from relay.faces.connections import Doorway
 from relay.faces.errors import ApiError, answer
 from relay.faces.fanout import Hub
 from relay.faces.gate import CREDENTIAL, Gate, Hosts, cookie_name, secure, set_cookie, too_many
@@ -37,6 +38,8 @@ from relay.room.values import JobState
 
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
 HUB = web.AppKey("hub", Hub)
+#: Who may stay connected: the daemon listens through it.
+DOORWAY = web.AppKey("doorway", Doorway)
 _SOCKETS = web.AppKey("sockets", SocketDoor)
 
 #: Who speaks: every writing request may say it.
@@ -86,7 +89,7 @@ def create_app(
     open_to_all: list[Handler] = [doors.health, doors.sign_in, page.index, page.asset, page.other]
     gate = Gate(auth, Hosts.of(settings.ui), limits, open_to_all)
     app = web.Application(middlewares=gate.middlewares())
-    app[HUB], app[_SOCKETS] = hub, sockets
+    app[HUB], app[_SOCKETS], app[DOORWAY] = hub, sockets, Doorway(limits)
     app.add_routes([web.get("/", page.index), web.get("/assets/{name:.+}", page.asset)])
     app.add_routes([web.get(f"/{name}", page.other) for name in page.top_level()])
     app.add_routes(doors.table())

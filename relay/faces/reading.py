@@ -14,6 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
+from relay.faces.connections import ENCODINGS, unsupported_encoding
 from relay.faces.errors import ApiError
 
 _CURSOR = re.compile(r"[0-9]{1,18}")
@@ -117,6 +118,8 @@ async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes
     too_large = ApiError(
         413, "too_large", f"The request is larger than {limit} bytes.", "Send less, or in several parts."
     )
+    if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", *ENCODINGS):
+        raise unsupported_encoding()
     if (request.content_length or 0) > limit:
         raise too_large
     got = bytearray()
