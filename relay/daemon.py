@@ -334,7 +334,7 @@ class Daemon:
         )
         app.add_routes(HeldDoors(self._room, self._reserved).table())
         tower = self._tower
-        door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling)
+        door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling, tower.protocol.behind)
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
         await runner.setup()

@@ -5,7 +5,7 @@ Invariant: what git cannot do is a Refusal with git's reason, never another exce
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from relay.airspace.git import GitError
@@ -17,13 +17,20 @@ from relay.model import Refusal
 
 
 class WorktreesDoor:
-    """One room's worktrees. `polling` says why changes are polled for, empty when they are told."""
+    """One room's worktrees. `polling` says why changes are polled for, empty when they are told; `behind` whom an
+    agent has the right of way over."""
 
-    def __init__(self, hangar: Hangar, ground: Ground, polling: Callable[[], str] = lambda: "") -> None:
-        self._hangar, self._ground, self._polling = hangar, ground, polling
+    def __init__(
+        self,
+        hangar: Hangar,
+        ground: Ground,
+        polling: Callable[[], str] = lambda: "",
+        behind: Callable[[str], Collection[str]] = lambda agent: (),
+    ) -> None:
+        self._hangar, self._ground, self._polling, self._behind = hangar, ground, polling, behind
 
     async def state(self) -> dict[str, Any]:
-        found, order = await rows(self._hangar)
+        found, order = await rows(self._hangar, lambda one, other: one in self._behind(other))
         return {
             "worktrees": found,
             "order": order,

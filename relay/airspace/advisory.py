@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from relay.airspace.advisories import Pair
+from relay.airspace.choices import choices
 from relay.airspace.multiway import Contact, Known, Place, Roles, evidence_of, roles
 from relay.airspace.reading import Evidence, Level
 from relay.airspace.set_back import SetBack
@@ -191,6 +192,7 @@ class Advisory:
             "steer": list(told.steer) if self.open else self._told_to("steer"),
             "hold": list(told.hold) if self.open else self._told_to("hold"),
             "set_back": [one.as_json() for one in self.set_back.values()],
+            "actions": [one.as_json() for one in choices(self, part)] if self.open else [],
             "reason": self.reason,
             "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,

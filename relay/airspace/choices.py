@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from relay.airspace.advisory import Advisory
 from relay.airspace.reading import Level
+
+if TYPE_CHECKING:
+    from relay.airspace.advisory import Advisory
 
 FIRST, STOP, UPDATE = "first", "stop", "update"
 

@@ -10,7 +10,7 @@ first is the usual greedy way to one; it is exact for trees and complete graphs,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,24 +35,34 @@ TAKE_MAIN = "take main in"
 
 
 def best(
-    merging: Sequence[str], behind: Sequence[str], collisions: Mapping[Pair, tuple[str, ...]]
+    merging: Sequence[str],
+    behind: Sequence[str],
+    collisions: Mapping[Pair, tuple[str, ...]],
+    yields: Callable[[str, str], bool] = lambda one, other: False,
 ) -> list[Turn]:
     """`merging`: those that merge clean now; `behind`: those that conflict with main now; `collisions`: the files
-    in which a pair cannot be merged together."""
+    in which a pair cannot be merged together; `yields`: does the one steer for the other? Of those that are equally
+    entangled, who has the right of way goes first; then by name."""
     near: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in (*merging, *behind)}
     for (a, b), paths in collisions.items():
         if paths and a in near and b in near:
             near[a][b], near[b][a] = paths, paths
     able, later = set(merging), set(behind)
+    left: set[str] = set()
+
+    def rank(one: str) -> tuple[int, int, str]:
+        mine = near[one].keys() & left
+        return len(mine), sum(yields(one, other) for other in mine), one
+
     turns = []
     while able or later:
         first = ""
         if not able:
             # Only those are left that have to take main in: once they have, they are as any other.
             able, later, first = later, set(), TAKE_MAIN
-        left = able | later
+        left |= able | later
         while able:
-            agent = min(able, key=lambda one: (len(near[one].keys() & left), one))
+            agent = min(able, key=rank)
             able.discard(agent)
             left.discard(agent)
             hit = {name: near[agent][name] for name in sorted(near[agent].keys() & able)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from relay.airspace import diff
@@ -21,7 +21,9 @@ MOST_DIFF = 1_048_576
 MOST_PAIRS = 256
 
 
-async def rows(hangar: Hangar) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+async def rows(
+    hangar: Hangar, yields: Callable[[str, str], bool] = lambda one, other: False
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """One row for each worktree that was looked at, and the order to merge them in (`order.best`)."""
     # Taken once: what is looked at meanwhile changes neither.
     seen = {name: (berth, berth.work) for name, berth in hangar.berths.items() if berth.work is not None}
@@ -43,7 +45,7 @@ async def rows(hangar: Hangar) -> tuple[list[dict[str, Any]], list[dict[str, Any
         found.append(row)
     merging = [name for name in seen if name in trials and trials[name].verdict is Verdict.CLEAN]
     behind = [name for name in seen if name in trials and trials[name].conflicts]
-    return found, [turn.as_json() for turn in best(merging, behind, collisions)]
+    return found, [turn.as_json() for turn in best(merging, behind, collisions, yields)]
 
 
 def _could_collide(works: Mapping[str, Work]) -> list[tuple[str, str]]:

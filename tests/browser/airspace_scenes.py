@@ -220,7 +220,14 @@ def trees(air: MockAirspace) -> None:
     air.trees = [
         new_worktree("CLAUDE", ahead=3, behind=2, dirty=True, files=4, insertions=10, deletions=3),
         new_worktree(
-            "CODEX", ahead=2, files=5, insertions=88, deletions=41, merges="conflicts", conflicts=[SESSION]
+            "CODEX",
+            ahead=2,
+            files=5,
+            insertions=88,
+            deletions=41,
+            merges="conflicts",
+            conflicts=[SESSION],
+            lines={SESSION: [[40, 58]]},
         ),
         new_worktree("GEMINI", ahead=0, files=0, insertions=0, deletions=0, merges="nothing"),
         new_worktree(

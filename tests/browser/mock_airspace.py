@@ -119,8 +119,12 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "insertions": 14,
         "deletions": 3,
         "own": True,
+        "into": "main",
         "merges": "clean",
         "conflicts": [],
+        "lines": {},
+        "collides": [],
+        "untried": [],
     } | more
 
 
@@ -142,6 +146,9 @@ class MockAirspace:
         self.graph: Json = {"files": len(self.cloud), "edges": 1450, "failed": [], "building": False}
         self.samples: list[Json] = []
         self.trees: list[Json] = []
+        self.order: list[Json] = []
+        #: What people said of who goes on: (action, agent).
+        self.said: list[tuple[str, str]] = []
         self.trouble = ""
         self.troubles: dict[str, str] = {}
         self.diffs: dict[str, Json] = {}
@@ -245,6 +252,7 @@ class MockAirspace:
         router.add_get("/api/airspace/history", self._history)
         router.add_get("/api/airspace/advisories", self._advisories)
         router.add_post("/api/airspace/advisories/{id}/mark", self._mark)
+        router.add_post("/api/airspace/decide", self._say_who)
         router.add_get("/api/worktrees", self._worktrees)
         router.add_get("/api/worktrees/{agent}/diff", self._diff)
         router.add_get("/api/worktrees/{agent}/merge", self._propose)
@@ -273,8 +281,19 @@ class MockAirspace:
         self.marks.append((one["id"], mark))
         return web.json_response(self.advise(one))
 
+    async def _say_who(self, request: web.Request) -> web.Response:
+        told = await request.json()
+        self.said.append((told["action"], told["agent"]))
+        return web.json_response({"success": True, "reason": f"{told['agent']} was asked."})
+
     async def _worktrees(self, _: web.Request) -> web.Response:
-        told = {"worktrees": self.trees, "trouble": self.trouble, "troubles": self.troubles, "polling": ""}
+        told = {
+            "worktrees": self.trees,
+            "order": self.order,
+            "trouble": self.trouble,
+            "troubles": self.troubles,
+            "polling": "",
+        }
         return web.json_response(told)
 
     async def _diff(self, request: web.Request) -> web.Response:

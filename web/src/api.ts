@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { personName } from "./state/prefs";
 import type {
-  Advisory, Agent, AirspaceState, Entry, Held, Hit, Job, MergeMethod, MergeProposal, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
+  Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, MergeMethod, MergeProposal, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
 } from "./types";
 
 export class ApiError extends Error {
@@ -167,6 +167,9 @@ export const api = {
     call<{ advisories: Advisory[]; precision: Precision }>("GET", `/api/airspace/advisories${query({ limit })}`),
   markAdvisory: (id: string, mark: Advisory["mark"]) =>
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
+  /** Who goes first, who stops, who takes the main branch in. */
+  decideWho: (action: Choice["name"], agent: string) =>
+    call<{ success: boolean; reason: string }>("POST", "/api/airspace/decide", signed({ action, agent })),
   worktrees: () => call<Worktrees>("GET", "/api/worktrees"),
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
   mergeProposal: (agent: string, method: MergeMethod) =>

@@ -44,6 +44,8 @@ export interface Meta {
   advisory?: Partial<Advisory> | string;
   /** The level that an advisory's entry says. */
   level?: Level;
+  /** What a person can decide about it. */
+  actions?: Choice[];
 }
 
 export interface Entry {
@@ -320,6 +322,18 @@ export interface Advisory {
   verdict?: "open" | "true" | "false" | "averted";
   mark: "useful" | "noise" | null;
   steering: "waiting" | "left" | "stayed" | null;
+  /** Of its agents, those whose work the main branch does not take now. */
+  set_back?: { agent: string; branch: string; paths: string[]; lines: Record<string, [number, number][]> }[];
+  /** What a person can decide about it now. */
+  actions?: Choice[];
+}
+
+/** A decision of a person where agents collide; `command` is the same, to be written in the room. */
+export interface Choice {
+  name: "first" | "stop" | "update";
+  agent: string;
+  label: string;
+  command: string;
 }
 
 /** Counts of resolution advisories whose branches did, did not, or may still conflict; `averted` = steered away before. */
@@ -374,12 +388,28 @@ export interface Worktree {
   working?: boolean;
   /** What git would not keep: too big, or not a file. */
   left_out?: string[];
+  /** The branch that it is merged into; null: the main checkout is on none. */
+  into?: string | null;
   merges: "clean" | "conflicts" | "nothing" | "unknown" | null;
   conflicts: string[];
+  /** Where in its own files: first and last lines, by path. */
+  lines?: Record<string, [number, number][]>;
+  /** With whom it cannot be merged together, and in which files. */
+  collides?: { agent: string; paths: string[] }[];
+  /** With whom git has not tried it yet. */
+  untried?: string[];
+}
+
+/** One merge of the order in which the fewest are set back. `first`: what the agent has to do before. */
+export interface MergeTurn {
+  agent: string;
+  first: string;
+  sets_back: { agent: string; paths: string[] }[];
 }
 
 export interface Worktrees {
   worktrees: Worktree[];
+  order?: MergeTurn[];
   /** Why there are none, or why one is missing, by agent. */
   trouble?: string;
   troubles?: Record<string, string>;

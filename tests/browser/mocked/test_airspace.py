@@ -459,6 +459,34 @@ async def test_the_list_follows_the_advisories(room: MockRoom, open_page: OpenPa
     await expect(page.get_by_test_id("precision-traffic")).to_have_text("traffic only: 1 of 3 true")
 
 
+async def test_a_person_decides_by_a_button(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.shop(room.air)
+    update = {"name": "update", "agent": "CODEX", "label": "Ask CODEX to take main in"}
+    stop = {"name": "stop", "agent": "CODEX", "label": "Stop CODEX"}
+    first = {"name": "first", "agent": "CLAUDE", "label": "CLAUDE goes first"}
+    offered = [one | {"command": f"/{one['name']} @{one['agent']}"} for one in (first, stop, update)]
+    told = {"actions": offered[1:], "agents": ["CODEX"]} | {
+        "set_back": [{"agent": "CODEX", "branch": "main", "paths": ["src/cart.py"], "lines": {}}]
+    }
+    room.air.advise(room.air.advisories["adv-1"] | told)
+    meta = {"advisory": "adv-1", "level": "resolution", "actions": offered}
+    room.say("RELAY", "CODEX does not merge into main now", "advisory", meta=meta, to=["CODEX"])
+    page = await open_page()
+    said = page.get_by_test_id("said-advisory")
+    # What was offered then and cannot be decided any more is not shown.
+    await expect(said.get_by_test_id("choices").get_by_role("button")).to_have_count(2)
+    await said.get_by_role("button", name="Ask CODEX to take main in").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("CODEX was asked.")
+    await said.get_by_test_id("show-in-airspace").click()
+    panel = page.get_by_test_id("pick-advisory")
+    await expect(panel.get_by_test_id("set-back")).to_contain_text("CODEX does not merge into main now")
+    await panel.get_by_role("button", name="Stop CODEX").click()
+    await expect(page.get_by_test_id("toast").nth(1)).to_contain_text("CODEX was asked.")
+    assert room.air.said == [("update", "CODEX"), ("stop", "CODEX")]
+    room.air.advise(room.air.advisories["adv-1"] | {"closed_at": room.air.state()["at"], "level": "clear"})
+    await expect(said.get_by_test_id("choices")).to_have_count(0)
+
+
 async def test_the_rest_of_the_page_knows_of_it(room: MockRoom, open_page: OpenPage) -> None:
     scenes.shop(room.air)
     scenes.trees(room.air)

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 def row(page: Page, agent: str) -> Locator:
-    return page.get_by_test_id("worktree").filter(has=page.get_by_text(agent, exact=True))
+    return page.locator(f'[data-testid="worktree"][data-agent="{agent}"]')
 
 
 async def test_the_list_says_how_each_stands(room: MockRoom, open_page: OpenPage) -> None:
@@ -28,11 +28,42 @@ async def test_the_list_says_how_each_stands(room: MockRoom, open_page: OpenPage
     await expect(claude).to_contain_text("uncommitted")
     await expect(claude).to_contain_text("4 files +10 −3")
     await expect(claude).to_contain_text("merges clean")
-    await expect(row(page, "CODEX").get_by_test_id("merges")).to_contain_text("conflicts in 1")
+    await expect(row(page, "CODEX").get_by_test_id("merges")).to_contain_text(
+        f"conflicts with main in {scenes.SESSION} (lines 40-58)"
+    )
     await expect(row(page, "CODEX").get_by_test_id("merge")).to_be_disabled()
-    await expect(row(page, "GEMINI")).to_contain_text("nothing to merge")
+    await expect(row(page, "GEMINI")).to_contain_text("has nothing that main lacks")
     await expect(row(page, "GEMINI").get_by_test_id("diff-open")).to_be_disabled()
     await expect(row(page, "ann")).to_contain_text("own checkout")
+
+
+async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_page: OpenPage) -> None:
+    def hit(agent: str, path: str) -> dict[str, object]:
+        return {"agent": agent, "paths": [path]}
+
+    room.air.trees = [
+        new_worktree("CLAUDE", collides=[hit("CODEX", "src/cart.py")]),
+        new_worktree("CODEX", collides=[hit("CLAUDE", "src/cart.py"), hit("GEMINI", "src/tax.py")]),
+        new_worktree("GEMINI", collides=[hit("CODEX", "src/tax.py")]),
+    ]
+    room.air.order = [
+        {"agent": "CLAUDE", "first": "", "sets_back": [hit("CODEX", "src/cart.py")]},
+        {"agent": "GEMINI", "first": "", "sets_back": []},
+        {"agent": "CODEX", "first": "take main in", "sets_back": []},
+    ]
+    page = await open_page()
+    await page.get_by_test_id("tab-worktrees").click()
+    told = row(page, "CLAUDE").get_by_test_id("merges")
+    await expect(told).to_contain_text("merges clean into main")
+    await expect(told.get_by_test_id("collides")).to_contain_text("conflicts with CODEX in src/cart.py")
+    await expect(page.get_by_test_id("merge-order")).to_contain_text(
+        "CLAUDE, GEMINI, CODEX (after it has taken main in)"
+    )
+    await row(page, "CODEX").get_by_test_id("merge").click()
+    dialog = page.get_by_test_id("merge-dialog")
+    await expect(dialog).to_contain_text("This sets CLAUDE back: it will conflict with main in src/cart.py")
+    await expect(dialog).to_contain_text("This sets GEMINI back")
+    await expect(dialog).to_contain_text("Better merge CLAUDE first")
 
 
 async def test_the_diff_is_read_as_text(room: MockRoom, open_page: OpenPage) -> None:
@@ -103,7 +134,7 @@ async def test_a_merge_is_asked_for_and_told(room: MockRoom, open_page: OpenPage
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     await dialog.get_by_test_id("merge-now").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("relay/claude is merged. (9b1c2d3e4f)")
-    await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge")
+    await expect(row(page, "CLAUDE")).to_contain_text("has nothing that main lacks")
     assert room.air.merged == ["CLAUDE"]
 
 
@@ -206,7 +237,7 @@ async def test_discarded_work_comes_back(room: MockRoom, open_page: OpenPage) ->
     await row(page, "CLAUDE").get_by_test_id("discard").click()
     await dialog.get_by_test_id("discard-now").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("kept in refs/relay/kept/claude/1")
-    await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge")
+    await expect(row(page, "CLAUDE")).to_contain_text("has nothing that main lacks")
     await page.get_by_role("button", name="Bring it back").click()
     await expect(row(page, "CLAUDE")).to_contain_text("merges clean")
     assert room.air.restored == ["refs/relay/kept/claude/1"]

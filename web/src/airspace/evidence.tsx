@@ -11,6 +11,7 @@ import { worktreeFor } from "../state/worktrees";
 import { ago, instant, moment, span } from "../text/format";
 import type { Advisory, Evidence, Level, Lines, Link, Reading } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "../ui/bits";
+import { Choices } from "../ui/choices";
 import { Diffstat } from "../ui/diffstat";
 import { LevelChip, Who } from "../ui/proximity";
 import { Explained, Term } from "../ui/term";
@@ -151,7 +152,7 @@ function AgentEvidence({ name }: { name: string }) {
 
 const STEERING: Readonly<Record<string, string>> = {
   waiting: "The steering agent has not left yet.",
-  left: "The steering agent has left the files that both changed.",
+  left: "The steering agent has nothing in these files any more.",
   stayed: "The steering agent has not left; a person was asked.",
 };
 
@@ -211,9 +212,11 @@ export function AdvisoryCard({ one, brief = false }: { one: Advisory; brief?: bo
       )}
       {Object.entries(one.not_asked ?? {}).map(([name, reason]) => <p key={name} class="small muted"><Who name={name} /> was not asked: {reason}</p>)}
       {one.steering && <p class="small">{STEERING[one.steering] ?? one.steering}</p>}
+      {isOpen(one) && (one.set_back ?? []).map((back) => <p key={back.agent} class="small set-back" data-testid="set-back"><Who name={back.agent} /> does not merge into <code>{back.branch}</code> now: conflicts in {back.paths.map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>)}
+      {isOpen(one) && one.actions && <Choices of={one.actions} />}
       <Outcome one={one} />
       <footer>
-        <span class="muted small">{ago(one.opened_at, now.value)}{one.closed_at ? `, clear after ${span((instant(one.closed_at) ?? 0) - (instant(one.opened_at) ?? 0))}` : ""}</span>
+        <span class="muted small">{ago(one.opened_at, now.value)}{one.closed_at ? `, over after ${span((instant(one.closed_at) ?? 0) - (instant(one.opened_at) ?? 0))}` : ""}</span>
         {one.message_id && <button type="button" class="link small" onClick={() => void showEntry(one.message_id!)}>in the room</button>}
         <Mark one={one} />
       </footer>

@@ -2,12 +2,14 @@
 
 import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
-import type { AirspaceState, Worktree } from "../types";
+import type { AirspaceState, MergeTurn, Worktree } from "../types";
 import { airspace } from "./airspace";
 import { onLive } from "./live";
 import { onEntries } from "./room";
 
 export const worktrees = signal<Worktree[] | null>(null);
+/** In which order to merge them, so that the fewest are set back. */
+export const order = signal<readonly MergeTurn[]>([]);
 export const worktreesProblem = signal("");
 /** Why the worktree of an agent is missing or was not read, in the room's words. */
 export const troubles = signal<Readonly<Record<string, string>>>({});
@@ -20,6 +22,7 @@ export async function loadWorktrees(): Promise<void> {
   try {
     const told = await api.worktrees();
     worktrees.value = told.worktrees;
+    order.value = told.order ?? [];
     troubles.value = told.troubles ?? {};
     worktreesProblem.value = told.trouble ?? "";
   } catch (problem) {

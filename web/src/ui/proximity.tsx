@@ -5,6 +5,7 @@ import { showAirspace, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import type { Advisory, Entry, Level } from "../types";
 import { hued, Icon } from "./bits";
+import { Choices } from "./choices";
 import { Diffstat } from "./diffstat";
 import { term } from "../text/terms";
 import { Markdown } from "./markdown";
@@ -31,7 +32,7 @@ export function ProximityBadge({ name }: { name: string | null }) {
   const others = one.agents.filter((a) => a.toUpperCase() !== name.toUpperCase());
   return (
     <button type="button" class={`near-badge near-badge-${one.level}`} data-testid="near-badge" data-tip={why(one)} onClick={(event) => { event.stopPropagation(); showAirspace({ advisory: one.id }); }}>
-      <LevelChip level={one.level} inside /> near {others.join(", ")}
+      <LevelChip level={one.level} inside /> {others.length ? `near ${others.join(", ")}` : `conflicts with ${one.set_back?.[0]?.branch ?? "the main branch"}`}
     </button>
   );
 }
@@ -51,9 +52,10 @@ export function AdvisoryEntry({ entry }: { entry: Entry }) {
       <p class="said-head">
         {level && <LevelChip level={level} />}
         {names.map((name, i) => <span key={name}>{i > 0 && <span class="muted">↔ </span>}<Who name={name} /></span>)}
-        {over && <span class="muted">clear since</span>}
+        {over && <span class="muted">over</span>}
       </p>
       <Markdown text={entry.body} explained />
+      {entry.meta.actions && one && isOpen(one as Advisory) && <Choices of={entry.meta.actions.filter((each) => !(one as Advisory).actions || (one as Advisory).actions!.some((now) => now.command === each.command))} />}
       <button type="button" class="button small" onClick={() => showAirspace(one?.id ? { advisory: one.id } : names.length > 1 ? { link: linkKey(names[0]!, names[1]!) } : null)} data-testid="show-in-airspace">
         <Icon name="airspace" size={14} /> Show in airspace
       </button>

@@ -4,8 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
 import { room } from "../state/room";
 import { showAirspace, worktreeOf } from "../state/view";
-import { loadWorktrees, troubles, worktrees, worktreesProblem } from "../state/worktrees";
-import type { Worktree, WorktreeDiff } from "../types";
+import { betterFirst, fewPaths, mergeWords, place, setsBack } from "../state/merging";
+import { loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
+import type { MergeTurn, Worktree, WorktreeDiff } from "../types";
 import "../style/worktrees.css";
 import { counted } from "../text/format";
 import { Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
@@ -15,17 +16,27 @@ import { MergeForm, type MergeChoice } from "./merge_form";
 import { Who } from "./proximity";
 import { DiffView } from "./worktrees_diff";
 
-const MERGES: Readonly<Record<string, { mark: string; words: string; tip: string }>> = {
-  clean: { mark: "✓", words: "merges clean", tip: "A trial merge found no conflict." },
-  conflicts: { mark: "✕", words: "conflicts", tip: "A trial merge found conflicts." },
-  nothing: { mark: "–", words: "nothing to merge", tip: "The branch has nothing that the main branch has not." },
-  unknown: { mark: "?", words: "not tried", tip: "A trial merge could not be made." },
-};
+const MARKS: Readonly<Record<string, string>> = { clean: "✓", conflicts: "✕", nothing: "–", unknown: "?" };
+
+/** A person's checkout of the branch that is merged into: its name, where the room said it. */
+const main = (tree: Worktree): string => tree.into ?? "the main branch";
 
 function Merges({ tree }: { tree: Worktree }) {
-  const told = MERGES[tree.merges ?? "unknown"] ?? MERGES.unknown!;
-  const tip = tree.conflicts.length ? `${told.tip}\n${tree.conflicts.slice(0, 10).join("\n")}` : told.tip;
-  return <span class={`merges merges-${tree.merges ?? "unknown"}`} data-tip={tip} tabIndex={0} data-testid="merges"><span aria-hidden="true">{told.mark}</span> {told.words}{tree.conflicts.length ? ` in ${tree.conflicts.length}` : ""}</span>;
+  const told = tree.merges ?? "unknown";
+  const tip = { clean: "A trial merge found no conflict.", conflicts: "A trial merge found conflicts.", nothing: `The branch has nothing that ${main(tree)} lacks.`, unknown: "git cannot tell whether it merges." }[told];
+  return (
+    <span class="merge-state" data-testid="merges">
+      <span class={`merges merges-${told}`} data-tip={[tip, ...tree.conflicts.map((path) => place(tree, path)).slice(0, 10)].join("\n")} tabIndex={0}>
+        <span aria-hidden="true">{MARKS[told]}</span> {mergeWords(tree)}
+      </span>
+      {(tree.collides ?? []).map((hit) => (
+        <span key={hit.agent} class="merges merges-collides" data-tip={`Merged together, git finds conflicts in\n${hit.paths.slice(0, 10).join("\n")}`} tabIndex={0} data-testid="collides">
+          <span aria-hidden="true">⚠</span> conflicts with <Who name={hit.agent} /> in {fewPaths(hit.paths)}
+        </span>
+      ))}
+      {(tree.untried ?? []).length > 0 && <span class="merges merges-unknown">not tried yet with {tree.untried!.join(", ")}</span>}
+    </span>
+  );
 }
 
 function Commits({ tree }: { tree: Worktree }) {
@@ -39,7 +50,7 @@ function Commits({ tree }: { tree: Worktree }) {
 }
 
 /** What a merge will do, from what is known of the worktree; the room has the last word. */
-export function plan(tree: Worktree): string[] {
+export function plan(tree: Worktree, turns: readonly MergeTurn[] = []): string[] {
   const commits = `${tree.ahead} ${tree.ahead === 1 ? "commit" : "commits"}`;
   return [
     `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${counted(tree.files, "file")}, ${counted(tree.insertions, "line")} added, ${tree.deletions} removed.`,
@@ -47,6 +58,8 @@ export function plan(tree: Worktree): string[] {
     tree.dirty && !tree.own ? "This checkout has uncommitted work. The room does not commit in a checkout that it did not make, and will refuse until you have." : "",
     tree.behind ? `The main branch has gone on by ${tree.behind} ${tree.behind === 1 ? "commit" : "commits"} since; git joins both.` : "",
     tree.own ? "The agent's worktree is then brought up to it." : "",
+    ...setsBack(tree),
+    betterFirst(tree, turns),
     "If git cannot merge it clean, or files in the way have uncommitted work, nothing is merged.",
   ].filter(Boolean);
 }
@@ -73,7 +86,7 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
   return (
     <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
       <h2>Merge <code>{tree.branch}</code></h2>
-      {state !== "refused" && <ul class="plan">{plan(tree).map((line) => <li key={line}><Words text={line} /></li>)}</ul>}
+      {state !== "refused" && <ul class="plan">{plan(now, order.value).map((line) => <li key={line} class={/^This sets|^Better merge/.test(line) ? "plan-warn" : ""}><Words text={line} /></li>)}</ul>}
       {state !== "refused" && <MergeForm agent={tree.agent} onChange={setChoice} />}
       {state === "refused" && (
         <>
@@ -168,10 +181,13 @@ export default function WorktreesView() {
       {list && list.length > 0 && (
         <div class={`worktrees-list ${shown ? "with-diff" : ""}`}>
           <table class="trees">
-            <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Into the main branch</th><th><span class="offscreen">Actions</span></th></tr></thead>
+            <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Merge</th><th><span class="offscreen">Actions</span></th></tr></thead>
             <tbody>{list.map((tree) => <Row key={tree.agent} tree={tree} onMerge={() => setMerging(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
           </table>
         </div>
+      )}
+      {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length) && (
+        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has taken ${list?.[0] ? main(list[0]) : "main"} in)`}</span>)}.</p>
       )}
       {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
       {shown && <Diff tree={shown} />}

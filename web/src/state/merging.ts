@@ -1,0 +1,44 @@
+/** What a merge would do, in words, from what the room says of the worktrees. Pure. */
+
+import type { MergeTurn, Worktree } from "../types";
+
+type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "lines" | "collides">>;
+
+/** The first few paths, and how many more. */
+export function fewPaths(paths: readonly string[], most = 3): string {
+  const more = paths.length - most;
+  return more > 0 ? `${paths.slice(0, most).join(", ")} and ${more} more` : paths.join(", ");
+}
+
+/** A path with the lines of its conflict: "src/cart.py (lines 3-9)". */
+export function place(tree: Told, path: string): string {
+  const spans = tree.lines?.[path] ?? [];
+  const told = spans.map(([first, last]) => (last > first ? `${first}-${last}` : `${first}`)).join(", ");
+  return told ? `${path} (line${/^\d+$/.test(told) ? "" : "s"} ${told})` : path;
+}
+
+/** Whether it merges into what it would really be merged into. */
+export function mergeWords(tree: Told): string {
+  const into = tree.into ?? "the main branch";
+  switch (tree.merges) {
+    case "clean": return `merges clean into ${into}`;
+    case "conflicts": return `conflicts with ${into} in ${fewPaths(tree.conflicts.map((path) => place(tree, path)))}`;
+    case "nothing": return `has nothing that ${into} lacks`;
+    default: return `git cannot tell whether it merges into ${into}`;
+  }
+}
+
+/** Whom a merge of it sets back. */
+export function setsBack(tree: Told): string[] {
+  const into = tree.into ?? "the main branch";
+  return (tree.collides ?? []).map((hit) => `This sets ${hit.agent} back: it will conflict with ${into} in ${fewPaths(hit.paths.map((path) => `\`${path}\``))}, and has to take ${into} in.`);
+}
+
+/** Who is better merged before, when this one sets more of the others back than is needed; empty when nobody is. */
+export function betterFirst(tree: Told, turns: readonly MergeTurn[]): string {
+  const at = turns.findIndex((turn) => turn.agent === tree.agent);
+  const before = turns.slice(0, Math.max(at, 0)).filter((turn) => turn.sets_back.some((hit) => hit.agent === tree.agent));
+  const fewer = before.every((turn) => turn.sets_back.length < (tree.collides ?? []).length);
+  if (!before.length || !fewer) return "";
+  return `Better merge ${before.map((turn) => turn.agent).join(", then ")} first: fewer are set back so.`;
+}

@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { betterFirst, fewPaths, mergeWords, place, setsBack } from "../src/state/merging";
+
+const tree = { agent: "AVA", merges: "clean" as const, into: "main", conflicts: [] as string[] };
+const back = (agent: string, ...others: string[]) => ({ agent, first: "", sets_back: others.map((name) => ({ agent: name, paths: ["a.py"] })) });
+
+describe("what a merge would do", () => {
+  it("is said with the branch that it would really go into, the files and the lines", () => {
+    expect(mergeWords(tree)).toBe("merges clean into main");
+    const lines: Record<string, [number, number][]> = { "a.py": [[3, 9], [12, 12]], "b.py": [[4, 4]] };
+    const torn = { ...tree, merges: "conflicts" as const, into: "release", conflicts: ["a.py", "b.py", "c.py", "d.py"], lines };
+    expect(mergeWords(torn)).toBe("conflicts with release in a.py (lines 3-9, 12), b.py (line 4), c.py and 1 more");
+    expect(place(torn, "c.py")).toBe("c.py");
+    expect(mergeWords({ ...tree, merges: "nothing" })).toBe("has nothing that main lacks");
+    expect(mergeWords({ ...tree, merges: null, into: null })).toBe("git cannot tell whether it merges into the main branch");
+    expect(fewPaths([])).toBe("");
+  });
+
+  it("names whom it sets back", () => {
+    expect(setsBack(tree)).toEqual([]);
+    expect(setsBack({ ...tree, collides: [{ agent: "BEN", paths: ["src/cart.py"] }] })).toEqual([
+      "This sets BEN back: it will conflict with main in `src/cart.py`, and has to take main in.",
+    ]);
+  });
+
+  it("offers the better order only where fewer are set back", () => {
+    const collides = [{ agent: "AVA", paths: ["a.py"] }, { agent: "DEE", paths: ["b.py"] }];
+    const turns = [back("AVA", "BEN"), back("DEE"), { ...back("BEN"), first: "take main in" }];
+    expect(betterFirst({ ...tree, agent: "BEN", collides }, turns)).toBe("Better merge AVA first: fewer are set back so.");
+    expect(betterFirst({ ...tree, collides: [{ agent: "BEN", paths: ["a.py"] }] }, turns)).toBe("");
+    // Of two, either order sets one back.
+    expect(betterFirst({ ...tree, agent: "BEN", collides: collides.slice(0, 1) }, [back("AVA", "BEN"), { ...back("BEN"), first: "take main in" }])).toBe("");
+  });
+});
