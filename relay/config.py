@@ -27,8 +27,8 @@ from relay.config_place import advice, find
 from relay.files import alone_in, read_regular, write_atomically
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
-Preset = Literal["claude", "codex", "gemini"]
-Output = Literal["text", "claude", "codex", "gemini"]
+Preset = Literal["claude", "codex", "gemini", "agy"]
+Output = Literal["text", "claude", "codex", "gemini", "agy"]
 Permissions = Literal["auto", "read-only", "edit", "skip-all-checks"]
 Storage = Literal["sqlite", "postgres"]
 

@@ -32,6 +32,8 @@ from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved
 
 Json = dict[str, Any]
 COULD_NOT, WRONG_USE = 1, 2
+#: The programs whose files it knows. Antigravity CLI has `agy mcp add` of its own.
+KNOWN = ("claude", "codex", "gemini")
 #: Milliseconds that a program waits for a tool: the longest wait for a lock is 300 s (docs/coordination.md).
 PATIENCE_MS = 330_000
 #: Seconds that Codex waits for the start: it takes about 1 s, and more on a loaded machine.
@@ -126,10 +128,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _programs(options: argparse.Namespace) -> list[str]:
     named = options.programs or ["all"]
-    unknown = [one for one in named if one not in PROGRAMS and one != "all"]
+    unknown = [one for one in named if one not in KNOWN and one != "all"]
     if unknown:
-        raise WrongUse(f"{unknown[0]} is no program that it knows: {', '.join(PROGRAMS)} or all.")
-    return list(PROGRAMS) if "all" in named else list(dict.fromkeys(named))
+        raise WrongUse(f"{unknown[0]} is no program that it knows: {', '.join(KNOWN)} or all.")
+    return list(KNOWN) if "all" in named else list(dict.fromkeys(named))
 
 
 def _key(options: argparse.Namespace) -> str | None:

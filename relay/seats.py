@@ -29,6 +29,7 @@ ABOUT = {
     "claude": "a coding agent (Claude Code): reads and changes code, reviews, plans, explains",
     "codex": "a coding agent (Codex): implements, tests and debugs code",
     "gemini": "a coding agent (Gemini): large contexts, research, reviews and documents",
+    "agy": "a coding agent (Antigravity, with Gemini models): large contexts, research, reviews and documents",
 }
 
 

@@ -132,7 +132,7 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
         (
             {"agents": [{"name": "A", "preset": "cluade"}]},
             'agents[0].preset: found "cluade" (text); allowed: '
-            '"claude" | "codex" | "gemini"; nearest: "claude"',
+            '"claude" | "codex" | "gemini" | "agy"; nearest: "claude"',
         ),
         (
             {"agents": [{"name": "claude", "cmd": "x"}]},

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from relay.agents.command import CommandAgent
 from relay.agents.presets import Call, Preset
-from relay.agents.spec import AgentSpec, Permissions
+from relay.agents.spec import AgentSpec, Permissions, SpecError
 from relay.model import (
     PROGRAMS,
     EndPart,
@@ -105,6 +105,9 @@ class AcpAgent(CommandAgent):
         guard: Guard | None = None,
         permits: Permits | None = None,
     ) -> None:
+        if spec.preset and spec.preset not in ACP_PRESETS:
+            known = ", ".join(ACP_PRESETS)
+            raise SpecError(f"agent {spec.name}: {spec.preset} does not speak ACP; these presets do: {known}")
         super().__init__(spec, daemon_env=daemon_env)
         self.manner = ACP_PRESETS[spec.preset] if spec.preset else None
         self.preset = self.manner.preset if self.manner else None

@@ -255,13 +255,13 @@ class Attempt:
         )
         if note:
             yield LogPart(note)
-        cwd = self.turn.cwd or self.agent.spec.cwd
+        cwd, preset = self.turn.cwd or self.agent.spec.cwd, self.agent.preset
         try:
             process = await AgentProcess.start(
                 self.agent.argv(self.path, self.turn, self.resume),
                 env=env,
                 cwd=cwd,
-                stdin=prompt.encode("utf-8", "replace"),
+                stdin=(preset.framed(prompt) if preset else prompt).encode("utf-8", "replace"),
             )
         except OSError as error:
             self.end = EndPart(

@@ -20,13 +20,13 @@ from relay.plain import safe
 
 RATE_LIMIT = re.compile(
     r"rate.?limit|usage.limit|(?:session|weekly|daily|hit your|your \w+|opus|sonnet) limit|limit reached"
-    r"|quota.{0,20}(?:exceeded|exhausted)|(?:exceeded|exhausted) your|RESOURCE_EXHAUSTED|too many requests"
+    r"|quota.{0,20}(?:exceeded|exhausted|reached)|(?:exceeded|exhausted) your|RESOURCE_EXHAUSTED|too many requests"
     r"|\b429\b|overloaded|\b529\b",
     re.IGNORECASE,
 )
 SIGN_IN = re.compile(
     r"not (?:logged|signed) in|(?:please|run|need to)\W+(?:\w+\W+){0,2}(?:log ?in\b|sign ?in\b)"
-    r"|login required"
+    r"|login required|authentication (?:required|failed)"
     r"|\b401\b.{0,20}unauthorized|authentication_(?:failed|error)|invalid (?:x-)?api.key|api.key not valid"
     r"|API_KEY_INVALID|oauth token (?:has )?(?:expired|been revoked|revoked)|auth(?:entication)? method"
     r"|token could not be refreshed|missing (?:bearer|api.key)",

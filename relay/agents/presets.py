@@ -2,11 +2,14 @@
 
 Invariant: how much a program may do to files is said on every command line, never left to its own default;
 the flag that skips all checks appears only for `Permissions.SKIP_ALL_CHECKS`. A prompt is never an argument.
-Each flag and value here is looked up in the real programs by `tests/agents/test_real_agents.py`.
+Each flag and value of claude, codex and gemini is looked up in the real programs by
+`tests/agents/test_real_agents.py`; agy, which no registry has, was not run: docs/agents.md says where its flags
+come from.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,6 +55,8 @@ class Preset:
     check: tuple[str, ...] = ()
     sign_in_codes: frozenset[int] = frozenset()
     cumulative: bool = False
+    #: How the prompt is written to standard input.
+    framed: Callable[[str], str] = str
 
 
 def claude_arguments(call: Call) -> list[str]:
@@ -120,6 +125,32 @@ def gemini_arguments(call: Call) -> list[str]:
     return arguments
 
 
+def agy_arguments(call: Call) -> list[str]:
+    """Of agy 1.2. No `-p`, which takes the prompt as its argument: `--input-format` reads it from standard input."""
+    modes = {
+        # Its own default is what the user's settings say; what would need a person's consent is refused.
+        Permissions.READ_ONLY: ["--mode", "plan"],
+        Permissions.EDIT: ["--mode", "accept-edits"],
+        Permissions.SKIP_ALL_CHECKS: ["--dangerously-skip-permissions"],
+    }
+    arguments = ["--input-format", "stream-json", "--output-format", "stream-json"]
+    # It would end a turn after 5 minutes, as if it were done; and work in a folder of its own.
+    arguments += ["--print-timeout", "24h", "--add-dir", ".", *modes[call.permissions]]
+    if call.model:
+        arguments += ["--model", call.model]
+    if call.effort:
+        arguments += ["--effort", call.effort]
+    if call.session:
+        arguments += ["--conversation", call.session]
+    return arguments
+
+
+def agy_message(prompt: str) -> str:
+    """One line of its stream of input; the end of the input ends the conversation's process."""
+    content = [{"type": "text", "text": prompt}]
+    return json.dumps({"event": "user", "message": {"role": "user", "content": content}}) + "\n"
+
+
 PRESETS = {
     "claude": Preset(
         program="claude",
@@ -145,6 +176,14 @@ PRESETS = {
         sign_in=PROGRAMS["gemini"].sign_in,
         env_prefixes=("GEMINI_", "GOOGLE_"),
         sign_in_codes=frozenset({41}),
+    ),
+    "agy": Preset(
+        program="agy",
+        arguments=agy_arguments,
+        install=PROGRAMS["agy"].install,
+        sign_in=PROGRAMS["agy"].sign_in,
+        env_prefixes=("ANTIGRAVITY_", "AGY_", "GEMINI_", "GOOGLE_"),
+        framed=agy_message,
     ),
 }
 

@@ -34,7 +34,7 @@ class Permissions(StrEnum):
         return self
 
 
-PRESET_NAMES = ("claude", "codex", "gemini")
+PRESET_NAMES = ("claude", "codex", "gemini", "agy")
 OUTPUT_NAMES = ("text", *PRESET_NAMES)
 
 

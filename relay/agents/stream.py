@@ -17,11 +17,27 @@ from relay.agents.failure import StreamError
 from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
 JSON = Mapping[str, Any]
-PATH_KEYS = ("file_path", "notebook_path", "path", "absolute_path", "dir_path")
-#: Tools of the three programs that change the file they name, and tools that read it.
-WRITERS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "write_file", "replace"})
-READERS = frozenset({"Read", "read_file", "NotebookRead"})
-SUMMARY_KEYS = (*PATH_KEYS, "command", "cmd", "pattern", "query", "url", "description", "prompt")
+PATH_KEYS = (
+    *("file_path", "notebook_path", "path", "absolute_path", "dir_path"),
+    *("TargetFile", "AbsolutePath", "DirectoryPath"),  # agy's
+)
+#: Tools of the programs that change the file they name, and tools that read it.
+WRITERS = frozenset(
+    {"Edit", "MultiEdit", "Write", "NotebookEdit", "write_file", "replace"}
+    | {"write_to_file", "replace_file_content", "multi_replace_file_content"}
+)
+READERS = frozenset({"Read", "read_file", "NotebookRead", "view_file"})
+SUMMARY_KEYS = (
+    *PATH_KEYS,
+    "command",
+    "cmd",
+    "CommandLine",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+)
 
 
 class Stream:
@@ -268,11 +284,76 @@ class GeminiStream(Stream):
         return [_gemini_usage(event.get("stats") or {})]
 
 
+class AgyStream(Stream):
+    """`agy --output-format stream-json`, as its change log and published streams have it (docs/agents.md)."""
+
+    lost = re.compile(
+        r"conversation\b.{0,80}\b(?:not found|does not exist)|no such conversation", re.IGNORECASE
+    )
+    is_json = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: set[Any] = set()
+        self._used_tool = False
+
+    def event(self, event: JSON) -> list[Part]:
+        told = event.get(event["event"]) or {}
+        parts = self._begin(event.get("conversation_id") or told.get("conversation_id"))
+        match event["event"]:
+            case "step_update" if told.get("step_type") == "agent_response":
+                parts += self._on_answer(told)
+            case "step_update" if told.get("step_type") == "tool":
+                parts += self._on_tool(told)
+            case "result":
+                parts += self._on_result(told)
+        return parts
+
+    def _on_answer(self, step: JSON) -> list[Part]:
+        if step.get("state") == "ERROR":
+            error = step.get("error")
+            said = error.get("message") if isinstance(error, dict) else error
+            self.error = StreamError(str(said or "its answer ended in an error"))
+        text = step.get("text_delta") or ""
+        apart = text and self._texts and self._used_tool
+        self._used_tool = self._used_tool and not text
+        self._texts += bool(text)
+        return [TextPart(f"\n\n{text}" if apart else text)] if text else []
+
+    def _on_tool(self, step: JSON) -> list[Part]:
+        self._used_tool = True
+        info, at = step.get("tool_info") or {}, step.get("step_index")
+        if at in self._shown:  # told when it begins, and again when it has ended
+            return []
+        self._shown.add(at)
+        return [tool(info.get("name") or step.get("tool_name") or "tool", info.get("parameters") or {})]
+
+    def _on_result(self, result: JSON) -> list[Part]:
+        usage, answer = result.get("usage") or {}, (result.get("response") or "").strip()
+        if result.get("status") != "SUCCESS":
+            self.error = StreamError(str(result.get("error") or f"status {result.get('status')!r}"))
+        elif not answer and result.get("denied_actions"):
+            names = [str(one.get("display_name") or one.get("action")) for one in result["denied_actions"]]
+            self.error = StreamError(f"It was not allowed to use {', '.join(names)}, and answered nothing.")
+        elif self.error is None:
+            self.completed = True
+            self.answer = answer or None
+        # Input without what was read from the cache; the thoughts are in the output.
+        return [
+            UsagePart(
+                _count(usage, "input_tokens"),
+                _count(usage, "output_tokens"),
+                cache_read_tokens=_count(usage, "cache_read_tokens"),
+            )
+        ]
+
+
 STREAMS: dict[str, Callable[[], Stream]] = {
     "text": Stream,
     "claude": ClaudeStream,
     "codex": CodexStream,
     "gemini": GeminiStream,
+    "agy": AgyStream,
 }
 
 

@@ -33,4 +33,5 @@ PROGRAMS: Mapping[str, Program] = {
     "claude": Program("Claude Code", "npm install -g @anthropic-ai/claude-code", "claude auth login"),
     "codex": Program("Codex", "npm install -g @openai/codex", "codex login"),
     "gemini": Program("Gemini CLI", "npm install -g @google/gemini-cli", "gemini"),
+    "agy": Program("Antigravity CLI", "curl -fsSL https://antigravity.google/cli/install.sh | bash", "agy"),
 }

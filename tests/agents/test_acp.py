@@ -483,3 +483,8 @@ async def test_a_file_that_another_session_holds_is_not_written_in_either_way(st
 )
 def test_the_kinds_of_tokens_of_a_prompt(told: object, usage: UsagePart) -> None:
     assert _usage_of(told) == usage
+
+
+def test_a_preset_that_does_not_speak_the_protocol_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="agy does not speak ACP; these presets do: claude, codex, gemini"):
+        AcpAgent(AgentSpec("BOT", kind="acp", preset="agy", cwd=tmp_path))

@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from relay.agents import AgentSpec, CommandAgent, Permissions
-from relay.model import FailureClass, SessionPart, Turn, TurnLimits, UsagePart
+from relay.model import PROGRAMS, FailureClass, SessionPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import MakeAgent, collect, end, log, text
 
 SESSION = "22222222-2222-4222-8222-222222222222"
-PRESETS = ("claude", "codex", "gemini")
+PRESETS = ("claude", "codex", "gemini", "agy")
 
 
 def calls(tmp_path: Path) -> list[dict[str, Any]]:
@@ -64,6 +64,19 @@ async def test_an_answer(preset: str, make_agent: MakeAgent, tmp_path: Path) -> 
     assert call["cwd"] == str(tmp_path)
 
 
+async def test_agy_is_asked_by_a_message_on_its_stream_of_input(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    """Never as an argument of -p: that is limited, and everybody on the machine can read it."""
+    await collect(make_agent("agy"), Turn("BOT", 'say "heron"\nplease'))
+    (call,) = calls(tmp_path)
+    line, rest = call["prompt"].split("\n", 1)
+    (block,) = json.loads(line)["message"]["content"]
+    assert json.loads(line)["event"] == "user" and rest == ""
+    assert block["type"] == "text" and 'say "heron"\nplease' in block["text"]
+    assert "-p" not in call["argv"] and "--print" not in call["argv"]
+
+
 async def test_the_environment_is_the_list_and_nothing_else(make_agent: MakeAgent, tmp_path: Path) -> None:
     agent = make_agent("claude", env={"MINE": "1"})
     daemon = {
@@ -97,7 +110,8 @@ async def test_a_conversation_goes_on(preset: str, make_agent: MakeAgent, tmp_pa
     parts = await collect(make_agent(preset), Turn("BOT", "hi", resume=SESSION))
     assert end(parts).failure is None
     (call,) = calls(tmp_path)
-    assert call["argv"][call["argv"].index("resume" if preset == "codex" else "--resume") + 1] == SESSION
+    flag = {"codex": "resume", "agy": "--conversation"}.get(preset, "--resume")
+    assert call["argv"][call["argv"].index(flag) + 1] == SESSION
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -251,7 +265,7 @@ async def test_a_flood_of_100_mb_is_bounded(act: str, make_agent: MakeAgent) -> 
 async def test_a_program_that_is_not_there(preset: str, tmp_path: Path) -> None:
     agent = CommandAgent(AgentSpec("BOT", preset=preset, cwd=tmp_path), daemon_env={"PATH": str(tmp_path)})
     seen = await agent.probe()
-    assert not seen.installed and seen.fix.startswith("npm install -g @")
+    assert not seen.installed and seen.fix == PROGRAMS[preset].install
     parts = await collect(agent, Turn("BOT", "hi"))
     assert end(parts).failure is FailureClass.NOT_INSTALLED
     assert seen.fix in end(parts).detail

@@ -48,6 +48,8 @@ def test_the_permissions_of_a_turn(permissions: Permissions, may_edit: bool, res
         ("codex", None, '--config model_reasoning_effort="low" -'),
         ("codex", "s1", '--config model_reasoning_effort="low" resume s1 -'),
         ("gemini", "s1", "--model m --resume s1"),
+        ("agy", None, "--model m --effort low"),
+        ("agy", "s1", "--effort low --conversation s1"),
     ],
 )
 def test_model_effort_and_session(preset: str, session: str | None, expected: str) -> None:
@@ -95,7 +97,7 @@ def test_a_template_leaves_out_what_has_no_value(cmd: list[str], call: Call, fil
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, "either `preset` (claude, codex, gemini) or `cmd`"),
+        ({}, "either `preset` (claude, codex, gemini, agy) or `cmd`"),
         ({"preset": "claude", "cmd": ("x",)}, "either `preset`"),
         ({"preset": "cloud"}, "allowed: claude, codex, gemini"),
         ({"kind": "ollama"}, "one of command, acp, scripted"),

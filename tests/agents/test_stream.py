@@ -79,6 +79,8 @@ CACHED = {
     "codex": '{"type":"turn.completed","usage":{"input_tokens":1010,"cached_input_tokens":1000,'
     '"cache_write_input_tokens":7,"output_tokens":5,"reasoning_output_tokens":2}}',
     # The thoughts are in the total alone, and Gemini CLI tells of no writing.
+    "agy": '{"event":"result","result":{"conversation_id":"c","status":"SUCCESS","response":"ok","usage":'
+    '{"input_tokens":10,"cache_read_tokens":1000,"output_tokens":5,"thinking_tokens":2}}}',
     "gemini": '{"type":"result","status":"success","stats":{"total_tokens":1015,"input_tokens":1010,'
     '"output_tokens":3,"cached":1000,"input":10}}',
 }
@@ -90,12 +92,68 @@ CACHED = {
         ("claude", UsagePart(3, 5, 0.5, cache_write_tokens=7, cache_read_tokens=1000)),
         ("codex", UsagePart(3, 5, cache_write_tokens=7, cache_read_tokens=1000)),
         ("gemini", UsagePart(10, 5, cache_read_tokens=1000)),
+        ("agy", UsagePart(10, 5, cache_read_tokens=1000)),
     ],
 )
 def test_the_kinds_of_tokens_are_counted_apart(name: str, usage: UsagePart) -> None:
     said = [part for part in STREAMS[name]().read(CACHED[name]) if isinstance(part, UsagePart)]
     assert said == [usage]
     assert usage.counted == 15
+
+
+def agy(*events: dict[str, object]) -> tuple[Stream, list[Part]]:
+    stream, parts = STREAMS["agy"](), list[Part]()
+    for event in events:
+        parts += stream.read(json.dumps(event))
+    return stream, parts
+
+
+def test_an_answer_of_agy() -> None:
+    def step(index: int, kind: str, state: str, **more: object) -> dict[str, object]:
+        told = {"step_index": index, "step_type": kind, "state": state, **more}
+        return {"event": "step_update", "conversation_id": "c-1", "step_update": told}
+
+    info = {"name": "replace_file_content", "parameters": {"TargetFile": "/project/a.py", "Instruction": "x"}}
+    stream, parts = agy(
+        {"event": "init", "conversation_id": "c-1", "init": {"cwd": "/project", "permission_mode": "plan"}},
+        step(0, "user_input", "DONE"),
+        step(1, "agent_response", "ACTIVE", text_delta="Let me "),
+        step(1, "agent_response", "DONE", text_delta="look."),
+        step(2, "tool", "ACTIVE", tool_name="replace_file_content", tool_info=info),
+        step(2, "tool", "DONE", tool_name="replace_file_content", tool_info={**info, "output": "done"}),
+        step(3, "agent_response", "DONE", text_delta="Hello there."),
+        {
+            "event": "result",
+            "result": {"conversation_id": "c-1", "status": "SUCCESS", "response": "Hello there.\n"},
+        },
+    )
+    assert (
+        "".join(part.text for part in parts if isinstance(part, TextPart)) == "Let me look.\n\nHello there."
+    )
+    place = Location("/project/a.py", writes=True)
+    assert [part for part in parts if isinstance(part, ToolPart)] == [
+        ToolPart("replace_file_content", "/project/a.py", ("/project/a.py",), (place,))
+    ]
+    assert [part.id for part in parts if isinstance(part, SessionPart)] == ["c-1"]
+    assert (stream.answer, stream.completed, stream.error) == ("Hello there.", True, None)
+
+
+@pytest.mark.parametrize(
+    ("result", "failure", "retry_in_s"),
+    [
+        ({"status": "ERROR", "error": "Individual quota reached. Resets in 34m13s."}, "rate_limit", 2053),
+        ({"status": "ERROR", "error": "Authentication required. Please sign in."}, "not_signed_in", None),
+        ({"status": "ERROR", "error": "You are not logged into Antigravity."}, "not_signed_in", None),
+        ({"status": "ERROR", "error": "invalid model selection"}, "crash", None),
+        # Refused tools leave it without an answer, and it calls that a success.
+        ({"status": "SUCCESS", "denied_actions": [{"display_name": "run_command"}]}, "crash", None),
+    ],
+)
+def test_a_failure_of_agy(result: dict[str, object], failure: str, retry_in_s: float | None) -> None:
+    stream, _ = agy({"event": "result", "result": {"conversation_id": "c", "response": "", **result}})
+    verdict = classify(Exit(code=0), stderr="", error=stream.error, answered=False, now=NOW)
+    assert verdict.failure == failure
+    assert verdict.retry_at == (None if retry_in_s is None else NOW.timestamp() + retry_in_s)
 
 
 def test_a_claude_that_is_cut_off_has_used_what_its_messages_said() -> None:

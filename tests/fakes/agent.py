@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program that speaks the stream of claude, codex or gemini, after the name it is called by.
+"""A program that speaks the stream of claude, codex, gemini or agy, after the name it is called by.
 
 FAKE_ACT says how it behaves; FAKE_DIR is the folder where it notes its calls and the processes it leaves. The
 lines are those of the real programs at the versions in docs/agents.md, cut to what matters.
@@ -24,6 +24,7 @@ SIGN_IN = {
     "gemini": "Please set an Auth method in your settings.json or specify one of the following environment "
     "variables before running: GEMINI_API_KEY",
 }
+SIGN_IN["agy"] = "Authentication required. Please sign in."
 LIMIT = {
     "claude": "You've hit your session limit · resets 1:20am (Europe/Vienna)",
     "codex": "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro) or "
@@ -31,10 +32,12 @@ LIMIT = {
     "gemini": '[API Error: {"error":{"code":429,"message":"You exceeded your current quota. Please retry in '
     '3527.18s.","status":"RESOURCE_EXHAUSTED"}}]',
 }
+LIMIT["agy"] = "Individual quota reached. Resets in 34m13s."
 LOST = {
     "claude": "No conversation found with session ID: {}",
     "codex": "Error: thread/resume: thread/resume failed: no rollout found for thread id {} (code -32600)",
     "gemini": 'Error resuming session: Invalid session identifier "{}".',
+    "agy": "conversation {} not found",
 }
 
 
@@ -54,6 +57,7 @@ def begin() -> None:
             },
             "codex": {"type": "thread.started", "thread_id": SESSION},
             "gemini": {"type": "init", "session_id": SESSION, "model": "auto"},
+            "agy": {"event": "init", "conversation_id": SESSION, "init": {"permission_mode": "plan"}},
         }[NAME]
     )
 
@@ -62,6 +66,9 @@ def say(*pieces: str) -> None:
     text = "".join(pieces)
     if NAME == "codex":
         put({"type": "item.completed", "item": {"id": "item_0", "type": "agent_message", "text": text}})
+    elif NAME == "agy":
+        step = {"step_index": 1, "step_type": "agent_response", "state": "ACTIVE"}
+        put(*({"event": "step_update", "step_update": {**step, "text_delta": piece}} for piece in pieces))
     elif NAME == "gemini":
         put(*({"type": "message", "role": "assistant", "content": piece, "delta": True} for piece in pieces))
     else:
@@ -100,6 +107,7 @@ def done(text: str) -> None:
             },
             "codex": {"type": "turn.completed", "usage": usage},
             "gemini": {"type": "result", "status": "success", "stats": usage},
+            "agy": {"event": "result", "result": {"status": "SUCCESS", "response": text, "usage": usage}},
         }[NAME]
     )
 
@@ -113,6 +121,8 @@ def fail(text: str, kind: str) -> None:
         )
     elif NAME == "codex":
         put({"type": "error", "message": text}, {"type": "turn.failed", "error": {"message": text}})
+    elif NAME == "agy":
+        put({"event": "result", "result": {"status": "ERROR", "error": text}})
     elif kind == "authentication_failed":
         print(text, file=sys.stderr)
         sys.exit(41)
@@ -141,7 +151,7 @@ def hang() -> None:
 
 
 def resumed() -> str | None:
-    for flag in ("--resume", "resume"):
+    for flag in ("--resume", "resume", "--conversation"):
         if flag in sys.argv:
             return sys.argv[sys.argv.index(flag) + 1]
     return None
