@@ -16,11 +16,12 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relay import mcp_hint
 from relay.config import ConfigError, Settings, load
 from relay.files import write_atomically
 from relay.invocation import about, command
@@ -58,7 +59,8 @@ _NOTES = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One program's file, and what is to stand in it (`wanted.entry` None: nothing of ours)."""
+    """One program's file, and what is to stand in it (`wanted.entry` None: nothing of ours); `hint`: the file of the
+    project that its agents read first."""
 
     program: str
     scope: str
@@ -66,6 +68,7 @@ class Target:
     form: str
     wanted: Wanted
     private: bool = False
+    hint: Path = Path()
 
 
 def snippet(form: str, entry: Json) -> str:
@@ -89,14 +92,17 @@ def main(words: list[str]) -> int:
     if options.print:
         return _print(targets, as_json=options.json)
     done = [_apply(target) for target in targets]
+    _hints(targets, done, options)
     if options.json:
         print(json.dumps(done))
     else:
         for one in done:
             print(_said(one), file=sys.stderr if one["refused"] else sys.stdout)
+            if said := _of_hint(one):
+                print(said, file=sys.stderr if one["hint"]["refused"] else sys.stdout)
         if keyless := [one["program"] for one in done if one["needs_key"]]:
             print(_NEEDS_KEY.format(programs=" and ".join(keyless), create=command("keys create NAME")))
-    return COULD_NOT if any(one["refused"] for one in done) else 0
+    return COULD_NOT if any(one["refused"] or (one["hint"] or {}).get("refused") for one in done) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,6 +123,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-key", action="store_true", help="take an installed RELAY_API_KEY out")
     parser.add_argument("--force", action="store_true", help="also change an entry that names another room")
+    parser.add_argument(
+        "--hint",
+        action=argparse.BooleanOptionalAction,
+        help="write a short hint on the room's tools into the project's CLAUDE.md, AGENTS.md, GEMINI.md (else it is "
+        "asked at a terminal, and not written elsewhere)",
+    )
     parser.add_argument("--remove", action="store_true", help="take it out again")
     parser.add_argument("--print", action="store_true", help="only print what would be written")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
@@ -179,7 +191,9 @@ def _target(
         by_door=settings.storage == "postgres" and settings.postgres.dsn_file is None,
     )
     path = places[program, scope]
-    return Target(program, scope, path, form, wanted, private=key is not None)
+    return Target(
+        program, scope, path, form, wanted, private=key is not None, hint=project / mcp_hint.FILES[program]
+    )
 
 
 def agent_name(program: str, wanted: str | None, configured: Collection[str]) -> str:
@@ -257,6 +271,48 @@ def _apply(target: Target) -> Json:
     except (OSError, UnicodeDecodeError, CannotEdit) as error:
         told["refused"] = str(error)
     return told
+
+
+def _hints(targets: Sequence[Target], done: Sequence[Json], options: argparse.Namespace) -> None:
+    """Write the hint that agents read first, where that is wanted, or take it out; each answer's `hint` says what was
+    done, None = nothing."""
+    fit = [one for one in targets if not options.remove]
+    new = [one for one in fit if not mcp_hint.hinted(one.hint)]
+    wanted = options.hint
+    if wanted is None and new and not options.json and sys.stdin.isatty():
+        names = " and ".join(dict.fromkeys(str(one.hint) for one in new))
+        print(
+            "\nAgents that look for tools late never find the room's. This would tell them:\n\n"
+            + mcp_hint.TEXT
+            + "\n"
+        )
+        try:
+            wanted = input(f"Write it into {names}? [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:
+            wanted = False
+    for target, told in zip(targets, done, strict=True):
+        there = mcp_hint.hinted(target.hint)
+        told["hint"] = None
+        # One that stands there is kept as this relay has it; who wants it gone says --no-hint or --remove.
+        keep = not options.remove and (wanted or (there and options.hint is None))
+        if not keep and not there:
+            continue
+        told["hint"] = {"path": str(target.hint), "changed": False, "refused": None}
+        try:
+            told["hint"]["changed"] = mcp_hint.write(target.hint, keep)
+        except CannotEdit as error:
+            told["hint"]["refused"] = str(error)
+
+
+def _of_hint(one: Json) -> str:
+    """What was done with the hint, in a sentence."""
+    hint = one["hint"]
+    if hint is None:
+        return ""
+    if hint["refused"]:
+        return f"{hint['path']} is left as it is: {hint['refused']}."
+    done = "now has" if mcp_hint.hinted(Path(hint["path"])) else "lost"
+    return f"{hint['path']} {done} the hint on the room's tools." if hint["changed"] else ""
 
 
 def _write(path: Path, text: str, *, private: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from relay import mcp_hint
 from relay.mcp_cli import main
 from relay.mcp_files import CannotEdit, put
 from relay.mcp_install import agent_name
@@ -232,3 +233,83 @@ def test_wrong_uses(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().err.startswith("relay mcp install: ")
     (room / "config.json").unlink()
     assert main(["install"]) == 2
+
+
+# -- the hint in the files that agents read first
+
+MINE = "# My project\n\nUse tabs.\n"
+
+
+@pytest.mark.parametrize("text", ["", MINE, MINE.rstrip("\n"), MINE.replace("\n", "\r\n"), "\n\n", "é"])
+def test_the_hint_is_put_in_once_and_goes_without_a_trace(text: str) -> None:
+    once = mcp_hint.with_hint(text, True)
+    assert once.startswith(text) and once.count(mcp_hint.BEGIN) == 1 and "acquire_lock" in once
+    assert mcp_hint.with_hint(once, True) == once
+    assert mcp_hint.with_hint(once, False) in (text, text + "\n")
+    assert ("\r\n" in once) == ("\r\n" in text) and once.replace("\r\n", "").count("\r") == 0
+    # What stands behind it stays, and an older text of ours is renewed.
+    older = once.replace("Before you edit files", "In former times") + "\nMore of mine.\n"
+    renewed = mcp_hint.with_hint(older, True)
+    assert "In former times" not in renewed and renewed.endswith("\nMore of mine.\n")
+    assert mcp_hint.with_hint(text, False) == text
+
+
+def test_marks_that_are_no_pair_are_left_alone() -> None:
+    for text in (
+        mcp_hint.BEGIN,
+        mcp_hint.END,
+        f"{mcp_hint.END}{mcp_hint.BEGIN}",
+        mcp_hint.with_hint("", True) * 2,
+    ):
+        with pytest.raises(CannotEdit):
+            mcp_hint.with_hint(text, True)
+
+
+def test_the_hint_is_written_when_it_is_asked_for(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine, other = room / "CLAUDE.md", room / "AGENTS.md"
+    mine.write_text(MINE)
+    assert main(["install", "claude", "codex"]) == 0
+    assert mine.read_text() == MINE and not other.exists(), "nobody was asked, so nothing is written"
+    assert main(["install", "claude", "codex", "--hint"]) == 0
+    assert f"{mine} now has the hint on the room's tools." in capsys.readouterr().out
+    assert mine.read_text().startswith(MINE) and "`acquire_lock`" in mine.read_text()
+    assert other.read_text().startswith(mcp_hint.BEGIN)
+    before = mine.read_bytes()
+    assert main(["install", "claude", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["hint"] == {"path": str(mine), "changed": False, "refused": None}
+    assert mine.read_bytes() == before
+    assert main(["install", "claude", "--no-hint"]) == 0
+    assert mine.read_text() == MINE
+    assert main(["install", "--remove"]) == 0
+    assert not other.exists(), "a file that was ours alone goes"
+
+
+def test_at_a_terminal_it_is_asked_first(
+    room: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answers = list[str](), iter(["n", "y"])
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", answer)
+    (room / "AGENTS.md").write_text(MINE)
+    (room / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert main(["install", "claude", "codex"]) == 0
+    assert (room / "AGENTS.md").read_text() == MINE
+    assert main(["install", "claude", "codex"]) == 0
+    assert (room / "AGENTS.md").read_text().count("acquire_lock") == 1
+    assert (room / "CLAUDE.md").is_symlink()
+    assert main(["install", "claude", "codex"]) == 0
+    assert len(asked) == 2, "it stands there: nothing to ask"
+    assert "Search for its tools" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_take_the_hint_is_named(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (room / "CLAUDE.md").mkdir()
+    assert main(["install", "claude", "--hint"]) == 1
+    assert "CLAUDE.md is left as it is: it is no regular file." in capsys.readouterr().err
+    assert (room / ".mcp.json").exists(), "the entry is written all the same"
