@@ -41,8 +41,8 @@ def choices(advisory: Advisory, agents: Collection[str]) -> tuple[Choice, ...]:
     if advisory.between is Level.RESOLUTION:
         parties = (*told.hold, *told.steer)
         found += [Choice(FIRST, name, f"{name} goes first") for name in parties if name in agents]
-    late = [name for name in (*told.steer, *advisory.set_back) if name in agents]
-    for name in dict.fromkeys(late):
+    late = {*told.steer, *advisory.set_back} & set(agents)
+    for name in (name for name in advisory.part if name in late):
         found.append(Choice(STOP, name, f"Stop {name}"))
         found.append(Choice(UPDATE, name, f"Ask {name} to take main in"))
     return tuple(found)

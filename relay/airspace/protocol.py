@@ -210,8 +210,9 @@ class AdvisoryProtocol:
         body = wording.set_back(
             told, merged, ask=ask, unable=unable, steer=after.roles.steer, choices=offered
         )
-        text = after.text if after.contacts else wording.set_back_line(told, merged)
-        after = await records.change(tx, replace(after, set_back=backs, text=text), ["told"])
+        after = replace(after, set_back=backs)
+        after = replace(after, text=wording.line(after))
+        after = await records.change(tx, after, ["told"])
         meta = {"actions": [one.as_json() for one in offered]}
         spoken = await self._speak(tx, after, body, now, to=names, ask=ask, meta=meta)
         if after.message_id is None or not after.contacts:

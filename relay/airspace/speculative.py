@@ -101,7 +101,7 @@ class Speculation:
 
     async def trial(self, git: Git, side: str, into: str, *, nothing: bool, lines: bool = False) -> Trial:
         """Would the commit `side` merge into the commit `into`? `nothing`: the caller knows that it has nothing of
-        its own. `lines`: say where in the side's files. Raises GitError only for the lines."""
+        its own. `lines`: say where in the side's files, as far as git can tell."""
         if nothing:
             return Trial(Verdict.NOTHING)
         merged = await self.merge(git, into, side)
@@ -124,8 +124,13 @@ class Speculation:
         key = (side, into)
         if key not in self._lines:
             base = await git.maybe("merge-base", into, side)
-            told = [] if base is None else [await self._touches(git, base, one, paths) for one in key]
-            self._lines[key] = where(*told) if told else {}
+            if base is None:
+                return {}
+            try:
+                told = [await self._touches(git, base, one, paths) for one in key]
+            except GitError:
+                return {}  # that they conflict stands all the same
+            self._lines[key] = where(*told)
             while len(self._lines) > REMEMBERED:
                 self._lines.popitem(last=False)
         return self._lines[key]

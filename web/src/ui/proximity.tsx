@@ -47,6 +47,9 @@ export function AdvisoryEntry({ entry }: { entry: Entry }) {
   const level = entry.meta.level ?? said?.level ?? one?.level;
   const names = said?.agents ?? one?.agents ?? entry.to;
   const over = one?.opened_at !== undefined && !isOpen(one as Advisory) && level !== "clear";
+  // What was offered then, as far as it still can be decided: as buttons, in the place of the commands' words.
+  const can = one && isOpen(one as Advisory) ? (one as Advisory).actions : [];
+  const acts = (entry.meta.actions ?? []).filter((each) => !can || can.some((now) => now.command === each.command));
   return (
     <div class={`said-advisory said-${level ?? "unknown"}`} data-testid="said-advisory">
       <p class="said-head">
@@ -54,8 +57,8 @@ export function AdvisoryEntry({ entry }: { entry: Entry }) {
         {names.map((name, i) => <span key={name}>{i > 0 && <span class="muted">↔ </span>}<Who name={name} /></span>)}
         {over && <span class="muted">over</span>}
       </p>
-      <Markdown text={entry.body} explained />
-      {entry.meta.actions && one && isOpen(one as Advisory) && <Choices of={entry.meta.actions.filter((each) => !(one as Advisory).actions || (one as Advisory).actions!.some((now) => now.command === each.command))} />}
+      <Markdown text={acts.length ? entry.body.replace(/\n\nA person can say: [^\n]*$/, "") : entry.body} explained />
+      {acts.length > 0 && <Choices of={acts} />}
       <button type="button" class="button small" onClick={() => showAirspace(one?.id ? { advisory: one.id } : names.length > 1 ? { link: linkKey(names[0]!, names[1]!) } : null)} data-testid="show-in-airspace">
         <Icon name="airspace" size={14} /> Show in airspace
       </button>

@@ -1,0 +1,200 @@
+"""Who is set back, decided: what git says keeps an advisory open, and what it does not say ends none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.airspace import records
+from relay.airspace.advisory import Advisory, Outcome, Steering
+from relay.airspace.order import best
+from relay.airspace.speculative import Target, Trial, Verdict
+from relay.model import Refusal
+from tests.airspace.parts import FILE, Sky, near, open_sky, work
+from tests.engines import BOTH
+from tests.room.parts import Clock
+
+pytestmark = BOTH
+PAIR = ("CLAUDE", "CODEX")
+CLEAN, NOTHING, UNKNOWN = Trial(Verdict.CLEAN), Trial(Verdict.NOTHING), Trial(None)
+ONE, TWO = Target("main", "1" * 40), Target("main", "2" * 40)
+
+
+def torn(*paths: str) -> Trial:
+    return Trial(Verdict.CONFLICTS, paths or (FILE,), {path: ((40, 58),) for path in paths or (FILE,)})
+
+
+@pytest.fixture
+async def sky(tmp_path: Path) -> AsyncIterator[Sky]:
+    store = await open_sky(tmp_path)
+    yield Sky(store, Clock())
+    await store.close()
+
+
+async def look(
+    sky: Sky,
+    target: Target = ONE,
+    conflicts: Mapping[Any, tuple[str, ...]] | None = None,
+    seconds: float = 2.0,
+    **trials: Trial,
+) -> None:
+    both = {"CLAUDE": CLEAN, "CODEX": CLEAN} | trials
+    await sky.tick(seconds, trials=both, target=target, conflicts=conflicts or {})
+
+
+async def bodies(sky: Sky) -> list[str]:
+    return [one.body for one in await sky.said()]
+
+
+async def part(sky: Sky) -> Advisory:
+    """The two met, and are far apart by every measure now."""
+    await sky.meet(trials={"CLAUDE": CLEAN, "CODEX": CLEAN}, target=ONE, conflicts={PAIR: (FILE,)})
+    sky.seen.clear()
+    return await sky.only()
+
+
+async def test_a_pair_is_not_clear_while_git_cannot_merge_it(sky: Sky) -> None:
+    await part(sky)
+    await look(sky, conflicts={PAIR: (FILE,)})
+    await look(sky)  # git was not asked, or did not answer: that ends nothing
+    await look(sky, CODEX=UNKNOWN)
+    one = await sky.only()
+    assert one.open and one.evidence and one.steering is not Steering.LEFT
+    assert not [body for body in await bodies(sky) if "clear" in body]
+    await look(sky, conflicts={PAIR: ()})
+    assert (await bodies(sky))[-1] == (
+        f"clear: CLAUDE and CODEX are apart again in {FILE} (git merges CLAUDE and CODEX into main)"
+    )
+    assert not (await sky.only()).open
+
+
+async def test_who_was_left_behind_is_against_main_and_has_not_left(sky: Sky) -> None:
+    opened = await part(sky)
+    sky.sets["CLAUDE"] = replace(sky.sets["CLAUDE"], files=())
+    await sky.tick(
+        2.0,
+        trials={"CLAUDE": NOTHING, "CODEX": torn()},
+        target=TWO,
+        merged=frozenset({"CLAUDE"}),
+        conflicts={PAIR: ()},
+    )
+    one = await sky.only()
+    assert (one.id, one.open, one.part, one.steering) == (opened.id, True, ("CODEX",), Steering.WAITING)
+    assert one.outcome is Outcome.TRUE and not one.unanswered
+    told = (await sky.said())[-1]
+    assert told.to == ("CODEX",)
+    assert told.body.startswith(
+        f"CODEX does not merge into main now: git finds conflicts in {FILE} (lines 40-58) "
+        "(the work of CLAUDE is in main)\n\nCODEX: now, take main in: "
+    )
+    assert [job.agent for job in await sky.jobs() if job.message_id == told.id] == ["CODEX"]
+    assert sky.protocol.steer("CODEX", FILE) is None, "it has to settle the conflict in this file"
+    said = len(await bodies(sky))
+    # Another process on this database, and the same again: nothing is said twice, and nothing ends.
+    sky.protocol = sky.another()
+    await sky.protocol.load()
+    for _ in range(3):
+        await look(sky, TWO, CLAUDE=NOTHING, CODEX=torn())
+        await look(sky, TWO, CLAUDE=NOTHING, CODEX=UNKNOWN)
+    assert len(await bodies(sky)) == said and (await sky.only()).open
+    await look(sky, TWO, CLAUDE=NOTHING)
+    assert (await bodies(sky))[-1] == f"clear: CODEX merges clean into main again ({FILE})"
+    assert (await sky.only()).outcome is Outcome.TRUE
+
+
+async def test_each_landing_that_reaches_new_files_is_told_and_a_flicker_is_not(sky: Sky) -> None:
+    await look(sky, CODEX=torn())
+    for _ in range(3):
+        await look(sky)
+        await look(sky, CODEX=torn())
+    told = [body for body in await bodies(sky) if "does not merge" in body]
+    assert len(told) == 1
+    await look(sky, TWO, CODEX=torn())
+    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 2, "main moved"
+    await look(sky, Target("main", "3" * 40), CODEX=torn())
+    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 2, "it knows of this file"
+    await look(sky, Target("main", "4" * 40), CODEX=torn(FILE, "src/free.py"))
+    assert "src/free.py" in (await bodies(sky))[-1]
+    counts = await sky.store.read(records.counts)
+    assert (counts["true"], counts["open"]) == (0, 0), "it forecasts nothing"
+
+
+async def test_a_branch_that_is_gone_is_over_and_not_clear(sky: Sky) -> None:
+    await look(sky, CODEX=torn())
+    await sky.tick(2.0, trials={"CLAUDE": CLEAN}, target=ONE)
+    assert (await bodies(sky))[-1] == f"over: CODEX has no worktree any more ({FILE})"
+    await look(sky, TWO, CODEX=torn())
+    await look(sky, TWO, CODEX=NOTHING)
+    assert (await bodies(sky))[-1] == f"over: CODEX has nothing left to merge ({FILE})"
+
+
+async def test_the_two_may_meet_anew_while_one_is_set_back(sky: Sky) -> None:
+    await part(sky)
+    sky.sets["CLAUDE"] = replace(sky.sets["CLAUDE"], files=())
+    await look(sky, TWO, {PAIR: ()}, CLAUDE=NOTHING, CODEX=torn())
+    sky.sets["CLAUDE"] = work("CLAUDE", "src/free.py")
+    sky.sets["CODEX"] = work("CODEX", FILE, "src/free.py")
+    sky.seen[PAIR] = near(0.9, "src/free.py")
+    await look(sky, TWO, {PAIR: ("src/free.py",)}, seconds=sky.settings.cooldown_s, CODEX=torn())
+    found = {one.part: one for one in await sky.all() if one.open}
+    assert set(found) == {("CODEX",), PAIR}
+
+
+async def test_a_person_says_who_goes_first(sky: Sky) -> None:
+    await sky.meet()
+    before = await sky.only()
+    assert (before.roles.hold, before.roles.steer) == (("CLAUDE",), ("CODEX",))
+    told = await sky.store.write(
+        lambda tx: sky.protocol.go_first(tx, "CODEX", sky.sets, by="ann", now=sky.clock())
+    )
+    assert told == "ann decided: CODEX goes first; CLAUDE gives way."
+    await sky.protocol.load()
+    assert sky.protocol.steer("CODEX", FILE) is None and sky.protocol.steer("CLAUDE", FILE) is not None
+    said = (await sky.said())[-1]
+    assert "CLAUDE: make no further change" in said.body and "HOLD: CODEX (ann says so)" in said.body
+    # It stays so, whatever is committed, and who owes no answer is not reminded of one.
+    await sky.tick(sky.settings.answer_s + 1)
+    assert (await sky.only()).roles.steer == ("CLAUDE",)
+    assert not await sky.protocol.remind()
+    with pytest.raises(Refusal, match="no resolution advisory"):
+        await sky.store.write(
+            lambda tx: sky.protocol.go_first(tx, "GEMINI", sky.sets, by="ann", now=sky.clock())
+        )
+
+
+async def test_who_goes_on_is_asked_once(sky: Sky) -> None:
+    await sky.meet()
+    await sky.tick(sky.settings.answer_s)
+    await sky.protocol.remind()
+    await sky.tick(sky.settings.steer_s)
+    await sky.protocol.remind()
+    asked = [one for one in await sky.asked_people() if "for a person to say" in one.body]
+    assert len(asked) == 1
+    assert [each["command"] for each in asked[0].meta["actions"]] == [
+        "/first @CLAUDE",
+        "/first @CODEX",
+        "/stop @CODEX",
+        "/update @CODEX",
+    ]
+    assert (await sky.only()).steering is Steering.STAYED
+
+
+@pytest.mark.parametrize(
+    ("merging", "pairs", "order"),
+    [
+        ("ABC", [], "A B C"),
+        ("ABC", ["AB", "BC"], "A C B!"),
+        ("ABC", ["AB", "AC", "BC"], "A B! C!"),
+        ("ABCD", ["AB", "AC", "AD"], "B C D A!"),
+    ],
+)
+def test_the_least_entangled_goes_first(merging: str, pairs: Sequence[str], order: str) -> None:
+    collisions = {(pair[0], pair[1]): ("f",) for pair in pairs}
+    turns = best(list(merging), [], collisions)
+    assert " ".join(turn.agent + "!" * bool(turn.first) for turn in turns) == order
+    # Of equals, who has the right of way.
+    assert best(["A", "B"], [], {("A", "B"): ("f",)}, lambda one, _: one == "A")[0].agent == "B"
