@@ -127,6 +127,7 @@ async def every_tool(one: Outside) -> dict[str, Json]:
             continue
         schema = input_schema(operation.request)
         arguments = {field: value_of(schema["properties"][field], {}) for field in schema.get("required", ())}
+        arguments |= SAID.get(operation.path, {})
         call = {
             "jsonrpc": "2.0",
             "id": 1,
