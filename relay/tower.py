@@ -26,6 +26,7 @@ from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.scan import Profile
 from relay.airspace.scanner import Scanner
 from relay.airspace.sightings import Sightings
+from relay.asked import asked
 from relay.config import Settings
 from relay.config_airspace import AirspaceSettings
 from relay.hangar_log import recorder, tell_trouble
@@ -83,6 +84,7 @@ class Tower:
             publish=around.publish,
             after_tick=self._after_tick,
             held=Held(around.held, self.measure.files),
+            asked=lambda agents: asked(store, agents),
         )
         self.live = LiveAirspace(store, self.protocol, self.scanner, self._settings, cloud=self.chart.cloud)
         self.guard = AirspaceGuard(self.protocol, lambda: self.scanner.sets, self._settings)

@@ -29,12 +29,15 @@ from relay.airspace.near import Merge
 from relay.airspace.scratch import Scratch
 from relay.airspace.snapshot import Camera
 from relay.airspace.speculative import Speculation, Target, Trial
-from relay.airspace.survey import Surveyor, Work
+from relay.airspace.survey import Surveyor, Work, messages
+from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet
 from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, is_ancestor, unrecorded
 from relay.config import AgentSettings, Settings, parse
 
 log = structlog.get_logger(__name__)
+#: Messages of the main branch that say how common a word is in this codebase.
+DOCUMENTS = 1000
 #: Kinds of agents that can change files.
 EDITORS = ("command", "acp", "scripted")
 #: Checkouts that are looked at at the same time.
@@ -87,6 +90,8 @@ class Hangar:
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
+        #: Of the main branch's newest messages.
+        self.vocabulary = Vocabulary()
         self._listeners: set[Listener] = set()
 
     # -- who is in it
@@ -248,6 +253,8 @@ class Hangar:
             try:
                 counts = await diff.churn(self.scratch.git(self.main), self._main_commit)
                 self._churn = self._main_commit, counts
+                told = await messages(self.scratch.git(self.main), self._main_commit, DOCUMENTS)
+                self.vocabulary = await asyncio.to_thread(Vocabulary.of, told)
             except GitError as error:
                 log.warning("history not read", reason=str(error))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from relay.airspace.advisories import Pair
 from relay.airspace.embedding import Embedding
-from relay.airspace.near import Merge
+from relay.airspace.near import Likeness, Merge
 from relay.airspace.reading import Thresholds
 from relay.airspace.scan import Airspace, Profile, Symbols
 from relay.airspace.sky import Sky
@@ -95,14 +95,19 @@ class LiveMeasure:
         with self._lock:
             self._waiting.append(work)
 
-    def scan(self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge]) -> Sky:
+    def scan(
+        self,
+        sets: Sequence[WorkingSet],
+        merges: Mapping[Pair, Merge],
+        words: Mapping[Pair, Likeness] | None = None,
+    ) -> Sky:
         space = self._ready()
         for one in sets:
             space.update(one)
         for gone in self._agents - {one.agent for one in sets}:
             space.remove(gone)
         self._agents = {one.agent for one in sets}
-        found = space.scan(self._profile(), merges)
+        found = space.scan(self._profile(), merges, words)
         placed = self._embedding.place(space.working_sets(), found.links, space.graph)
         return Sky(
             {(link.a, link.b): link.assessment for link in found.links},

@@ -2,8 +2,8 @@
 
 Invariant: a link says what the profile says of the two working sets and of everything that lies between them,
 exactly as if each pair of files had been searched on its own; what did not change is not computed again. Pairs
-that do not touch are not looked at: without a shared path, a meeting intent or a merge, and farther in the tree
-and in the graph than `_Bounds` says, no channel that is about two places lifts a pair above the floor. (The
+that do not touch are not looked at: without a shared path, a meeting intent, a merge or like words, and farther in
+the tree and in the graph than `_Bounds` says, no channel that is about two places lifts a pair above the floor. (The
 calibrated profile reads churn and size of any two sets. Alone they stay below a traffic advisory, so no level is
 missed: a pair of which nothing else is known is left out as clear.)
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -22,9 +22,10 @@ from relay.airspace.collector import held_back
 from relay.airspace.coupling import Couplings, Kind
 from relay.airspace.distances import Dependencies
 from relay.airspace.formulas import DEPENDENCY, TREE
-from relay.airspace.near import CallLink, Hazard, Merge, Near, SharedTest
+from relay.airspace.near import CallLink, Hazard, Likeness, Merge, Near, SharedTest
 from relay.airspace.reading import Assessment, Level, Thresholds
 from relay.airspace.touching import Index, Moved, Places
+from relay.airspace.words import ALIKE
 from relay.airspace.working_set import WorkingSet
 
 Pair = tuple[str, str]
@@ -136,7 +137,7 @@ class Airspace:
         #: The links of the last scan, and of which of them something changed since.
         self._links: dict[Pair, Link] = {}
         self._stale: set[Pair] = set()
-        self._last: tuple[Profile | None, Mapping[Pair, Merge]] = (None, {})
+        self._last: tuple[Profile | None, Mapping[Pair, Merge], Mapping[Pair, Likeness]] = (None, {}, {})
         self._partners: defaultdict[str, set[str]] = defaultdict(set)
         self._couplings = Couplings(Dependencies(), reach)
         self._symbols: Symbols | None = None
@@ -182,22 +183,31 @@ class Airspace:
 
     # -- the scan
 
-    def scan(self, profile: Profile, merges: Mapping[Pair, Merge] | None = None) -> Scan:
-        """All links now. `merges`: speculative merges by (a, b), a < b by id."""
+    def scan(
+        self,
+        profile: Profile,
+        merges: Mapping[Pair, Merge] | None = None,
+        words: Mapping[Pair, Likeness] | None = None,
+    ) -> Scan:
+        """All links now. `merges`: speculative merges by (a, b), a < b by id; `words`: likenesses, the same way."""
         with held_back():
-            return self._scan(profile, merges or {})
+            return self._scan(profile, merges or {}, words or {})
 
-    def _scan(self, profile: Profile, merges: Mapping[Pair, Merge]) -> Scan:
+    def _scan(self, profile: Profile, merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]) -> Scan:
         self._take_in()
-        before, self._last = self._last, (profile, dict(merges))
+        before, self._last = self._last, (profile, dict(merges), dict(words))
         if before[0] is not profile:
             self._links.clear()
         self._stale.update(p for p in merges.keys() | before[1].keys() if merges.get(p) != before[1].get(p))
+        self._stale.update(p for p in words.keys() | before[2].keys() if words.get(p) != before[2].get(p))
         for pair in self._stale:
             self._links.pop(pair, None)
         self._stale.clear()
-        pairs = self._touching(merges)
-        links = [self._links.get(pair) or self._link(pair, profile, merges.get(pair)) for pair in pairs]
+        pairs = self._touching({*merges, *(pair for pair, one in words.items() if one.cosine >= ALIKE)})
+        links = [
+            self._links.get(pair) or self._link(pair, profile, merges.get(pair), words.get(pair))
+            for pair in pairs
+        ]
         found = [one for one in links if one.assessment.risk >= self.floor]
         # The pairs come in the order of their ids, and a sort keeps what is equal in its order.
         found.sort(key=lambda one: one.assessment.risk, reverse=True)
@@ -208,7 +218,7 @@ class Airspace:
         self._take_in()
         return self._near((a, b))
 
-    def _touching(self, merges: Mapping[Pair, Merge]) -> list[Pair]:
+    def _touching(self, more: Collection[Pair]) -> list[Pair]:
         """In the order of their ids."""
         if self._order is None:
             if self._bounds is None:
@@ -216,15 +226,15 @@ class Airspace:
                 self._order = [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
             else:
                 self._order = sorted(p for p, one in self._pairs.items() if one.touches or one.coupled)
-        if self._bounds is None or not merges:
+        if self._bounds is None or not more:
             return self._order
         held = self._held
-        return sorted({*self._order, *(pair for pair in merges if pair[0] in held and pair[1] in held)})
+        return sorted({*self._order, *(pair for pair in more if pair[0] in held and pair[1] in held)})
 
-    def _link(self, pair: Pair, profile: Profile, merge: Merge | None) -> Link:
+    def _link(self, pair: Pair, profile: Profile, merge: Merge | None, words: Likeness | None) -> Link:
         near = self._near(pair)
-        if merge is not None:
-            near = replace(near, merge=merge)
+        if merge is not None or words is not None:
+            near = replace(near, merge=merge, words=words)
         assessment = profile.assess(self._held[pair[0]].working, self._held[pair[1]].working, near)
         link = self._links[pair] = Link(*pair, assessment)
         return link

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,12 +23,13 @@ from relay.airspace.advisory import iso
 from relay.airspace.globs import matches
 from relay.airspace.held import Held
 from relay.airspace.intent import Declared, Source
-from relay.airspace.near import Merge
+from relay.airspace.near import Likeness, Merge
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.reading import Assessment, Level
 from relay.airspace.sky import Measure, Sampled, Sky, Worktrees
 from relay.airspace.speculative import Target, Trial
 from relay.airspace.tick import Observation, Seen, seen_of
+from relay.airspace.words import Likenesses, text_of
 from relay.airspace.working_set import FileTouch, WorkingSet, all_paths
 from relay.config_airspace import AirspaceSettings
 from relay.log import events
@@ -52,7 +53,8 @@ POKES = (intent.DECLARED, "lock.acquired", "lock.released", "lock.forced", "sess
 
 class Scanner:
     """Runs the ticks. `publish(type, data)` tells connected clients; `agents` are the names of the room's agents;
-    `after_tick` is called when the protocol has acted; `held` tells of the locks."""
+    `after_tick` is called when the protocol has acted; `held` tells of the locks, `asked` what these
+    agents were asked for: the messages of people and the tasks behind their current work."""
 
     def __init__(
         self,
@@ -66,11 +68,14 @@ class Scanner:
         publish: Callable[[str, dict[str, Any]], None] = lambda type, data: None,
         after_tick: Callable[[], None] = lambda: None,
         held: Held | None = None,
+        asked: Callable[[Collection[str]], Awaitable[Mapping[str, Sequence[str]]]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._after_tick = after_tick
         self._held = held
+        self._asked = asked
+        self._likenesses = Likenesses()
         self._protocol = protocol
         self._worktrees = worktrees
         self._measure = measure
@@ -209,9 +214,28 @@ class Scanner:
         measured = [without(one, settings.muted) for one in self._sets.values()]
         working = {one.agent for one in measured if one.files}
         self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= working}
-        self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
+        words = await self._words(measured)
+        self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
         if await self._try_merges(measured, settings):
-            self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges)
+            self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
+
+    async def _words(self, measured: Sequence[WorkingSet]) -> Mapping[Pair, Likeness]:
+        """How alike what they were asked, and have said, is, of all that have something in hand or in mind."""
+        busy = {one.agent: one for one in measured if one.files or one.intent}
+        if len(busy) < 2:
+            return {}
+        asked = {} if self._asked is None else await self._asked(busy.keys())
+        branches, messages = self._worktrees.branches(), self._worktrees.messages()
+        texts = {
+            name: text_of(
+                asked=asked.get(name, ()),
+                intent=[touch.path for touch in one.intent],
+                branch=branches.get(name, ""),
+                commits=messages.get(name, ()),
+            )
+            for name, one in busy.items()
+        }
+        return await asyncio.to_thread(self._likenesses.between, texts, self._worktrees.vocabulary())
 
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
         """Ask git about the pairs of an advisory, then about those that share a file, the riskiest first; True

@@ -16,6 +16,7 @@ from relay.airspace.advisories import Pair
 from relay.airspace.hangar import Hangar
 from relay.airspace.near import Merge
 from relay.airspace.speculative import Target, Trial
+from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import FileTouch, Span, WorkingSet, all_paths, recency
 from relay.model import Location
 
@@ -95,6 +96,12 @@ class Sightings:
     def branches(self) -> Mapping[str, str]:
         seen = {name: one.work.seen.head.branch for name, one in self._hangar.berths.items() if one.work}
         return {name: branch for name, branch in seen.items() if branch}
+
+    def messages(self) -> Mapping[str, Sequence[str]]:
+        return {name: one.work.messages for name, one in self._hangar.berths.items() if one.work}
+
+    def vocabulary(self) -> Vocabulary:
+        return self._hangar.vocabulary
 
     def root(self, agent: str) -> Path | None:
         """The top folder of an agent's checkout; None without one."""

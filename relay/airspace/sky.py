@@ -12,9 +12,10 @@ from typing import Any, Protocol
 from relay.airspace import wording
 from relay.airspace.advisories import Pair
 from relay.airspace.advisory import Advisory, iso
-from relay.airspace.near import Merge
+from relay.airspace.near import Likeness, Merge
 from relay.airspace.reading import Assessment, Level, Thresholds
 from relay.airspace.speculative import Target, Trial
+from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import FileTouch, WorkingSet
 
 Point = tuple[float, float, float]
@@ -41,7 +42,9 @@ class Measure(Protocol):
     @property
     def thresholds(self) -> Thresholds: ...
 
-    def scan(self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge]) -> Sky:
+    def scan(
+        self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
+    ) -> Sky:
         """All sets as they are now; what did not change since the last scan is not measured again."""
         ...
 
@@ -76,6 +79,14 @@ class Worktrees(Protocol):
 
     def branches(self) -> Mapping[str, str]:
         """The branch of each agent, where known."""
+        ...
+
+    def messages(self) -> Mapping[str, Sequence[str]]:
+        """Of each agent, the messages of its commits that the main branch has not got."""
+        ...
+
+    def vocabulary(self) -> Vocabulary:
+        """In how many of the main branch's messages each word is."""
         ...
 
 

@@ -19,6 +19,8 @@ from relay.airspace.working_set import WorkingSet, recency
 
 #: Commits of a branch that are looked through for when its files were changed; older ones count as the oldest.
 MOST_COMMITS = 1000
+#: Commits of a branch whose messages are read for what its work is about.
+MOST_MESSAGES = 50
 #: Pairs of a head and a main branch whose history is remembered.
 REMEMBERED = 1000
 
@@ -41,6 +43,8 @@ class Work:
     committed: int
     ahead: int
     behind: int
+    #: Of its commits that the main branch has not got, the newest first.
+    messages: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -87,13 +91,15 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a branch is against the main branch. `committed`: files that its commits change."""
+    """What a branch is against the main branch. `committed`: files that its commits change; `messages`: of its
+    commits, the newest first."""
 
     base: str
     times: Times
     committed: int
     ahead: int
     behind: int
+    messages: tuple[str, ...] = ()
 
 
 class Surveyor:
@@ -141,6 +147,7 @@ class Surveyor:
             committed=past.committed,
             ahead=past.ahead,
             behind=past.behind,
+            messages=past.messages,
         )
 
     async def _history(self, git: Git, head: str | None, main: str) -> History:
@@ -151,13 +158,14 @@ class Surveyor:
         if head is None:
             past = History(base, Times(float("inf"), {}), 0, 0, 0)
         else:
-            times, committed, sides = await asyncio.gather(
+            times, committed, sides, told = await asyncio.gather(
                 _times(git, base, head),
                 self._differ.records(git, base, head),
                 git.line("rev-list", "--left-right", "--count", f"{main}...{head}"),
+                messages(git, f"{main}..{head}", MOST_MESSAGES),
             )
             behind, ahead = (int(side) for side in sides.split())
-            past = History(base, times, len(committed), ahead, behind)
+            past = History(base, times, len(committed), ahead, behind, told)
         self._known[head, main] = past
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
@@ -176,6 +184,13 @@ class Surveyor:
     async def _generated(self, git: Git, records: tuple[Record, ...]) -> frozenset[bytes]:
         told = await attributes(git, ["linguist-generated"], [one.last_path for one in records])
         return frozenset(told) | {one.last_path for one in records if self._ignored(name_of(one.last_path))}
+
+
+async def messages(git: Git, commits: str, most: int) -> tuple[str, ...]:
+    """The messages of these commits, merges left out, the newest first. Raises GitError."""
+    done = await git.run("log", f"-{most}", "--no-merges", "--format=%B", "-z", commits, "--")
+    texts = (one.decode("utf-8", "replace").strip() for one in done.out.split(b"\0"))
+    return tuple(one for one in texts if one)
 
 
 async def _times(git: Git, base: str, head: str | None) -> Times:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +15,12 @@ from relay.airspace import history, intent, records
 from relay.airspace.advisories import Pair
 from relay.airspace.intent import Source
 from relay.airspace.live import LiveAirspace
-from relay.airspace.near import Merge
+from relay.airspace.near import Likeness, Merge
 from relay.airspace.reading import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.scanner import Scanner, with_intents, without
 from relay.airspace.sky import Sampled, Sky
 from relay.airspace.speculative import Target, Trial
+from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet, all_paths
 from tests.airspace.parts import FILE, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
@@ -29,6 +30,7 @@ from tests.room.parts import Clock, until
 pytestmark = BOTH
 
 PAIR = ("CLAUDE", "CODEX")
+NO_WORDS = Vocabulary()
 
 
 class PlayedTrees:
@@ -40,6 +42,7 @@ class PlayedTrees:
         self.asked: list[Sequence[Pair]] = []
         self.main: Target | None = None
         self.tried: dict[str, Trial] = {}
+        self.commits: dict[str, Sequence[str]] = {}
 
     async def working_sets(self) -> Sequence[WorkingSet]:
         return list(self.sets)
@@ -62,6 +65,12 @@ class PlayedTrees:
     def branches(self) -> Mapping[str, str]:
         return {one.agent: f"relay/{one.agent.lower()}" for one in self.sets}
 
+    def messages(self) -> Mapping[str, Sequence[str]]:
+        return self.commits
+
+    def vocabulary(self) -> Vocabulary:
+        return NO_WORDS
+
 
 class PlayedMeasure:
     """0.9 for two that work in one file, 0.5 for intent, 0.2 within one folder; and what git says."""
@@ -71,9 +80,13 @@ class PlayedMeasure:
     def __init__(self) -> None:
         self.scans = 0
         self.given: Sequence[WorkingSet] = ()
+        self.words: Mapping[Pair, Likeness] = {}
 
-    def scan(self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge]) -> Sky:
+    def scan(
+        self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
+    ) -> Sky:
         self.scans += 1
+        self.words = words
         self.given = sets
         links = {}
         for one in sets:
@@ -412,3 +425,19 @@ async def test_who_has_merged_holds_nobody_up_any_more(house: House) -> None:
     one = await house.room.only()
     assert not one.open and one.closed_why == "CLAUDE merged" and str(one.outcome) == "true"
     assert (await house.live.state())["links"] == []
+
+
+async def test_the_words_of_current_work_are_compared(house: House) -> None:
+    house.trees.sets = [work("CLAUDE", FILE), work("CODEX", "src/other.py"), work("ann", "docs/a.md")]
+    house.trees.commits = {"CODEX": ["Round the cart's total"]}
+
+    async def asked(agents: Collection[str]) -> Mapping[str, Sequence[str]]:
+        assert set(agents) == {"CLAUDE", "CODEX", "ann"}
+        return {"CLAUDE": ["The cart's total is wrong"]}
+
+    house.scanner._asked = asked
+    await house.tick()
+    # Of ann nothing is known: it is in no pair.
+    assert house.measure.words.keys() == {PAIR}
+    assert house.measure.words[PAIR].cosine > 0.3
+    assert set(house.measure.words[PAIR].terms) == {"cart", "total"}

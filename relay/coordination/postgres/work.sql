@@ -106,3 +106,9 @@ DELETE FROM work_needs
 
 -- name: leases
 SELECT id, fence, lease_until FROM work_queue WHERE status = 'claimed' AND lease_until IS NOT NULL
+
+-- What the tasks are about that these agents have claimed.
+-- name: texts_of_claims
+SELECT claimed_by AS agent, task_type, task_description FROM work_queue
+WHERE status = 'claimed' AND claimed_by = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
+ORDER BY number DESC

@@ -268,3 +268,10 @@ ON CONFLICT (message_id) DO UPDATE SET agents = excluded.agents
 
 -- name: release_held
 DELETE FROM held
+
+-- What people asked of these agents, the newest first.
+-- name: asked_of
+SELECT q.agent, m.body FROM dispatch_queue q JOIN messages m ON m.id = q.message_id
+WHERE q.agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb)))) AND q.state IN ('active', 'done')
+  AND m.kind = 'human'
+ORDER BY q.id DESC LIMIT :limit

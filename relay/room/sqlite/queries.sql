@@ -255,3 +255,9 @@ ON CONFLICT (message_id) DO UPDATE SET agents = excluded.agents
 
 -- name: release_held
 DELETE FROM held
+
+-- What people asked of these agents, the newest first.
+-- name: asked_of
+SELECT q.agent, m.body FROM dispatch_queue q JOIN messages m ON m.id = q.message_id
+WHERE q.agent IN (SELECT value FROM json_each(:agents)) AND q.state IN ('active', 'done') AND m.kind = 'human'
+ORDER BY q.id DESC LIMIT :limit

@@ -1,0 +1,34 @@
+"""What agents were asked for: the messages of people and the tasks behind their current work.
+
+Invariant: only reads, and only words of people and of tasks. What one agent asks another, and what the room itself
+says (an advisory to both, say), would make the words of two agents alike that have nothing in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from relay.airspace.words import newest
+from relay.coordination.sessions import Q as WORK
+from relay.log.events import dumps
+from relay.log.store import Store, Tx
+from relay.room.ledger import Q as ROOM
+
+#: Messages of people that are read of each agent: what it was asked last, and what that followed on.
+MOST_ASKED = 2
+#: Jobs that are looked through for them.
+MOST_JOBS = 200
+
+
+async def asked(store: Store, agents: Collection[str]) -> Mapping[str, Sequence[str]]:
+    """By agent, the newest first."""
+
+    async def work(tx: Tx) -> dict[str, list[str]]:
+        names = dumps(sorted(agents))
+        rows = await tx.all(ROOM.asked_of, agents=names, limit=MOST_JOBS)
+        found = newest([(row["agent"], row["body"]) for row in rows], MOST_ASKED)
+        for row in await tx.all(WORK.texts_of_claims, agents=names):
+            found.setdefault(row["agent"], []).append(f"{row['task_type']}\n{row['task_description']}")
+        return found
+
+    return await store.read(work)
