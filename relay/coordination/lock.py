@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal
 
+from relay.coordination.compare import NOTHING, Compared
 from relay.coordination.holder import capital, named
 from relay.coordination.paths import Target
 from relay.coordination.sessions import iso
@@ -136,13 +137,15 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for: all of `targets` (in order, each once) or none, for `ttl_s` seconds."""
+    """What is asked for: all of `targets` (in order, each once) or none, for `ttl_s` seconds. `compared`: what of the
+    locks on record was compared with it already."""
 
     targets: tuple[Target, ...]
     mode: Mode = "exclusive"
     ttl_s: float = DEFAULT_TTL_S
     reason: str | None = None
     task_id: str | None = None
+    compared: Compared = field(default=NOTHING, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

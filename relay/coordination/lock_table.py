@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from relay.coordination.compare import NOTHING, Compared, Held
 from relay.coordination.containment import contains
 from relay.coordination.lock import Lock, Loss, Wish, stale
 from relay.coordination.paths import Target, above
@@ -68,14 +69,20 @@ def reach(target: Target) -> Mapping[str, Any]:
 
 
 async def meeting(
-    tx: Tx, target: Target, *, mode: str = "exclusive", besides: tuple[str, str] = ("", "")
+    tx: Tx,
+    target: Target,
+    *,
+    mode: str = "exclusive",
+    besides: tuple[str, str] = ("", ""),
+    compared: Compared = NOTHING,
 ) -> list[Lock]:
     """The locks that hold now, meet the target and do not go beside one of that mode; without those of the holder
-    `besides`. The one that lasts longest comes first."""
+    `besides`. The one that lasts longest comes first. `compared`: with those of others than `besides`."""
     agent, session = besides
     rows = await tx.all(
         Q.holders,
         **reach(target),
+        **compared.of(target),
         key=target.key,
         kind=target.kind,
         mode=mode,
@@ -98,6 +105,7 @@ async def take(
     row = await tx.one(
         Q.take_lock,
         **reach(target),
+        **wish.compared.of(target),
         key=target.key,
         kind=target.kind,
         agent=caller.agent,
@@ -121,16 +129,15 @@ async def take(
     if row["lost_below"]:
         await _forget_lost(tx, caller, target, now)
     if fresh:
-        await _take_over(tx, caller, target, wish.mode, now)
+        await _take_over(tx, caller, target, wish, now)
     return lock, fresh
 
 
-async def _take_over(tx: Tx, caller: Caller, target: Target, mode: str, now: float) -> None:
+async def _take_over(tx: Tx, caller: Caller, target: Target, wish: Wish, now: float) -> None:
     """Mark as lost what others held of this until their leases ran out: a clock that jumped may come back."""
     who = {"agent": caller.agent, "session": caller.session}
-    found = await tx.all(
-        Q.lapsed, **reach(target), key=target.key, kind=target.kind, mode=mode, now=now, **who
-    )
+    about = {**reach(target), **wish.compared.of(target), "key": target.key, "kind": target.kind}
+    found = await tx.all(Q.lapsed, **about, mode=wish.mode, now=now, **who)
     if found:
         async with tx.as_room():  # they are rows of others
             for row in found:
@@ -285,6 +292,12 @@ async def say(
     """Record the event of a change."""
     told = {"lock": lock.as_json(), "by": by, "reason": reason}
     await events.record(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
+
+
+async def to_compare(tx: Tx, caller: Caller) -> tuple[list[Held], int]:
+    """What a wish of the caller's may have to be compared with, and up to which fencing token that is all."""
+    rows = await tx.all(Q.to_compare, agent=caller.agent, session=caller.session)
+    return [(row["kind"], row["key"], row["base"]) for row in rows], rows[0]["token"] if rows else 0
 
 
 async def living(tx: Tx) -> list[Lock]:

@@ -10,13 +10,16 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from relay.coordination import lock_table as table
 from relay.coordination import waits
 from relay.coordination.answered import forget, once
+from relay.coordination.compare import Compared, Held, compare
 from relay.coordination.critical.shortcuts import shortcuts_of
 from relay.coordination.links import followed
 from relay.coordination.lock import (
@@ -88,8 +91,9 @@ class Locks:
     def targets(self, caller: Caller, paths: Sequence[str]) -> tuple[Target, ...]:
         """Several, each once, in the order given. Raises Rejected (malformed)."""
         try:
-            listed = paths if isinstance(paths, str) else [self.followed(caller, path) for path in paths]
-            return targets(listed, self._fold)
+            if isinstance(paths, str):
+                return targets(paths, self._fold)
+            return targets((self.followed(caller, path) for path in paths), self._fold)
         except Rejected as refused:
             raise named(refused, self._root) from None
 
@@ -122,6 +126,8 @@ class Locks:
             short = await self._shortcuts.acquire(caller, wanted)
             if short is not None:
                 return short.as_json()
+        if len(wanted.targets) > 1 or wanted.targets[0].kind == "glob":
+            wanted = await self._compared(caller, wanted)
 
         async def run(
             tx: Tx, place: int | None = None, waits_on: bool = False
@@ -140,6 +146,21 @@ class Locks:
         if isinstance(outcome, Rejected):
             raise outcome
         return outcome.as_json()
+
+    async def _compared(self, caller: Caller, wanted: Wish) -> Wish:
+        """The wish, compared with what is on record now, outside of the writer's turn."""
+
+        async def look(tx: Tx) -> tuple[tuple[list[Held], int], list[Wait]]:
+            return await table.to_compare(tx, caller), await waits.line(tx)
+
+        (held, upto), line = await self._store.read(look, actor=caller)
+
+        def work() -> Compared:
+            for one in line:
+                waits.compared(one, wanted)
+            return compare(wanted.targets, held, upto)
+
+        return replace(wanted, compared=await asyncio.to_thread(work))
 
     async def acquire_in(
         self,

@@ -81,7 +81,16 @@ def file(text: str, fold: bool = False) -> Target:
 
 def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
     """Several, each once, in the order given. Raises Rejected (malformed)."""
-    found = {(one.kind, one.key): one for one in (target(text, fold) for text in _checked(texts))}
+    found: dict[tuple[str, str], Target] = {}
+    weight = 0
+    for one in (target(text, fold) for text in _checked(texts)):
+        if found.setdefault((one.kind, one.key), one) is one:
+            weight += patterns.weight_of(one.kind, one.key)
+        if weight > patterns.MAX_REQUEST_WEIGHT:
+            most = f"{patterns.MAX_REQUEST_WEIGHT:,} names and wildcard characters"
+            message = f"The patterns of one request are too large together: at most {most} in all."
+            fix = "Name folders, or wider patterns, or ask in several requests."
+            raise Rejected(Fault.MALFORMED, "bad_path", message, fix)
     if not found:
         raise Rejected(Fault.MALFORMED, "bad_path", "No path was given.", "Give at least one path.")
     if len(found) > MAX_TARGETS:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,6 +36,8 @@ MAGIC = frozenset("*?{\\")
 #: names with wildcards. The product of two has at most the product of their weights as states: a tenth of a second.
 MAX_ALTERNATIVES = 64
 MAX_WEIGHT = 400
+#: That sum of all patterns of one request.
+MAX_REQUEST_WEIGHT = 4000
 
 
 class BadPattern(ValueError):
@@ -104,7 +106,7 @@ def parse(text: str) -> Pattern:
         if not found:
             raise BadPattern("It (or an alternative in it) is the root itself.", "Write ** for everything.")
         alternatives[found] = None
-    weight = sum(1 + (0 if isinstance(name, str) else len(name)) for names in alternatives for name in names)
+    weight = _weight(alternatives)
     if weight > MAX_WEIGHT and not _plain(alternatives):
         raise BadPattern(
             f"The pattern is too large ({weight} names and wildcard characters, at most {MAX_WEIGHT}).",
@@ -260,15 +262,31 @@ def _name(atoms: Sequence[str | int]) -> Name:
     return "".join(literal) if len(literal) == len(thin) else tuple(thin)
 
 
+def weight_of(kind: str, key: str) -> int:
+    """What a lock costs in comparisons; 0 of what has no wildcards."""
+    return _weight(alternatives_of(kind, key)) if kind == "glob" else 0
+
+
+def _weight(alternatives: Iterable[Sequence[Name]]) -> int:
+    return sum(1 + (0 if isinstance(name, str) else len(name)) for names in alternatives for name in names)
+
+
 @lru_cache(maxsize=4096)
 def alternatives_of(kind: str, key: str) -> tuple[tuple[Name, ...], ...]:
     """The automaton of a lock's kind and key: for a path its names, for a glob those of each alternative."""
     return parse(key).alternatives if kind == "glob" else (tuple(key.split("/")),)
 
 
-@lru_cache(maxsize=16384)
 def overlaps(a_kind: str, a_key: str, b_kind: str, b_key: str) -> bool:
     """Is there anything that both locks are about? A `key` is about itself only."""
+    # Of two locks either may be asked about first: one comparison says it of both.
+    if (b_kind, b_key) < (a_kind, a_key):
+        a_kind, a_key, b_kind, b_key = b_kind, b_key, a_kind, a_key
+    return _overlaps(a_kind, a_key, b_kind, b_key)
+
+
+@lru_cache(maxsize=65536)
+def _overlaps(a_kind: str, a_key: str, b_kind: str, b_key: str) -> bool:
     if a_kind == "key" or b_kind == "key":
         return (a_kind, a_key) == (b_kind, b_key)
     one, other = alternatives_of(a_kind, a_key), alternatives_of(b_kind, b_key)

@@ -47,6 +47,13 @@ def conflict(a: Wait, b: Wait) -> bool:
     return any(one.meets(other.kind, other.key) for one in a.wanted for other in b.wanted)
 
 
+def compared(one: Wait, wish: Wish) -> None:
+    """Compare a waiting one's wish with another, so that `conflict` of the two finds it done. Blocking."""
+    for target in wish.targets:
+        for other in one.wanted:
+            target.meets(other.kind, other.key)
+
+
 def circle(me: Wait, needs: Mapping[Holder, Sequence[Need]]) -> tuple[Json, ...]:
     """The shortest circle of sessions that wait for each other's locks, from me on; empty when there is none."""
     came: dict[Holder, tuple[Holder, Need]] = {}
@@ -134,7 +141,9 @@ async def obstacle(
     """
     held: list[Need] = []
     for target in wish.targets:
-        met = await meeting(tx, target, mode=wish.mode, besides=(caller.agent, caller.session))
+        met = await meeting(
+            tx, target, mode=wish.mode, besides=(caller.agent, caller.session), compared=wish.compared
+        )
         held += [Need(target, lock) for lock in met]
     standing = [one for one in await line(tx) if one.id != place]
     now = await tx.now()

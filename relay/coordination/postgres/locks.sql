@@ -2,6 +2,8 @@
 -- those of its base; for a logical key: itself); what lies below; the globs whose base is one of these folders; the
 -- globs whose base lies below. `above`, `bases`: JSON lists; `low` and `high`: the range of what lies below, both ''
 -- where nothing does; `whole`: the folder that it lies below; `shape`: what relay_overlaps compares (relay.coordination.patterns). A lock holds while its own lease and its session's lie ahead.
+-- Of the locks up to the fencing token `compared`, `met` (a JSON list of `kind:key`) says which meet the target: only later
+-- ones are compared here, in the writer's turn (relay.coordination.compare).
 
 -- name: take_lock
 INSERT INTO file_locks (key, kind, agent_id, session_id, path, base, mode, fencing_token, reason, acquired_at,
@@ -16,13 +18,16 @@ WHERE NOT EXISTS (
       AND kind = CAST(:literal AS text) AND key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:above AS jsonb))))
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND key > :low AND key < :high AND kind = 'path' AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+      AND key > :low AND key < :high AND kind = 'path' AND (CAST(:kind AS text) = 'path' OR CASE WHEN fencing_token <= CAST(:compared AS bigint)
+      THEN kind || ':' || key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:met AS jsonb)))) ELSE relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)) END)
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND base = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:bases AS jsonb)))) AND relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb))
+      AND base = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:bases AS jsonb)))) AND CASE WHEN fencing_token <= CAST(:compared AS bigint)
+      THEN kind || ':' || key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:met AS jsonb)))) ELSE relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)) END
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND base > :low AND base < :high AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+      AND base > :low AND base < :high AND (CAST(:kind AS text) = 'path' OR CASE WHEN fencing_token <= CAST(:compared AS bigint)
+      THEN kind || ':' || key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:met AS jsonb)))) ELSE relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)) END)
   ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
   WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR CAST(:mode AS text) = 'exclusive')
     AND NOT (l.agent_id = :agent AND l.session_id = :session)
@@ -61,13 +66,16 @@ SELECT l.* FROM (
     AND kind = CAST(:literal AS text) AND key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:above AS jsonb))))
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND key > :low AND key < :high AND kind = 'path' AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+    AND key > :low AND key < :high AND kind = 'path' AND (CAST(:kind AS text) = 'path' OR CASE WHEN fencing_token <= CAST(:compared AS bigint)
+      THEN kind || ':' || key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:met AS jsonb)))) ELSE relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)) END)
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND base = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:bases AS jsonb)))) AND relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb))
+    AND base = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:bases AS jsonb)))) AND CASE WHEN fencing_token <= CAST(:compared AS bigint)
+      THEN kind || ':' || key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:met AS jsonb)))) ELSE relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)) END
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND base > :low AND base < :high AND (CAST(:kind AS text) = 'path' OR relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)))
+    AND base > :low AND base < :high AND (CAST(:kind AS text) = 'path' OR CASE WHEN fencing_token <= CAST(:compared AS bigint)
+      THEN kind || ':' || key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:met AS jsonb)))) ELSE relay_overlaps(kind, key, shape, :kind, :key, CAST(:shape AS jsonb)) END)
 ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
 WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR CAST(:mode AS text) = 'exclusive')
   AND NOT (l.agent_id = :agent AND l.session_id = :session)
@@ -87,11 +95,17 @@ SELECT l.key, l.kind, l.agent_id, l.session_id FROM (
 ) l LEFT JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
 WHERE CASE WHEN (l.expires_at <= :now OR s.ended_at IS NOT NULL OR s.lease_until <= :now)
   AND (l.mode = 'exclusive' OR CAST(:mode AS text) = 'exclusive') AND NOT (l.agent_id = :agent AND l.session_id = :session)
-  THEN l.sure OR relay_overlaps(l.kind, l.key, l.shape, :kind, :key, CAST(:shape AS jsonb)) ELSE false END
+  THEN l.sure OR CASE WHEN l.fencing_token <= CAST(:compared AS bigint) THEN l.kind || ':' || l.key = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:met AS jsonb)))) ELSE relay_overlaps(l.kind, l.key, l.shape, :kind, :key, CAST(:shape AS jsonb)) END ELSE false END
 
 -- name: lose_lock
 UPDATE file_locks SET lost_at = LEAST(expires_at, :now), expires_at = 0
 WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
+
+-- What a target may have to be compared with: of holders other than this one.
+-- What a target may have to be compared with, of holders other than this one; `token`: of the latest lock there is.
+-- name: to_compare
+SELECT DISTINCT kind, key, base, (SELECT MAX(fencing_token) FROM file_locks) AS token FROM file_locks
+WHERE lost_at IS NULL AND kind <> 'key' AND NOT (agent_id = :agent AND session_id = :session)
 
 -- name: free_lock
 DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session

@@ -2,6 +2,8 @@
 -- those of its base; for a logical key: itself); what lies below; the globs whose base is one of these folders; the
 -- globs whose base lies below. `above`, `bases`: JSON lists; `low` and `high`: the range of what lies below, both ''
 -- where nothing does; `whole`: the folder that it lies below. A lock holds while its own lease and its session's lie ahead.
+-- Of the locks up to the fencing token `compared`, `met` (a JSON list of `kind:key`) says which meet the target: only later
+-- ones are compared here, in the writer's turn (relay.coordination.compare).
 
 -- name: take_lock
 INSERT INTO file_locks (key, kind, agent_id, session_id, path, base, mode, fencing_token, reason, acquired_at,
@@ -14,13 +16,16 @@ WHERE NOT EXISTS (
       AND kind = :literal AND key IN (SELECT value FROM json_each(:above))
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND key > :low AND key < :high AND kind = 'path' AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
+      AND key > :low AND key < :high AND kind = 'path' AND (:kind = 'path' OR CASE WHEN fencing_token <= :compared
+      THEN kind || ':' || key IN (SELECT value FROM json_each(:met)) ELSE relay_overlaps(kind, key, :kind, :key) END)
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND base IN (SELECT value FROM json_each(:bases)) AND relay_overlaps(kind, key, :kind, :key)
+      AND base IN (SELECT value FROM json_each(:bases)) AND CASE WHEN fencing_token <= :compared
+      THEN kind || ':' || key IN (SELECT value FROM json_each(:met)) ELSE relay_overlaps(kind, key, :kind, :key) END
     UNION ALL
     SELECT agent_id, session_id, mode FROM file_locks WHERE expires_at > :now
-      AND base > :low AND base < :high AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
+      AND base > :low AND base < :high AND (:kind = 'path' OR CASE WHEN fencing_token <= :compared
+      THEN kind || ':' || key IN (SELECT value FROM json_each(:met)) ELSE relay_overlaps(kind, key, :kind, :key) END)
   ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
   WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR :mode = 'exclusive')
     AND NOT (l.agent_id = :agent AND l.session_id = :session)
@@ -58,13 +63,16 @@ SELECT l.* FROM (
     AND kind = :literal AND key IN (SELECT value FROM json_each(:above))
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND key > :low AND key < :high AND kind = 'path' AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
+    AND key > :low AND key < :high AND kind = 'path' AND (:kind = 'path' OR CASE WHEN fencing_token <= :compared
+      THEN kind || ':' || key IN (SELECT value FROM json_each(:met)) ELSE relay_overlaps(kind, key, :kind, :key) END)
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND base IN (SELECT value FROM json_each(:bases)) AND relay_overlaps(kind, key, :kind, :key)
+    AND base IN (SELECT value FROM json_each(:bases)) AND CASE WHEN fencing_token <= :compared
+      THEN kind || ':' || key IN (SELECT value FROM json_each(:met)) ELSE relay_overlaps(kind, key, :kind, :key) END
   UNION ALL
   SELECT * FROM file_locks WHERE expires_at > :now
-    AND base > :low AND base < :high AND (:kind = 'path' OR relay_overlaps(kind, key, :kind, :key))
+    AND base > :low AND base < :high AND (:kind = 'path' OR CASE WHEN fencing_token <= :compared
+      THEN kind || ':' || key IN (SELECT value FROM json_each(:met)) ELSE relay_overlaps(kind, key, :kind, :key) END)
 ) l JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
 WHERE s.ended_at IS NULL AND s.lease_until > :now AND (l.mode = 'exclusive' OR :mode = 'exclusive')
   AND NOT (l.agent_id = :agent AND l.session_id = :session)
@@ -84,11 +92,17 @@ SELECT l.key, l.kind, l.agent_id, l.session_id FROM (
 ) l LEFT JOIN agent_sessions s ON s.agent_id = l.agent_id AND s.id = l.session_id
 WHERE CASE WHEN (l.expires_at <= :now OR s.ended_at IS NOT NULL OR s.lease_until <= :now)
   AND (l.mode = 'exclusive' OR :mode = 'exclusive') AND NOT (l.agent_id = :agent AND l.session_id = :session)
-  THEN l.sure OR relay_overlaps(l.kind, l.key, :kind, :key) ELSE false END
+  THEN l.sure OR CASE WHEN l.fencing_token <= :compared THEN l.kind || ':' || l.key IN (SELECT value FROM json_each(:met)) ELSE relay_overlaps(l.kind, l.key, :kind, :key) END ELSE false END
 
 -- name: lose_lock
 UPDATE file_locks SET lost_at = MIN(expires_at, :now), expires_at = 0
 WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
+
+-- What a target may have to be compared with: of holders other than this one.
+-- What a target may have to be compared with, of holders other than this one; `token`: of the latest lock there is.
+-- name: to_compare
+SELECT DISTINCT kind, key, base, (SELECT MAX(fencing_token) FROM file_locks) AS token FROM file_locks
+WHERE lost_at IS NULL AND kind <> 'key' AND NOT (agent_id = :agent AND session_id = :session)
 
 -- name: free_lock
 DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
