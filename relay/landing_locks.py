@@ -25,7 +25,7 @@ def may_land(store: Store, judge: Judge) -> MayLand:
             raise Refusal(f"The locks cannot be read: {error}.", "Try again.") from error
         held = [one for one in found if one.code == LOCKED and one.locked_by not in (agent, by)]
         if held:
-            more = f" And {len(held) - 1} more files of it are." if len(held) > 1 else ""
+            more = f" {len(held) - 1} more of its files are locked too." if len(held) > 1 else ""
             raise Refusal(
                 f"{held[0].text}{more}",
                 f"Wait, or take the lock from {held[0].locked_by} (`/unlock {held[0].lock} why`), and merge again.",

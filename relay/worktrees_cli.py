@@ -43,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"relay: worktrees {args.action} {wanted}", file=sys.stderr)
         return 2
     if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run):
-        print(f"relay: worktrees {args.action} takes none of the options of merge", file=sys.stderr)
+        print(
+            f"relay: worktrees {args.action} takes no --message, --edit, --squash or --dry-run: merge does",
+            file=sys.stderr,
+        )
         return 2
     if args.action != "restore" and args.kept:
         print(f"relay: worktrees {args.action} takes no --kept", file=sys.stderr)
@@ -261,7 +264,7 @@ def _merges(one: dict[str, Any]) -> str:
     told = {
         "clean": f"merges clean into {into}",
         "conflicts": f"conflicts with {into} in {', '.join(_place(one, path) for path in one['conflicts'])}",
-        "nothing": f"has nothing that {into} lacks",
+        "nothing": f"nothing to merge: {into} has all of it",
         None: f"git cannot tell whether it merges into {into}",
     }[one["merges"]]
     parts = [
@@ -280,6 +283,6 @@ def _place(one: dict[str, Any], path: str) -> str:
 
 
 def _turn(number: int, one: dict[str, Any]) -> str:
-    first = f" (it has to {one['first']} before)" if one["first"] else ""
+    first = f" (first it has to {one['first']})" if one["first"] else ""
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in one["sets_back"]]
     return f"{number}. {one['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

@@ -277,7 +277,7 @@ class Ground:
         seen = await berth.look(everything=True)
         if seen.left_out:
             raise Refusal(
-                f"{top} holds what git would not keep: {named(seen.left_out)}.", "Move it away first."
+                f"{top} holds files that git would not store: {named(seen.left_out)}.", "Move it away first."
             )
         ref = await worktrees.keep(berth.name, berth.checkout, seen)
         await worktrees.remove(berth.name, top)
@@ -292,7 +292,7 @@ class Ground:
             raise Refusal(f"There is no worktree of {agent}.", f"{command('worktrees')} lists them.")
         if berth.name in self._hangar.at_work:
             raise Refusal(
-                f"{berth.name} is at work: nothing is {done} under its hands.",
+                f"{berth.name} is at work: its worktree is not {done} during a turn.",
                 f"Wait for its answer, or `/cancel @{berth.name}`.",
             )
         return berth

@@ -247,7 +247,7 @@ class Landing:
         except GitError as error:
             raise Refusal(
                 f"The work stays in {side.agent}'s worktree ({_said(error)}). It is committed and kept in {kept}.",
-                "Mend that, then discard it again.",
+                "Move what is in the way, then discard it again.",
             ) from error
         return Discarded(branch, kept, main, commits, files)
 
@@ -342,7 +342,7 @@ class Landing:
                 "Make its first commit, or check out the branch to merge into.",
             )
         if doing := await under_way(self._main):
-            raise Refusal(f"In {self._main.top} {doing} is under way.", "End it first.")
+            raise Refusal(f"In {self._main.top} {doing} is under way.", "Finish or abort it first.")
         return head.branch, head.commit
 
     async def _source(self, side: Side) -> str:
@@ -353,14 +353,14 @@ class Landing:
                 f"{side.agent}'s worktree is on no branch.", f"Check out its branch in {side.checkout.top}."
             )
         if doing := await under_way(side.checkout):
-            raise Refusal(f"In {side.agent}'s worktree {doing} is under way.", "End it first.")
+            raise Refusal(f"In {side.agent}'s worktree {doing} is under way.", "Finish or abort it first.")
         if side.seen.dirty and not side.own:
             raise Refusal(
                 f"{side.agent}'s checkout has uncommitted work.", f"Commit it in {side.checkout.top} first."
             )
         if side.seen.left_out:
             raise Refusal(
-                f"{side.agent}'s worktree holds what relay does not commit by itself (too large, unreadable, or "
+                f"{side.agent}'s worktree has files that relay does not commit by itself (too large, unreadable, or "
                 f"a repository inside): {named(side.seen.left_out)}.",
                 "Commit it, ignore it or move it away.",
             )
@@ -421,7 +421,7 @@ class Landing:
         try:
             await checkout.git.run("update-ref", "-m", why, f"refs/heads/{branch}", new, old)
         except GitError as error:
-            raise Refusal(f"{branch} moved meanwhile.", "Try again.") from error
+            raise Refusal(f"{branch} changed at the same time.", "Try again.") from error
 
     async def _move(self, into: str, before: str, after: str) -> None:
         """Move the main branch and the files of its checkout, both or neither."""
@@ -448,7 +448,7 @@ class Landing:
         try:
             await self._worktrees.forward(side.checkout, branch, before, after)
         except GitError as error:
-            return f"its worktree stays behind for now ({_said(error)})"
+            return f"its worktree could not be updated ({_said(error)})"
         return ""
 
 

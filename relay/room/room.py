@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from relay.invocation import command, script
 from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
@@ -308,6 +309,10 @@ class Room:
                 "catching_up": self.catching_up or standing.catching_up,
                 "offset": standing.offset,
                 "size": standing.size,
+            },
+            "shell": {
+                "start": script("scripts/start.sh").strip("`"),
+                "install": command("mcp install").strip("`"),
             },
             "commands": commands.completions(),
         }

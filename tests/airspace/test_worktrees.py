@@ -455,7 +455,7 @@ async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
         return await real(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(landing.Landing, "_commit_work", meanwhile)
-    with pytest.raises(Refusal, match="moved meanwhile"):
+    with pytest.raises(Refusal, match="changed at the same time"):
         await one.ground.merge("A", "ann")
     assert git(repo, "log", "-1", "--format=%s") == "meanwhile"
     assert git(repo, "status", "--porcelain") == "" and (repo / "a.py").read_text() == lines(1, 20)

@@ -102,10 +102,10 @@ function App() {
       return (
         <main class="door">
           <div class="door-card" role="alert">
-            <h1>The room is not there</h1>
+            <h1>The room is not running</h1>
             <p>The page cannot reach the daemon. In the project's folder:</p>
             <p><code>bash scripts/start.sh</code></p>
-            <p class="muted">Looking again every two seconds.</p>
+            <p class="muted">The page tries again every two seconds.</p>
           </div>
         </main>
       );

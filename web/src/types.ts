@@ -221,6 +221,8 @@ export interface Command {
 
 export interface RoomState {
   room: { name: string; version: string; started_at: Time; cursor: string; repo: string | null };
+  /** Commands of a shell as they work on the room's machine. */
+  shell?: { start: string; install: string };
   agents: Agent[];
   tasks: Task[];
   locks?: Lock[];

@@ -81,7 +81,9 @@ async def test_an_agent_and_a_link_show_their_evidence(room: MockRoom, open_page
     await expect(overlap).to_contain_text("both change lines 44-51 of src/checkout/session.py")
     await expect(overlap.get_by_role("meter")).to_have_attribute("aria-valuenow", "0.9")
     await expect(link.get_by_test_id("channel-symbol")).to_contain_text("Session.renew")
-    await expect(link.get_by_test_id("channel-dependency")).to_contain_text("no resolution advisory alone")
+    await expect(link.get_by_test_id("channel-dependency")).to_contain_text(
+        "never raises a resolution advisory"
+    )
     card = link.get_by_test_id("advisory-card")
     await expect(card).to_contain_text("STEER: CODEX")
     await expect(card).to_contain_text("I finish renew() and its tests")
@@ -356,7 +358,7 @@ async def test_without_webgl_it_is_the_plan(room: MockRoom, open_page: OpenPage)
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
     await page.get_by_test_id("air-space").click()
     await expect(page.get_by_test_id("air-hint")).to_contain_text(
-        "This browser gives no WebGL. This is the plan."
+        "This browser has no WebGL. This is the plan."
     )
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
     await page.get_by_test_id("air-agent-CLAUDE").click()
@@ -539,7 +541,7 @@ async def test_one_agent_is_alone(room: MockRoom, open_page: OpenPage) -> None:
     room.air.fly("A", {"src/checkout/cart.py": []})
     page = await open_page()
     await page.get_by_test_id("tab-airspace").click()
-    await expect(page.get_by_test_id("air-hint")).to_contain_text("One agent is alone here")
+    await expect(page.get_by_test_id("air-hint")).to_contain_text("There is only one agent")
 
 
 async def test_who_is_not_installed_and_has_nothing_is_not_drawn(room: MockRoom, open_page: OpenPage) -> None:

@@ -32,7 +32,7 @@ async def test_the_list_says_how_each_stands(room: MockRoom, open_page: OpenPage
         f"conflicts with main in {scenes.SESSION} (lines 40-58)"
     )
     await expect(row(page, "CODEX").get_by_test_id("merge")).to_be_disabled()
-    await expect(row(page, "GEMINI")).to_contain_text("has nothing that main lacks")
+    await expect(row(page, "GEMINI")).to_contain_text("nothing to merge: main has all of it")
     await expect(row(page, "GEMINI").get_by_test_id("diff-open")).to_be_disabled()
     await expect(row(page, "ann")).to_contain_text("own checkout")
 
@@ -134,7 +134,7 @@ async def test_a_merge_is_asked_for_and_told(room: MockRoom, open_page: OpenPage
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     await dialog.get_by_test_id("merge-now").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("relay/claude is merged. (9b1c2d3e4f)")
-    await expect(row(page, "CLAUDE")).to_contain_text("has nothing that main lacks")
+    await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge: main has all of it")
     assert room.air.merged == ["CLAUDE"]
 
 
@@ -237,7 +237,7 @@ async def test_discarded_work_comes_back(room: MockRoom, open_page: OpenPage) ->
     await row(page, "CLAUDE").get_by_test_id("discard").click()
     await dialog.get_by_test_id("discard-now").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("kept in refs/relay/kept/claude/1")
-    await expect(row(page, "CLAUDE")).to_contain_text("has nothing that main lacks")
+    await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge: main has all of it")
     await page.get_by_role("button", name="Bring it back").click()
     await expect(row(page, "CLAUDE")).to_contain_text("merges clean")
     assert room.air.restored == ["refs/relay/kept/claude/1"]

@@ -41,10 +41,10 @@ export function AdvisoryList() {
   const traffic = precision.value?.traffic;
   return (
     <section class="advs" aria-label="Advisories">
-      <header><h2>Advisories</h2><span class="muted" data-testid="precision" tabIndex={0} data-tip="Of the resolution advisories: could git not merge the branches?">{precisionLine(precision.value)}</span>{traffic && traffic.true + traffic.false > 0 && <span class="muted" data-testid="precision-traffic">traffic only: {precisionLine(traffic)}</span>}</header>
+      <header><h2>Advisories</h2><span class="muted" data-testid="precision" tabIndex={0} data-tip="How many resolution advisories were true: git could not merge the branches.">{precisionLine(precision.value)}</span>{traffic && traffic.true + traffic.false > 0 && <span class="muted" data-testid="precision-traffic">traffic only: {precisionLine(traffic)}</span>}</header>
       {open.length > 0 && <ul data-testid="advisories-open">{open.map((one) => <Row key={one.id} one={one} />)}</ul>}
       {!open.length && <p class="muted advs-none">{list.length ? "None is open." : "None yet. When two agents come near each other in the code, it is said here and in the room."}</p>}
-      {closed.length > 0 && <><h3>Over</h3><ul data-testid="advisories-closed">{closed.slice(0, CLOSED).map((one) => <Row key={one.id} one={one} />)}</ul>{closed.length > CLOSED && <p class="muted advs-none">and {closed.length - CLOSED} older in what was read</p>}</>}
+      {closed.length > 0 && <><h3>Closed</h3><ul data-testid="advisories-closed">{closed.slice(0, CLOSED).map((one) => <Row key={one.id} one={one} />)}</ul>{closed.length > CLOSED && <p class="muted advs-none">and {closed.length - CLOSED} older</p>}</>}
     </section>
   );
 }

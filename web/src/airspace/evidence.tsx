@@ -22,7 +22,7 @@ const CHANNELS: Readonly<Record<string, string>> = {
   overlap: "Same lines",
   dependency: "Imports",
   tree: "Neighbouring files",
-  symbol: "Symbol hazard",
+  symbol: "Changed symbol that the other uses",
   calls: "Calls",
   tests: "Shared tests",
   nearness: "Nearby lines",
@@ -62,7 +62,7 @@ function Channel({ name, reading }: { name: string; reading: Partial<Reading> & 
         <i class="raw" style={{ width: `${reading.risk * 100}%` }} />
         <i style={{ width: `${share * 100}%` }} />
       </div>
-      {reading.alone === false && share > 0 && <p class="muted small">Raises no resolution advisory alone.</p>}
+      {reading.alone === false && share > 0 && <p class="muted small">This alone never raises a resolution advisory.</p>}
       {reading.evidence && reading.evidence.length > 0 && <ul class="evidence">{reading.evidence.slice(0, 12).map((one, i) => <EvidenceLine key={i} one={evidence(one)} />)}{reading.evidence.length > 12 && <li class="muted">and {reading.evidence.length - 12} more</li>}</ul>}
     </li>
   );
@@ -99,7 +99,7 @@ function AgentEvidence({ name }: { name: string }) {
   return (
     <section class="evi" data-testid="pick-agent" aria-label={`Agent ${name}`}>
       <Head level={levelOf(name, links)}><Who name={name} /></Head>
-      {!agent && <p class="muted">{name} has no working set now.</p>}
+      {!agent && <p class="muted">{name} has no changed files now.</p>}
       {agent && (
         <p class="evi-facts">
           {agent.kind === "person" ? "person" : "agent"}
@@ -140,7 +140,7 @@ function AgentEvidence({ name }: { name: string }) {
           {agent.files.length > 60 && <p class="muted">and {agent.files.length - 60} more</p>}
           {agent.intent.length > 0 && (
             <>
-              <h3>Intends to touch</h3>
+              <h3>Will change next</h3>
               <ul class="files">{agent.intent.map((path) => <li key={path}><code>{path}</code></li>)}</ul>
             </>
           )}
@@ -251,5 +251,5 @@ export function PickPanel() {
   }
   const one = advisories.value.get(what.advisory);
   if (one) return <AdvisoryEvidence one={one} />;
-  return <section class="evi" data-testid="pick-advisory"><Head level="clear">Advisory</Head><p class="muted">This advisory is not in the log that was read.</p></section>;
+  return <section class="evi" data-testid="pick-advisory"><Head level="clear">Advisory</Head><p class="muted">This advisory is older than what was loaded.</p></section>;
 }

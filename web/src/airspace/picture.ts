@@ -108,7 +108,7 @@ export class Picture {
       const Space = await import("./space").then((m) => m.Space, () => null);
       if (this.off.signal.aborted || this.mode !== mode) return;
       make = Space && ((canvas) => new Space(canvas, this.host, this.moved, () => this.wishes.onNoSpace("The graphics context was lost.")));
-      if (!make) return this.wishes.onNoSpace("The 3D view could not be loaded; the room may have been updated. Load the page anew.");
+      if (!make) return this.wishes.onNoSpace("The 3D view could not be loaded; the room may have been updated. Reload the page.");
     }
     const canvas = document.createElement("canvas");
     canvas.className = "air-cloud";
@@ -121,7 +121,7 @@ export class Picture {
     } catch {
       canvas.remove();
       this.stage = null;
-      return this.wishes.onNoSpace("This browser gives no WebGL.");
+      return this.wishes.onNoSpace("This browser has no WebGL.");
     }
     this.framed = this.sized = false;
     if (this.cloud) this.setCloud(this.cloud);

@@ -28,7 +28,7 @@ function Near() {
   const past = still.value;
   const at = pastAt.value;
   const list = near(past ?? { at: 0, positions: {}, links: airspace.value?.links ?? [], advisories: [] });
-  if (at !== null && !past) return <p class="air-near muted">Before the first sample.</p>;
+  if (at !== null && !past) return <p class="air-near muted">Before the first record.</p>;
   return (
     <p class="air-near" data-testid="air-near">
       {list.length === 0 && <span class="muted">{at === null ? "Nobody is near anybody." : "Nobody was near anybody."}</span>}
@@ -90,7 +90,7 @@ export function TimeBar() {
             seek(Math.max(from, shown + by));
           }}
         />
-        <div class="air-ends"><span>{shortFormat.format(from)}</span>{problem.value ? <span class="problem-line"><Icon name="help" size={12} /> {problem.value}</span> : empty && <span>The log holds no change in this time yet.</span>}<span>now</span></div>
+        <div class="air-ends"><span>{shortFormat.format(from)}</span>{problem.value ? <span class="problem-line"><Icon name="help" size={12} /> {problem.value}</span> : empty && <span>Nothing changed in this time.</span>}<span>now</span></div>
       </div>
     </div>
   );

@@ -135,9 +135,9 @@ function Hints() {
   if (state) {
     if (!state.enabled) lines.push("The airspace is switched off: nothing is measured. Set `airspace.enabled` to true in `config.json`, and start the room again.");
     if (state.graph.building) lines.push(`The graph of the code is being built (${counted(state.graph.files, "file")} so far). Risks from imports and symbols are missing until then.`);
-    if (state.enabled && state.counts.agents === 0) lines.push(`Nobody is in the air. This shows who works where in the code, and how near they come: an agent appears once it has a worktree or holds a lock, or says by \`/intent @AGENT path\` what it will touch.${absent.value.size ? ` ${[...absent.value].join(", ")} ${absent.value.size === 1 ? "is" : "are"} not installed.` : ""}`);
+    if (state.enabled && state.counts.agents === 0) lines.push(`Nobody is in the air. This shows who works where in the code, and how near they come to each other. An agent appears when it has a worktree or a lock, or when \`/intent @AGENT path\` says what it will change.${absent.value.size ? ` ${[...absent.value].join(", ")} ${absent.value.size === 1 ? "is" : "are"} not installed.` : ""}`);
     if (state.enabled && state.counts.agents > 0 && state.agents.every((a) => !a.files.length && !a.intent.length)) lines.push("Nobody has changed a file, or said what they will change, so there is nothing to measure. This shows who works where in the code, and how near they come.");
-    if (state.enabled && state.counts.agents === 1) lines.push("One agent is alone here. Nearness is between two.");
+    if (state.enabled && state.counts.agents === 1) lines.push("There is only one agent, so nothing can be near it.");
     if (state.graph.failed.length) lines.push(`${state.graph.failed.length} ${state.graph.failed.length === 1 ? "file does" : "files do"} not parse now and keep${state.graph.failed.length === 1 ? "s its" : " their"} last good edges: ${state.graph.failed.slice(0, 3).join(", ")}${state.graph.failed.length > 3 ? ", …" : ""}`);
   }
   if (noSpace.value && chosen.value !== "plan" && chosen.value !== "table") lines.push(`${noSpace.value} This is the plan.`);
@@ -180,7 +180,7 @@ export default function AirspaceView() {
         <h1>Airspace</h1>
         <Counts />
         <div class="segments" role="group" aria-label="Shown as">
-          {MODES.map((m) => <button key={m.mode} type="button" aria-pressed={mode === m.mode} data-tip={m.mode === "space" && isSmooth === false ? "The processor draws this here: it is slow" : undefined} onClick={() => choose(m.mode)} data-testid={`air-${m.mode}`}>{m.name}</button>)}
+          {MODES.map((m) => <button key={m.mode} type="button" aria-pressed={mode === m.mode} data-tip={m.mode === "space" && isSmooth === false ? "This machine has no graphics card for it: it is slow" : undefined} onClick={() => choose(m.mode)} data-testid={`air-${m.mode}`}>{m.name}</button>)}
         </div>
       </header>
       {!state ? <Nothing /> : (

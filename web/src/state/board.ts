@@ -49,7 +49,7 @@ export function remarks(task: Task, all: readonly Task[], now: number): { text: 
     const nth = attempts + (running ? 1 : 0);
     if (nth > (running ? 1 : 0) && most) said.push({ text: running ? `attempt ${nth} of ${most}` : `${attempts} of ${most} attempts made`, tone: nth >= most ? "warn" : "" });
     const until = instant(task.lease_until);
-    if (running && until !== null) said.push(until > now ? { text: `lease ${span(until - now)}`, tone: "", tip: "The claim lapses then, unless its session is heard from." } : { text: "lease ran out", tone: "warn", tip: "The next who asks for work may get it." });
+    if (running && until !== null) said.push(until > now ? { text: `lease ${span(until - now)}`, tone: "", tip: "The claim ends then, unless its session gives a sign of life." } : { text: "lease ran out", tone: "warn", tip: "The next agent that asks for work gets it." });
     const due = instant(task.not_before);
     if (task.status === "pending" && due !== null && due > now) said.push({ text: `again in ${span(due - now)}`, tone: "" });
   }

@@ -23,7 +23,7 @@ export function mergeWords(tree: Told): string {
   switch (tree.merges) {
     case "clean": return `merges clean into ${into}`;
     case "conflicts": return `conflicts with ${into} in ${fewPaths(tree.conflicts.map((path) => place(tree, path)))}`;
-    case "nothing": return `has nothing that ${into} lacks`;
+    case "nothing": return `nothing to merge: ${into} has all of it`;
     default: return `git cannot tell whether it merges into ${into}`;
   }
 }

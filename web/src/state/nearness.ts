@@ -62,9 +62,9 @@ export const verdict = (one: Pick<Advisory, "verdict" | "outcome">): Verdict =>
 
 export const VERDICTS: Readonly<Record<Verdict, { mark: string; name: string; says: string }>> = {
   true: { mark: "✓", name: "true alarm", says: "True alarm: git could not merge the branches." },
-  false: { mark: "✕", name: "false alarm", says: "False alarm: it ended clean without steering." },
+  false: { mark: "✕", name: "false alarm", says: "False alarm: git could merge both, and nobody had to steer." },
   averted: { mark: "↷", name: "averted", says: "Averted: the steering agent left, and no conflict was seen." },
-  open: { mark: "·", name: "outcome not known", says: "Whether it was true is not known." },
+  open: { mark: "·", name: "outcome not known", says: "Nobody knows yet whether it was true." },
 };
 
 /** Who was asked and has not answered yet. */

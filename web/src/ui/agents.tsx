@@ -152,7 +152,7 @@ function Settings({ agent }: { agent: Agent }) {
     >
       <label>
         <span>Model</span>
-        <input value={model} placeholder="the program's own" spellcheck={false} autocomplete="off" onInput={(e) => setModel(e.currentTarget.value)} />
+        <input value={model} placeholder="the program's default" spellcheck={false} autocomplete="off" onInput={(e) => setModel(e.currentTarget.value)} />
       </label>
       <label>
         <span>Effort</span>

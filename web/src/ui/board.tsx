@@ -15,7 +15,7 @@ import { ProximityBadge } from "./proximity";
 const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = [
   { status: "pending", name: "Pending", empty: "Nothing waits. Add a task above, or write /task in the room." },
   { status: "in_progress", name: "In progress", empty: "Drag a task here when somebody starts on it." },
-  { status: "done", name: "Done", empty: "Finished tasks rest here." },
+  { status: "done", name: "Done", empty: "Finished tasks are here." },
 ];
 
 /** Milliseconds within which a second click makes a double one: what desktops take for it, or less. */
@@ -33,7 +33,7 @@ function inTurn<T>(ask: () => Promise<T>): Promise<T> {
 }
 
 async function undo(): Promise<void> {
-  if (await attempt(inTurn(api.undoTasks))) toast("The last change of the board is undone.");
+  if (await attempt(inTurn(api.undoTasks))) toast("The last change on the board is undone.");
 }
 
 /** Where cards stand whose move the room has not answered yet: what it tells meanwhile is older than that. */

@@ -17,7 +17,7 @@ import { Who } from "./proximity";
 function helpFor(agent: Agent): string {
   if (!agent.installed) return "not installed";
   if (agent.paused) return "paused";
-  if (agent.breaker.state === "open") return "resting after failures";
+  if (agent.breaker.state === "open") return "paused after failures";
   return [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");
 }
 

@@ -24,7 +24,7 @@ export function DiscardDialog({ tree, onClose }: { tree: Worktree; onClose: () =
     <Layer label={`Discard the work of ${tree.agent}`} class="merge-dialog" onClose={onClose} testid="discard-dialog">
       <h2>Discard the work of {tree.agent}?</h2>
       <ul class="plan">
-        <li>The branch <code>{tree.branch}</code> and its files become the main branch's again: {tree.ahead > 0 && `${counted(tree.ahead, "commit")}, `}{counted(tree.files, "changed file")}{tree.dirty ? ", with what is not committed" : ""}.</li>
+        <li>The branch <code>{tree.branch}</code> and its files go back to the state of the main branch. This takes away {tree.ahead > 0 && `${counted(tree.ahead, "commit")}, `}{counted(tree.files, "changed file")}{tree.dirty ? ", with what is not committed" : ""}.</li>
         <li>Git keeps all of it under <code>refs/relay/kept/</code>. The room says the exact name, and “Bring it back” restores it.</li>
         <li>Files that git ignores stay where they are.</li>
       </ul>

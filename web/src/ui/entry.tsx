@@ -122,8 +122,8 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
   const together = continues(previous, entry);
   const mine = entry.kind === "human" && entry.speaker === personName.value;
   const marks = [
-    entry.meta.unverified ? ["unverified", "Written into the transcript past the doors: anyone with a shell could have."] : null,
-    entry.meta.history ? ["history", "Found in the transcript as history; it opened no cycle."] : null,
+    entry.meta.unverified ? ["unverified", "Written directly into the transcript file. Anyone with a shell can do that, so the name is not verified."] : null,
+    entry.meta.history ? ["history", "It was in the transcript before the room started. Nobody was asked to answer it."] : null,
   ].filter((m) => m !== null);
   return (
     <article

@@ -20,7 +20,7 @@ export function Lazy({ load, over }: { load: () => Promise<{ default: ComponentT
       },
       () => {
         if (gone) return;
-        if (over) toast("That could not be loaded. The line may be down, or the room runs a newer version by now.", { tone: "problem" });
+        if (over) toast("This could not be loaded. The connection may be down, or the room may run a newer version.", { tone: "problem" });
         setFailed(true);
       },
     );
@@ -34,8 +34,8 @@ export function Lazy({ load, over }: { load: () => Promise<{ default: ComponentT
     <section class="view">
       <div class="empty" role="alert">
         <h2>This view could not be loaded</h2>
-        <p>The line may be down, or the room runs a newer version by now.</p>
-        <button type="button" class="button" onClick={() => location.reload()}>Load the page anew</button>
+        <p>The connection may be down, or the room may run a newer version.</p>
+        <button type="button" class="button" onClick={() => location.reload()}>Reload the page</button>
       </div>
     </section>
   );

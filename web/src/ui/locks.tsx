@@ -8,6 +8,7 @@ import { ago, counted, full, instant, span } from "../text/format";
 import type { Lock, Session } from "../types";
 import { Copyable, Icon, Layer, Path, toast, Words } from "./bits";
 import { Who } from "./proximity";
+import { shell } from "../state/room";
 
 /** Milliseconds between two looks at what nobody tells: who waits, and who was heard from. */
 const LOOK = 5000;
@@ -43,7 +44,7 @@ function Row({ lock, onRelease }: { lock: Lock; onRelease: () => void }) {
         <span class="what">
           <Path path={lock.file_path} />
           {KINDS[lock.kind] && <span class="tag">{KINDS[lock.kind]}</span>}
-          {lock.mode === "shared" && <span class="tag" data-tip="Others may share it; nobody gets it alone.">shared</span>}
+          {lock.mode === "shared" && <span class="tag" data-tip="Others can hold it too, but nobody alone.">shared</span>}
         </span>
         <Waiting lock={lock} />
       </th>
@@ -110,7 +111,7 @@ function SessionRow({ one }: { one: Session }) {
   return (
     <tr class={one.alive ? "" : "ended"} data-testid="session" data-session={one.session_id}>
       <th scope="row"><Who name={one.agent_id} /> <code class="session-id" data-tip={one.session_id}>{one.session_id}</code></th>
-      <td>{one.kind === "process" ? <span data-tip="It ends with its process.">a process</span> : <span data-tip="It was named by its owner, and ends when it is not heard from.">a named session</span>}</td>
+      <td>{one.kind === "process" ? <span data-tip="It ends when its process ends.">a process</span> : <span data-tip="Its owner gave it a name. It ends when nothing is heard from it.">a named session</span>}</td>
       <td class="num muted" data-tip={full(one.started_at)}>{ago(one.started_at, roomNow.value)}</td>
       <td class="heard">{one.alive ? <><i class="dot dot-ready" aria-hidden="true" /> heard {ago(one.heartbeat_at, roomNow.value)}</> : <>ended {ago(one.ended_at, roomNow.value)}</>}</td>
       <td>{one.alive ? holds || <span class="muted">nothing</span> : <span class="muted">{one.end_reason ?? ""}</span>}</td>
@@ -125,8 +126,8 @@ function Empty() {
     <div class="empty" data-testid="no-locks">
       <h2>Nobody holds a lock</h2>
       <p>Agents take locks and tasks through MCP or HTTP. This writes relay's tools into the settings of Claude Code, Codex and Gemini CLI:</p>
-      <Copyable text="relay mcp install" />
-      <p class="muted">Then an agent that starts in this folder locks what it is about to change, and it shows here.</p>
+      <Copyable text={shell("install")} />
+      <p class="muted">An agent that then starts in this folder locks the files that it will change. They are listed here.</p>
     </div>
   );
 }
@@ -162,13 +163,13 @@ export default function LocksView() {
         ) : (
           <Empty />
         )}
-        {all.length > 0 && list.length === 0 && <p class="locks-note">No lock has “{filter.trim()}”.</p>}
-        {list.length > SHOWN && <p class="locks-note">{(list.length - SHOWN).toLocaleString("en")} more. Narrow them down above.</p>}
+        {all.length > 0 && list.length === 0 && <p class="locks-note">No lock matches “{filter.trim()}”.</p>}
+        {list.length > SHOWN && <p class="locks-note">{(list.length - SHOWN).toLocaleString("en")} more. Use the filter above.</p>}
         {sessions.value.length > 0 && (
           <section aria-label="Sessions">
             <h2>Sessions</h2>
             <table class="locks sessions">
-              <thead><tr><th>Agent</th><th>Came as</th><th class="num">Since</th><th>State</th><th>Holds</th></tr></thead>
+              <thead><tr><th>Agent</th><th>Session of</th><th class="num">Since</th><th>State</th><th>Holds</th></tr></thead>
               <tbody>{sessions.value.slice(0, SHOWN).map((one) => <SessionRow key={`${one.agent_id} ${one.session_id}`} one={one} />)}</tbody>
             </table>
           </section>

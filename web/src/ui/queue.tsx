@@ -90,7 +90,7 @@ export function QueueView() {
         </div>
       ) : (
         <div class="empty">
-          <h2>{filter ? "No job in this state" : "Nothing was asked yet"}</h2>
+          <h2>{filter ? "No job in this state" : "Nothing has been asked yet"}</h2>
           <p>Every question becomes one job per agent. Here you see who is working, who waits, and what failed.</p>
         </div>
       )}

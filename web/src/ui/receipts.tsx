@@ -54,7 +54,7 @@ function ReceiptChip({ job }: { job: Job }) {
         </button>
       )}
       {job.state === "active" && (
-        <button type="button" class="receipt-act" aria-label={`Cancel ${job.agent}'s turn`} data-tip={`End this turn, and drop what waits for ${job.agent}`} onClick={() => void attempt(api.agentDo(job.agent, "cancel"))}>
+        <button type="button" class="receipt-act" aria-label={`Cancel ${job.agent}'s turn`} data-tip={`End this turn, and remove what waits for ${job.agent}`} onClick={() => void attempt(api.agentDo(job.agent, "cancel"))}>
           Cancel
         </button>
       )}
@@ -165,10 +165,10 @@ export function Receipts({ entry }: { entry: Entry }) {
       )}
       {held && (
         <span class="receipt receipt-held" data-testid="held">
-          <span class="receipt-main" tabIndex={0} data-tip="The hop limit: agents may set each other to work only so often without a person.">
+          <span class="receipt-main" tabIndex={0} data-tip="The hop limit: agents can give each other work only a few times before a person agrees.">
             <span class="glyph" aria-hidden="true">‖</span> held back
           </span>
-          <button type="button" class="receipt-act" onClick={() => send("/continue")}>Let it go on</button>
+          <button type="button" class="receipt-act" onClick={() => send("/continue")}>Let them continue</button>
         </span>
       )}
       {list.length > 0 && (

@@ -9,7 +9,7 @@ import { locks } from "../state/locks";
 import { unread } from "../state/unread";
 import { worktrees } from "../state/worktrees";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, view, type View } from "../state/view";
-import { entryOf } from "../state/room";
+import { entryOf, shell } from "../state/room";
 import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
 import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
 import { BoardView } from "./board";
@@ -166,7 +166,7 @@ function Notices() {
     <>
       {line.value.state !== "live" && line.value.attempt > 1 && (
         <div class="notice notice-warn" role="alert">
-          The room cannot be reached. What you write is kept and sent when it is back. If it stays away: <code>bash scripts/start.sh</code>
+          The room cannot be reached. What you write is kept and sent when it is back. If it stays away: <code>{shell("start")}</code>
         </div>
       )}
       {t?.catching_up && <div class="notice">The room is still reading the transcript ({t.size ? Math.round((100 * t.offset) / t.size) : 0} %).</div>}

@@ -17,7 +17,7 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
         <Mark />
         <h1>Sign in to the room</h1>
         {wrong && <p class="problem" role="alert"><Words text={wrong} /></p>}
-        <p>Ask for a link in a terminal on the room's machine. It opens this page signed in, once, for ten minutes.</p>
+        <p>Run this in a terminal on the room's machine. It prints a link that signs you in. The link works once, within ten minutes.</p>
         <Copyable text={linkCommand.value} testid="link-command" />
         <div class="or"><span>or</span></div>
         <form

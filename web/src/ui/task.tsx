@@ -32,8 +32,8 @@ function Needs({ id, number }: { id: string; number: number }) {
 
 function Facts({ task }: { task: Task }) {
   const facts: [string, preact.ComponentChildren][] = [
-    ["Stands", <><i class={`status status-${lost(task) ? "lost" : task.status}`} aria-hidden="true" /> {lost(task) ? "Ended" : STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}</>],
-    ["Made by", <><Who name={task.created_by} /> <span class="muted" data-tip={full(task.created_at)}>{ago(task.created_at, roomNow.value)}</span></>],
+    ["State", <><i class={`status status-${lost(task) ? "lost" : task.status}`} aria-hidden="true" /> {lost(task) ? "Ended" : STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}</>],
+    ["Created by", <><Who name={task.created_by} /> <span class="muted" data-tip={full(task.created_at)}>{ago(task.created_at, roomNow.value)}</span></>],
   ];
   if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <Who name={task.assignee} />]);
   if (task.task_type && task.task_type !== "task") facts.push(["Type", <code>{task.task_type}</code>]);
@@ -103,7 +103,7 @@ export default function TaskPanel() {
       </div>
       {task?.status === "done" && (
         <footer class="dialog-act">
-          <button type="button" class="button" onClick={() => void reopen()} data-tip="Back to pending, as a new attempt without the old result" data-testid="reopen"><Icon name="retry" size={14} /> Reopen</button>
+          <button type="button" class="button" onClick={() => void reopen()} data-tip="Make it pending again: a new attempt, without the old result" data-testid="reopen"><Icon name="retry" size={14} /> Reopen</button>
         </footer>
       )}
     </Layer>

@@ -68,7 +68,7 @@ function Work({ of: one }: { of: Visitor }) {
         </div>
       )}
       {intent.length > 0 && (
-        <div><dt>Means to touch</dt><dd>{intent.slice(0, SHOWN).map((path) => <Path key={path} path={path} />)}{intent.length > SHOWN && <span class="muted">and {intent.length - SHOWN} more</span>}</dd></div>
+        <div><dt>Will change next</dt><dd>{intent.slice(0, SHOWN).map((path) => <Path key={path} path={path} />)}{intent.length > SHOWN && <span class="muted">and {intent.length - SHOWN} more</span>}</dd></div>
       )}
     </dl>
   );
@@ -100,7 +100,7 @@ export function VisitorCards() {
   if (!visitors.value.length) return null;
   return (
     <section class="visitors" aria-label="Connected on their own">
-      <header><h2>Connected on their own</h2><p>Their people run them, not the room. A mention reaches them when they next read the room.</p></header>
+      <header><h2>Connected on their own</h2><p>People started them, not the room. A mention reaches them when they next read the room.</p></header>
       <div class="cards">
         {visitors.value.map((one) => (
           <article key={one.name} class={`card agent-card ${one.alive ? "" : "agent-off"}`} style={hued(one.name)} data-testid={`visitor-card-${one.name}`}>
@@ -131,7 +131,7 @@ export function VisitorPanel({ name }: { name: string }) {
       <div class="panel-body">
         <State of={one} />
         <Work of={one} />
-        <p class="detail">Whoever started it runs it: the room cannot start, pause or stop it. A mention reaches it when it next reads the room.</p>
+        <p class="detail">A person started it. The room cannot start, pause or stop it. A mention reaches it when it next reads the room.</p>
         <h3>{one.sessions.length === 1 ? "Session" : "Sessions"}</h3>
         <ul class="visitor-sessions">
           {one.sessions.map((each) => (

@@ -23,7 +23,7 @@ const main = (tree: Worktree): string => tree.into ?? "the main branch";
 
 function Merges({ tree }: { tree: Worktree }) {
   const told = tree.merges ?? "unknown";
-  const tip = { clean: "A trial merge found no conflict.", conflicts: "A trial merge found conflicts.", nothing: `The branch has nothing that ${main(tree)} lacks.`, unknown: "git cannot tell whether it merges." }[told];
+  const tip = { clean: "A trial merge found no conflict.", conflicts: "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
   return (
     <span class="merge-state" data-testid="merges">
       <span class={`merges merges-${told}`} data-tip={[tip, ...tree.conflicts.map((path) => place(tree, path)).slice(0, 10)].join("\n")} tabIndex={0}>
@@ -42,8 +42,8 @@ function Merges({ tree }: { tree: Worktree }) {
 function Commits({ tree }: { tree: Worktree }) {
   return (
     <span class="commits">
-      <span data-tip={`${counted(tree.ahead, "commit")} that the main branch has not`}>↑ {tree.ahead}<span class="offscreen"> ahead</span></span>
-      <span data-tip={`${counted(tree.behind, "commit")} of the main branch that it has not`}>↓ {tree.behind}<span class="offscreen"> behind</span></span>
+      <span data-tip={`${counted(tree.ahead, "commit")} that the main branch does not have`}>↑ {tree.ahead}<span class="offscreen"> ahead</span></span>
+      <span data-tip={`${counted(tree.behind, "commit")} of the main branch that this branch does not have`}>↓ {tree.behind}<span class="offscreen"> behind</span></span>
       {tree.dirty && <span class="tag" data-tip="It holds changes that are not committed yet.">uncommitted</span>}
     </span>
   );
@@ -55,12 +55,12 @@ export function plan(tree: Worktree, turns: readonly MergeTurn[] = []): string[]
   return [
     `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${counted(tree.files, "file")}, ${counted(tree.insertions, "line")} added, ${tree.deletions} removed.`,
     tree.dirty && tree.own ? "What is not committed yet is committed onto this branch first." : "",
-    tree.dirty && !tree.own ? "This checkout has uncommitted work. The room does not commit in a checkout that it did not make, and will refuse until you have." : "",
-    tree.behind ? `The main branch has gone on by ${tree.behind} ${tree.behind === 1 ? "commit" : "commits"} since; git joins both.` : "",
-    tree.own ? "The agent's worktree is then brought up to it." : "",
+    tree.dirty && !tree.own ? "This checkout has uncommitted work. The room commits only in worktrees that it made: commit it yourself first." : "",
+    tree.behind ? `The main branch has ${counted(tree.behind, "new commit")} since then; git merges both.` : "",
+    tree.own ? "The agent's worktree then moves to the merged state." : "",
     ...setsBack(tree),
     betterFirst(tree, turns),
-    "If git cannot merge it clean, or files in the way have uncommitted work, nothing is merged.",
+    "If there is a conflict, or uncommitted work is in the way, nothing is merged.",
   ].filter(Boolean);
 }
 
@@ -107,7 +107,7 @@ function Row({ tree, onMerge, onDiscard }: { tree: Worktree; onMerge: () => void
   const open = worktreeOf.value === tree.agent;
   return (
     <tr data-testid="worktree" data-agent={tree.agent} class={open ? "open" : ""}>
-      <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button>{tree.working && <span class="tag working" data-tip="Nothing is merged under its hands.">at work</span>}</td>
+      <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button>{tree.working && <span class="tag working" data-tip="Its turn is running. You can merge or discard when it has ended.">at work</span>}</td>
       <td class="branch"><code>{tree.branch}</code>{!tree.own && <span class="tag" data-tip={`A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
       <td><Commits tree={tree} /></td>
       <td>{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}</td>
@@ -137,8 +137,8 @@ function Diff({ tree }: { tree: Worktree }) {
   return (
     <section class="diff-box" aria-label={`Diff of ${tree.agent}`}>
       <header><h2><Who name={tree.agent} /> <span class="muted">{tree.branch}</span></h2><IconButton icon="close" label="Hide diff" onClick={() => (worktreeOf.value = null)} /></header>
-      {tree.conflicts.length > 0 && <p class="diff-note diff-note-warn" data-testid="diff-conflicts">The main branch has changed the same places of {tree.conflicts.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}{tree.conflicts.length > 5 ? ` and ${tree.conflicts.length - 5} more` : ""}. Ask {tree.agent} to bring its branch up to date.</p>}
-      {tree.left_out && tree.left_out.length > 0 && <p class="diff-note">Not in the diff, since git would not keep it: {tree.left_out.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>}
+      {tree.conflicts.length > 0 && <p class="diff-note diff-note-warn" data-testid="diff-conflicts">The main branch has changed the same lines in {tree.conflicts.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}{tree.conflicts.length > 5 ? ` and ${tree.conflicts.length - 5} more` : ""}. Ask {tree.agent} to merge the main branch into its own.</p>}
+      {tree.left_out && tree.left_out.length > 0 && <p class="diff-note">Not in the diff, because git would not store it: {tree.left_out.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>}
       {problem && <p class="problem" role="alert">{problem}</p>}
       {!told && !problem && <p class="diff-note" role="status">Reading the diff…</p>}
       {told && (told.files.length || told.diff ? <DiffView key={tree.agent} told={told} conflicts={tree.conflicts} /> : <p class="diff-note">There is no change.</p>)}
@@ -176,7 +176,7 @@ export default function WorktreesView() {
       <header class="view-head">
         <h1>Worktrees</h1>
         {list && list.length > 0 && <p>{list.filter((w) => w.files > 0).length} of {list.length} with changes</p>}
-        <button type="button" class="button small" onClick={() => void loadWorktrees()} data-testid="worktrees-again"><Icon name="retry" size={14} /> Read again</button>
+        <button type="button" class="button small" onClick={() => void loadWorktrees()} data-testid="worktrees-again"><Icon name="retry" size={14} /> Refresh</button>
       </header>
       {list && list.length > 0 && (
         <div class={`worktrees-list ${shown ? "with-diff" : ""}`}>
