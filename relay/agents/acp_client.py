@@ -5,7 +5,8 @@ Invariants:
   may edit, and when the guard does not tell this agent to steer clear of the file;
 - an edit is the guard's to judge first; what the room's rules do not decide, a person does, and when nobody answers
   it is refused;
-- an answer is never for more than the one call: the next edit is asked about again.
+- an answer is never for more than the one call: the next edit is asked about again;
+- an edit that was never asked about is judged when it is seen (acp_watch.py).
 """
 
 from __future__ import annotations
@@ -44,9 +45,12 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
 class AcpClient:
-    """Answers the agent of one turn. `steered` is called with the reason when the guard steers an edit that was asked
-    about, and must see to it that the turn is cancelled: an answer to a permission request carries no reason.
-    `tools`: it was given the room's tools, which it may use without asking a person."""
+    """Answers the agent of one turn.
+
+    `steered` is called with the reason when the guard steers an edit that was asked about, or that was made unasked
+    (True), and must see to it that the turn is cancelled: an answer to a permission request carries no reason.
+    `tools`: it was given the room's tools, which it may use without asking a person.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,7 @@ class AcpClient:
         permits: Permits,
         timeout_s: float,
         outbox: Outbox,
-        steered: Callable[[str], Awaitable[bool]],
+        steered: Callable[[str, bool], Awaitable[bool]],
         session: str | None = None,
         tools: bool = False,
     ) -> None:
@@ -68,6 +72,11 @@ class AcpClient:
         self._outbox, self._steered = outbox, steered
         self._session, self._tools = session, tools
         self._calls = Calls()
+        #: Files that the guard was asked about and let go, and those that were told to be changed unasked.
+        self._let_go: set[str] = set()
+        self._told: set[str] = set()
+        #: It used a tool that may change files.
+        self.worked = False
         self._said = ""
         self._after_tool = ""
         #: While an old conversation is loaded, what it says was said before.
@@ -121,6 +130,7 @@ class AcpClient:
         self._outbox.put(TextPart(f"\n\n{text}" if apart else text))
 
     def _show(self, call: Call, status: str | None) -> None:
+        self.worked = self.worked or call.writes is not False
         part = self._calls.part(call, status)
         if part is not None:
             if part.name:
@@ -152,7 +162,7 @@ class AcpClient:
             decision, within = await self._judge(edits)
             if decision.refused:
                 self._note(f"{title}: {decision.reason}")
-                return CANCELLED if await self._steered(decision.reason) else self._refuse(options, "")
+                return CANCELLED if await self._steered(decision.reason, False) else self._refuse(options, "")
             if within or self._permissions is Permissions.SKIP_ALL_CHECKS:
                 return self._choose(options, "allow_once", "allow_always")
         elif self._permissions is Permissions.SKIP_ALL_CHECKS or await self._only_looks(call):
@@ -184,6 +194,7 @@ class AcpClient:
             decision = await self._guard.decide(self._agent, Location(path, edit.lines, True), self._session)
             if decision.refused:
                 return decision, within
+            self._let_go.add(path)
         return GuardDecision(), within
 
     def _refuse(self, options: list[PermissionOption], why: str) -> dict[str, Any]:
@@ -221,8 +232,21 @@ class AcpClient:
         if decision.refused:
             self._note(f"write {path}: {decision.reason}")
             raise RequestError(REFUSED, decision.reason)
+        self._let_go.add(path)
         await asyncio.to_thread(_put, self._root / path, asked.content)
         return {}
+
+    async def changed(self, path: str) -> None:
+        """A file of the turn's folder was changed. Where nobody asked before, the guard is asked now; what stands
+        against it is told to the agent, which may take it back."""
+        found = await self._within(path)
+        if found is None or found in self._let_go or found in self._told:
+            return
+        decision = await self._guard.decide(self._agent, Location(found, None, True), self._session)
+        if decision.refused:
+            self._told.add(found)
+            self._note(f"{found} was changed without asking: {decision.reason}")
+            await self._steered(f"{found} was changed without asking. {decision.reason}", True)
 
     async def _within(self, path: str) -> str | None:
         """The path relative to the top of the checkout; None when it is not in it."""

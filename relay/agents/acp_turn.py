@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from acp.connection import Connection
 from relay import __version__
 from relay.agents.acp_client import AcpClient
 from relay.agents.acp_verdict import AUTH_REQUIRED, Failed, failed, text_of
+from relay.agents.acp_watch import SETTLE_S, watching
 from relay.agents.acp_wire import Outbox, Wire
 from relay.agents.failure import Verdict
 from relay.agents.mcp import acp_servers
@@ -180,17 +181,31 @@ class AcpTurn:
             forgotten=self._forgotten,
         )
         self._cost_before = self._client.cost
-        while True:
-            stopped = await self._prompt(text)
-            if not self._advice:
-                break
-            text, self._advice = self._advice, ""
-            self._client.cancelling = False
-            self._client.begin_anew()
+        async with self._watched():
+            while True:
+                stopped = await self._prompt(text)
+                if self._client.worked and not self._advice and self._edits:
+                    await asyncio.sleep(SETTLE_S)  # what it wrote last is told
+                if not self._advice:
+                    break
+                text, self._advice = self._advice, ""
+                self._client.cancelling = False
+                self._client.begin_anew()
         if stopped == "refusal":
             raise Failed(Verdict(FailureClass.CRASH, "The agent refused to go on with this conversation."))
         if stopped != "end_turn":
             self._outbox.put(LogPart(f"the agent stopped: {stopped.replace('_', ' ')}"))
+
+    @property
+    def _edits(self) -> bool:
+        return self._permissions is not Permissions.READ_ONLY
+
+    def _watched(self) -> AbstractAsyncContextManager[None]:
+        """Where it may edit, the folder is its own, so what changes there is its doing."""
+        if not self._edits:
+            return nullcontext()
+        root = self._turn.root or self._cwd
+        return watching(root, self._client.changed, lambda why: self._outbox.put(LogPart(why)))
 
     async def _ask(self, method: str, params: Any) -> dict[str, Any]:
         assert self._connection is not None
@@ -334,16 +349,20 @@ class AcpTurn:
         assert self._connection is not None
         await self._connection.send_notification("session/cancel", {"sessionId": self._session})
 
-    async def _steer(self, reason: str) -> bool:
-        """The guard refuses an edit. Cancel the prompt and go on with the reason; False when that was done often
-        enough: the refusal alone has to do."""
+    async def _steer(self, reason: str, made: bool) -> bool:
+        """The guard refuses an edit, or one that was `made` already. Cancel the prompt and go on with the reason;
+        False when that was done often enough: the refusal alone has to do."""
         if self._steers >= MOST_STEERS or self._client.cancelling:
             return self._client.cancelling
         self._steers += 1
+        said = "after an edit" if made else "before an edit, which was not made,"
+        do = "Take that edit back first. " if made else ""
         self._advice = (
-            f"The room cut you off before an edit, which was not made, because of this:\n{reason}\n"
+            f"The room cut you off {said} because of this:\n{reason}\n{do}"
             "Go on with your task without changing that place, or say in your answer what you intend there and why."
         )
+        if not self._prompting:
+            return True
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + YIELD_S)
         await self._cancel()

@@ -461,6 +461,27 @@ async def test_a_file_that_another_session_holds_is_not_written_in_either_way(st
     assert guard.sessions and set(guard.sessions) == {"s-bot"}
 
 
+@pytest.mark.parametrize("kind", ["goes on", "ends"])
+async def test_an_edit_that_was_never_asked_about_is_seen_and_taken_back(stage: Stage, kind: str) -> None:
+    """ACP 2 drops the client's files, and a program's settings may let edits pass: the folder itself is watched."""
+    guard = Standing()
+    guard.locks = {"a.py": LockRefusal(LOCKED, "a.py", "*.py", "CODEX", "s2", 1_800_000_000.0, 7)}
+    turn = edits(room_session="s-bot")
+    parts = await collect(stage.agent("unasked", guard=guard, env={"FAKE_KIND": kind}), turn)
+    assert (end(parts).failure, end(parts).text) == (None, "I took it back.")
+    _, second = stage.told("prompt")
+    assert "a.py was changed without asking. a.py is locked by CODEX" in second["text"]
+    assert "Take that edit back first." in second["text"]
+    assert "a.py was changed without asking" in log(parts)
+    assert len(stage.told("prompt")) == 2 and (stage.tree / "a.py").read_text() == "one\ntwo\n"
+
+
+async def test_an_edit_that_nothing_stands_against_needs_no_word(stage: Stage) -> None:
+    parts = await collect(stage.agent("unasked", guard=Standing(), env={"FAKE_KIND": "ends"}), edits())
+    assert (end(parts).failure, end(parts).text) == (None, "Done.")
+    assert "without asking" not in log(parts) and len(stage.told("prompt")) == 1
+
+
 @pytest.mark.parametrize(
     ("told", "usage"),
     [

@@ -155,6 +155,25 @@ class Fake:
         await self.say(session, "I steer clear.")
         return None
 
+    async def act_unasked(self, session: str, text: str) -> str | None:
+        """Edit by its own hand, as the second version of the protocol has it, tell it afterwards, and go on until
+        told to end; when it is cut off for that, take the edit back."""
+        if "cut you off" in text:
+            Path(PATH).write_text("one\ntwo\n")
+            await self.say(session, "I took it back.")
+            return None
+        Path(PATH).write_text("one\n2\n")
+        places = [schema.ToolCallLocation(path=PATH)]
+        await self.conn.session_update(
+            session,
+            acp.start_tool_call("t1", f"Edit {PATH}", kind="edit", status="completed", locations=places),
+        )
+        if os.environ.get("FAKE_KIND") == "ends":
+            await self.say(session, "Done.")
+            return None
+        await self.cancelled.wait()
+        return "cancelled"
+
     async def act_stubborn_deaf(self, session: str, text: str) -> str | None:
         """Ask for an edit, and do not end the prompt when told to."""
         call = schema.ToolCallUpdate(tool_call_id="t1", title="edit", kind="edit", locations=[{"path": PATH}])
