@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"relay: {safe_line(key)} is no key of a scenario, and was left out", file=sys.stderr)
     space = Airspace()
     space.set_graph(read.adjacency)
-    return _tell(read.agents, space, profile, {}, as_json_text=args.json)
+    return _tell(read.agents, space, profile, {}, None, as_json_text=args.json)
 
 
 def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
@@ -89,11 +89,12 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
         return _fail(f"{folder} cannot be scanned: {error}", 1)
     # As in the live scan: who has nothing in hand has nothing that could collide.
     busy = {one.agent for one in sets if one.files}
+    conflicts = {pair: merge.conflicts for pair, merge in sorted(merges.items()) if merge.conflicts}
     merges = {pair: merge for pair, merge in merges.items() if set(pair) <= busy}
     space = Airspace()
     space.set_graph(graph.adjacency())
     space.set_symbols(PairFacts(graph, None))
-    return _tell(sets, space, profile, merges, as_json_text=as_json_text)
+    return _tell(sets, space, profile, merges, conflicts, as_json_text=as_json_text)
 
 
 def _tell(
@@ -101,6 +102,7 @@ def _tell(
     space: Airspace,
     profile: Profile,
     merges: Mapping[tuple[str, str], Merge],
+    conflicts: Mapping[tuple[str, str], Sequence[str]] | None,
     *,
     as_json_text: bool,
 ) -> int:
@@ -109,9 +111,16 @@ def _tell(
     scan = space.scan(profile, merges)
     if as_json_text:
         placed = Embedding().place(space.working_sets(), scan.links, space.graph)
-        print(json.dumps(as_json(agents, scan, placed)))
+        told = as_json(agents, scan, placed)
+        if conflicts is not None:
+            told["conflicts"] = [
+                {"a": a, "b": b, "paths": list(paths)} for (a, b), paths in conflicts.items()
+            ]
+        print(json.dumps(told))
     else:
         show(scan, Console(highlight=False))
+        for (a, b), paths in (conflicts or {}).items():
+            print(safe_line(f"git cannot merge {a} and {b}: {', '.join(paths)}"))
     return 0
 
 

@@ -440,7 +440,8 @@ async def scan_repo(
             raise GitError("scan", 1, "; ".join(unread))
         told = sorted(names)
         pairs = [(a, b) for number, a in enumerate(told) for b in told[number + 1 :]]
-        return list(await hangar.working_sets()), dict(await hangar.merges(pairs))
+        # No main branch stands apart here: each checkout is one of the sides.
+        return list(await hangar.working_sets()), dict(await hangar.merges(pairs, {}))
 
 
 def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:

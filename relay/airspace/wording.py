@@ -108,7 +108,8 @@ def take_in(branch: str) -> str:
     """What an agent does to take the main branch in."""
     return (
         f"take {branch} in: in your worktree, commit what you have, run `git merge {branch}`, settle the conflicts "
-        "so that both sides' work stays, run the tests, and commit. Then say what you did."
+        "so that both sides' work stays, run the tests, and commit. Then say what you did; say so "
+        "too where you may not run git."
     )
 
 

@@ -138,3 +138,7 @@ async def test_a_repository_is_scanned_as_it_is(tmp_path: Path) -> None:
     assert merges["one", "two"].conflicts == ("a.py",)
     assert merges["main", "one"].clean
     assert git(repo, "count-objects", "-v") == before and not (repo / ".relay").exists()
+    # One is merged by hand: the other conflicts with the branch that has it now.
+    git(repo, "merge", "-q", commit(tmp_path / "one"))
+    _, merges = await scan_repo(repo)
+    assert merges["main", "two"].conflicts == ("a.py",) and merges["main", "one"].clean

@@ -189,6 +189,21 @@ async def test_a_merge_by_a_persons_git_and_its_reset_are_seen_as_well(started: 
     await until(room, set_back("AVA", "BEN"), "both against release")
     assert (await rows(room))["AVA"]["into"] == "release"
     assert await said(room, "AVA does not merge into release now")
+    # What lands while no daemon runs is told at the start.
+    room.kill()
+    git(room.folder, "checkout", "-q", "main")
+    (room.folder / "src" / "cart.py").write_text(CART.replace("return 1", "return 2"))
+    commit(room.folder)
+    (room.folder / "src" / "cart.py").write_text(CART.replace("def total(items)", "def total(items=())"))
+    commit(room.folder)
+    await room.start()
+
+    def again(one: Json) -> bool:
+        return set_back("AVA", "BEN")(one) and {back["branch"] for back in one["set_back"]} == {"main"}
+
+    await until(room, again, "both against main again")
+    done = await room.relay("airspace", "scan", "--repo", ".")
+    assert "git cannot merge main and relay/ava: src/cart.py" in done.out, done.all
 
 
 async def test_a_worktree_that_is_removed_ends_it_and_says_why(started: Started) -> None:
