@@ -137,7 +137,7 @@ class TasksFile:
 
     async def run(self) -> None:
         """Follow the board; raises OSError when the file cannot be written."""
-        wakeup = self._store.wakeup()
+        wakeup = self._store.wakeup(TASK_EVENTS)
         try:
             while True:
                 await self.sync()

@@ -21,8 +21,8 @@ from relay.log.store import Store, StoreError, Tx
 log = structlog.get_logger(__name__)
 #: After this many failures on one event it is parked.
 PARK_AFTER = 5
-#: The safety net when no wake-up comes.
-POLL_S = 5.0
+#: The safety net when no wake-up comes. The store's own reader looks at the log's end far more often.
+POLL_S = 60.0
 PARKED = "follower.parked"
 
 
@@ -40,10 +40,12 @@ async def tail(
     store: Store, after: int, *, types: Sequence[str] | None = None, batch: int = 500
 ) -> AsyncIterator[list[Event]]:
     """Batches of events behind the cursor `after`, first the stored, then the live, without a gap. Never ends."""
-    wakeup = store.wakeup()
+    wakeup = store.wakeup(types)
     try:
         while True:
-            found = await store.read(partial(events.read_after, after=after, types=types, limit=batch))
+            found = await store.read(
+                partial(events.read_after, after=after, types=types, limit=batch), single=True
+            )
             if found:
                 after = found[-1].pos
                 yield found
@@ -83,10 +85,19 @@ class Progress:
 
 async def run(store: Store, follower: Follower) -> None:
     """Drive one follower for ever, from its kept cursor on."""
-    wakeup = store.wakeup()
+    wakeup = store.wakeup(follower.reads)
+    wanted = sorted(follower.reads)
+    seen = -1
     try:
         while True:
+            # Most looks find nothing: then the kept cursor, which moves with an event alone, needs no look.
+            if seen >= 0 and not await store.read(
+                partial(events.read_after, after=seen, types=wanted, limit=1), single=True
+            ):
+                await wakeup.wait(POLL_S)
+                continue
             progress = await step(store, follower)
+            seen = progress.pos
             if progress.failed is not None and progress.error is not None:
                 await _record_failure(store, follower, progress.failed, progress.error)
                 await wakeup.wait(0.2)

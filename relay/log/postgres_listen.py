@@ -1,9 +1,12 @@
-"""Hearing of other processes' commits, and telling them of ours: LISTEN, on a session connection of its own.
+"""The one reader of the log's end in a process: it wakes who waits here for what was appended. Between processes:
+LISTEN and NOTIFY, on a session connection of its own.
 
-Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit. A single one only stirs the
-listener, which looks whether the log has grown, wakes those here, and sends one NOTIFY for all that came meanwhile.
-After every new connection, and about once a second, it looks in any case, so a wake-up that was lost (a restart, a
-client that sends none) costs that second and nothing else.
+Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit, and wakes those here by what it
+appended. A single one only stirs the listener, which reads what types of events the log has got, wakes those here who
+wait for them, and sends one NOTIFY for all that came meanwhile. After every new connection it wakes everybody, and
+about once a second it looks in any case, so a wake-up that was lost (a restart, a client that sends none) costs that
+second and nothing else. It reads on behind the last event that it saw, and events become visible in the order of
+`pos`, so it skips none.
 
 It is also who tells the log that the database is away, for everybody in this process: once, then at growing
 intervals, and once when it is back.
@@ -14,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import asyncpg
@@ -31,7 +34,10 @@ CALM_S = 0.01
 RETRY_S = (0.1, 5.0)
 #: Seconds for which the database has been away when that is said again: at first, then each time after twice as long.
 REMIND_S = 60.0
+#: Events that are read at a look.
+BATCH = 1000
 _LAST = "SELECT coalesce(max(pos), 0) FROM events"
+_NEWS = "SELECT pos, type FROM events WHERE pos > $1 ORDER BY pos LIMIT $2"
 
 
 class Outage:
@@ -68,7 +74,7 @@ class Listener:
         self,
         connect: Callable[[], Awaitable[Any]],
         channel: str,
-        notify: Callable[[], None],
+        notify: Callable[[Collection[str] | None], None],
         writer: Callable[[], int | None],
     ) -> None:
         self._connect = connect
@@ -77,6 +83,10 @@ class Listener:
         self._writer = writer
         self._stirred = asyncio.Event()
         self._own: int | None = None
+        #: Another process has committed something since the last look.
+        self._heard_of = False
+        #: The places of events whose appending woke those here already.
+        self.told: set[int] = set()
         #: Was there a single write since the last look?
         self.owes = False
 
@@ -118,13 +128,11 @@ class Listener:
         while not connection.is_closed():
             self._stirred.clear()
             owes, self.owes = self.owes, False
+            heard, self._heard_of = self._heard_of, False
             try:
-                now = await _last_pos(connection)
-                if now != last:
-                    last = now
-                    self._notify()
-                    if owes:
-                        await connection.execute(self.notice)
+                before, last = last, await self._look(connection, last, heard)
+                if last != before and owes:
+                    await connection.execute(self.notice)
             except BaseException:
                 self.owes = self.owes or owes
                 raise
@@ -133,14 +141,29 @@ class Listener:
                 async with asyncio.timeout(LOOK_S):
                     await self._stirred.wait()
 
+    async def _look(self, connection: Any, last: int, heard: bool) -> int:
+        """Wake those here for what was appended behind `last` (-1: wake all); where the log's end is by now."""
+        try:
+            if last < 0:
+                last = await connection.fetchval(_LAST)
+                self._notify(None)
+                return last
+            rows = await connection.fetch(_NEWS, last, BATCH)
+        except asyncpg.UndefinedTableError:
+            return 0  # opened without the log's tables
+        if rows:
+            last = rows[-1]["pos"]
+            types = {row["type"] for row in rows if row["pos"] not in self.told}
+            self.told = {pos for pos in self.told if pos > last}
+            if types:
+                self._notify(types)
+        elif heard:
+            self._notify(())  # what another process did was no event
+        if len(rows) == BATCH:
+            self._stirred.set()
+        return last
+
     def _heard(self, _connection: Any, pid: int, _channel: str, _payload: object) -> None:
         if pid not in (self._own, self._writer()):
-            self._notify()
-
-
-async def _last_pos(connection: Any) -> int:
-    try:
-        last: int = await connection.fetchval(_LAST)
-    except asyncpg.UndefinedTableError:
-        return 0  # opened without the log's tables
-    return last
+            self._heard_of = True
+            self._stirred.set()

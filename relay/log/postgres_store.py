@@ -21,7 +21,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,7 +119,11 @@ class PostgresStore:
             return await self._again(partial(self._write_single, work, durable, actor))
         return await self._again(partial(self._write, work, durable, actor))
 
-    async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
+    async def read(
+        self, work: Work[T], *, long: bool = False, single: bool = False, actor: Caller | None = None
+    ) -> T:
+        if single and actor is None and self._clock is None:
+            return await self._again(partial(self._read_single, work))
         if not long:
             return await self._again(partial(self._read, self._open.short, work, actor))
         async with self._long_turn:
@@ -158,7 +162,8 @@ class PostgresStore:
             self._turn.release()
         # Who looks for work in a transaction and finds none must not wake everybody, itself included.
         if tx.changed:
-            self._subscribers.notify()
+            self._listener.told.update(tx.events)
+            self._subscribers.notify(tx.types)
         return result
 
     async def _write_single(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
@@ -235,6 +240,13 @@ class PostgresStore:
             finally:
                 await rollback(connection)
 
+    async def _read_single(self, work: Work[T]) -> T:
+        """One statement, which is a snapshot by itself."""
+        async with self._open.lent(self._open.short) as connection:
+            tx = self._tx(connection, single=True)
+            with _told(tx):
+                return await drive(work, tx)
+
     # -- the store as a whole
 
     @property
@@ -250,8 +262,8 @@ class PostgresStore:
     def notes(self) -> Sequence[str]:
         return self.rights.notes
 
-    def wakeup(self) -> LocalWakeup:
-        return self._subscribers.wakeup()
+    def wakeup(self, types: Collection[str] | None = None) -> LocalWakeup:
+        return self._subscribers.wakeup(types)
 
     async def daemon(self) -> str:
         async with self._open.lent(self._open.short) as connection:

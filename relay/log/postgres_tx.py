@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from relay.log.events import Q
 from relay.log.postgres_errors import ENGINE, PostgresAway, PostgresFault, translated
 from relay.log.postgres_query import Bend, Statement, bends, changed_rows, statement
 from relay.log.postgres_rights import ACTING, SERVICE
@@ -21,6 +22,9 @@ from relay.log.store import AwaitedOutside, Query, Row, StoreError, Work
 T = TypeVar("T")
 #: How to bend the values of each statement, by its text, once it was prepared.
 Bends = dict[str, tuple[tuple[int, Bend], ...]]
+
+
+_APPEND = (Q.put_event, Q.record_event)
 
 
 class _Ask:
@@ -38,7 +42,19 @@ class _Ask:
 class PostgresTx:
     """`Tx` over a connection. `trouble` is what kept the engine from going on; `changed` whether rows were."""
 
-    __slots__ = ("_bends", "_clock", "_connection", "_left", "_now", "_own", "_place", "changed", "trouble")
+    __slots__ = (
+        "_bends",
+        "_clock",
+        "_connection",
+        "_left",
+        "_now",
+        "_own",
+        "_place",
+        "changed",
+        "events",
+        "trouble",
+        "types",
+    )
 
     def __init__(
         self,
@@ -61,6 +77,9 @@ class PostgresTx:
         self._now: float | None = None
         self.trouble: PostgresFault | None = None
         self.changed = False
+        #: What was appended, as far as this process wrote it: the types, and the places in the log that are known.
+        self.types: set[str] = set()
+        self.events: set[int] = set()
 
     async def now(self) -> float:
         if self._now is None:
@@ -108,6 +127,9 @@ class PostgresTx:
         result = await self._run(how, made.text, values)
         if made.writes:
             self.changed = self.changed or (changed_rows(result) > 0 if how == "execute" else bool(result))
+            if query in _APPEND:
+                self.types.add(params["type"])
+                self.events.update(row["pos"] for row in result if how == "fetch")
         return result
 
     def _count(self) -> None:

@@ -17,7 +17,7 @@ import contextlib
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,7 +89,9 @@ class SqliteStore:
         self._rows_written += rows
         self._subscribers.notify()
 
-    async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
+    async def read(
+        self, work: Work[T], *, long: bool = False, single: bool = False, actor: Caller | None = None
+    ) -> T:
         result: T = await _hop(self._long_reader if long else self._reader, run_read, work, self._clock)
         return result
 
@@ -101,8 +103,8 @@ class SqliteStore:
     def notes(self) -> Sequence[str]:
         return ()
 
-    def wakeup(self) -> LocalWakeup:
-        return self._subscribers.wakeup()
+    def wakeup(self, types: Collection[str] | None = None) -> LocalWakeup:
+        return self._subscribers.wakeup(types)
 
     async def start(self) -> None:
         """Start the side tasks: the look-out for other processes' commits, and the checkpoints."""

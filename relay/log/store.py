@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -186,11 +186,16 @@ class Store(Protocol):
         """
         ...
 
-    async def read(self, work: Work[T], *, long: bool = False, actor: Caller | None = None) -> T:
-        """Run `work` on one consistent snapshot; it cannot write. `long` reads wait for each other only."""
+    async def read(
+        self, work: Work[T], *, long: bool = False, single: bool = False, actor: Caller | None = None
+    ) -> T:
+        """Run `work` on one consistent snapshot; it cannot write. `long` reads wait for each other only. `single`:
+        `work` is one statement, which needs no transaction of its own where each costs a round trip."""
         ...
 
-    def wakeup(self) -> Wakeup: ...
+    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
+        """`types`: only where events of these types may have been committed; None: at every commit."""
+        ...
 
     async def daemon(self) -> str:
         """Whose daemon the database has, as `pid N on HOST`; empty: nobody's, or the engine does not know."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 import structlog
@@ -23,20 +23,24 @@ class Subscribers:
     def __init__(self) -> None:
         self._all: set[LocalWakeup] = set()
 
-    def wakeup(self) -> LocalWakeup:
-        one = LocalWakeup(self._all)
+    def wakeup(self, types: Collection[str] | None = None) -> LocalWakeup:
+        one = LocalWakeup(self._all, types)
         self._all.add(one)
         return one
 
-    def notify(self) -> None:
+    def notify(self, types: Collection[str] | None = None) -> None:
+        """Events of these types were committed (none: something that is no event was); None: nobody knows what."""
         for one in self._all:
-            one.notify()
+            if types is None or one.types is None or not one.types.isdisjoint(types):
+                one.notify()
 
 
 class LocalWakeup:
     """See `relay.log.store.Wakeup`. Holds a flag, so a commit between two waits is not missed."""
 
-    def __init__(self, subscribers: set[LocalWakeup]) -> None:
+    def __init__(self, subscribers: set[LocalWakeup], types: Collection[str] | None = None) -> None:
+        #: Whom it wakes for; None: for every commit.
+        self.types = None if types is None else frozenset(types)
         self._flag = asyncio.Event()
         self._subscribers = subscribers
 

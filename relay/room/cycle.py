@@ -106,12 +106,12 @@ class Router:
 
     async def run(self) -> None:
         """Decide cycles for ever."""
-        wakeup = self._store.wakeup()
+        wakeup = self._store.wakeup(ledger.OF_THE_ROOM)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._probe(), name="dispatcher-probe")
                 while True:
-                    waiting = await self._store.read(lambda tx: tx.all(Q.routing))
+                    waiting = await self._store.read(lambda tx: tx.all(Q.routing), single=True)
                     if not waiting:
                         await wakeup.wait(5.0)
                     elif (pause := self._pause(waiting)) > 0:

@@ -65,10 +65,12 @@ class Desk:
 
     async def run(self) -> None:
         """Answer for ever."""
-        wakeup = self._store.wakeup()
+        wakeup = self._store.wakeup(ledger.OF_THE_ROOM)
         try:
             while True:
-                waiting = await self._store.read(lambda tx: tx.all(Q.open_jobs_of_agent, agent=STEWARD))
+                waiting = await self._store.read(
+                    lambda tx: tx.all(Q.open_jobs_of_agent, agent=STEWARD), single=True
+                )
                 for row in waiting:
                     await self._answer(Job.of_row(row))
                 if not waiting:

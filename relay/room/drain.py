@@ -40,7 +40,7 @@ from relay.model import (
     UsagePart,
     Workplaces,
 )
-from relay.room import queue
+from relay.room import ledger, queue
 from relay.room.ledger import Q
 from relay.room.live import Live
 from relay.room.queue import Idle, Outcome, Plan, Policy
@@ -153,13 +153,13 @@ class Drain:
 
     async def dispatch_drain_loop(self) -> None:
         """Wake the workers at every commit, and keep this daemon's leases. Runs for ever."""
-        wakeup = self._store.wakeup()
+        wakeup = self._store.wakeup(ledger.OF_THE_ROOM)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._renew(), name="drain-leases")
                 while True:
                     woken = await wakeup.wait(POLL_S)
-                    for row in await self._store.read(lambda tx: tx.all(Q.open_counts)):
+                    for row in await self._store.read(lambda tx: tx.all(Q.open_counts), single=True):
                         self.poke(row["agent"])
                     if not woken:
                         self.poke()

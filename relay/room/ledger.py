@@ -39,6 +39,8 @@ DECIDED = "cycle.decided"
 TURN_STARTED = "turn.started"
 TURN_ENDED = "turn.ended"
 AGENT_STATE = "agent_state"
+#: With one of these comes every change of the room's tables (messages, outbox, cycles, jobs, breakers).
+OF_THE_ROOM = (POSTED, QUEUED, CHANGED, DECIDED, TURN_STARTED, TURN_ENDED, AGENT_STATE)
 
 
 @dataclass(frozen=True, slots=True)

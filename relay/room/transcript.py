@@ -37,6 +37,8 @@ from relay.room.swap import PlaceMoved
 log = structlog.get_logger(__name__)
 #: Seconds between two looks when nothing wakes us.
 POLL_S = 1.0
+#: Seconds between two looks at the outbox while nothing is heard of it.
+OUTBOX_S = 10.0
 #: Milliseconds in which watchfiles gathers changes before it wakes us; each is a wake-up of an idle room too.
 WATCH_STEP_MS = 10
 #: Seconds until a watch that could not be had is tried again.
@@ -108,6 +110,8 @@ class Transcript:
         self._clock = clock
         self._place: Place | None = None
         self._wake = asyncio.Event()
+        #: There may be something in the outbox.
+        self._outbox = True
         self._reading = asyncio.Lock()
         #: Bytes up to here may be an agent's: they were there when its turn ended.
         self._agents_until = 0
@@ -132,6 +136,7 @@ class Transcript:
 
     def poke(self) -> None:
         """Something was put into the outbox, or appended in this process: look now."""
+        self._outbox = True
         self._wake.set()
 
     async def run(self) -> None:
@@ -141,7 +146,7 @@ class Transcript:
             group.create_task(self._watch_outbox(), name="transcript-outbox")
             while True:
                 try:
-                    await self.sync()
+                    await self.sync(outbox=self._outbox)
                     self._trouble = ""
                 except OSError as error:
                     self._trouble = f"the transcript {self.path} cannot be used: {error.strerror}"
@@ -154,11 +159,16 @@ class Transcript:
                         await self._wake.wait()
                 self._wake.clear()
 
-    async def sync(self) -> None:
-        """Read to the end of the file, then append what the outbox holds. Raises OSError (disk, permission)."""
+    async def sync(self, *, outbox: bool = True) -> None:
+        """Read to the end of the file, then append what the outbox holds. Raises OSError (disk, permission).
+
+        `outbox` False: nothing was put into that since it was last found empty.
+        """
         async with self._reading:
             try:
                 await self._read_on()
+                if not outbox:
+                    return
                 while await self._append_outbox():
                     await self._read_on()
             finally:
@@ -188,11 +198,12 @@ class Transcript:
 
     async def _watch_outbox(self) -> None:
         """Another process may fill the outbox; and our own commits wake this too."""
-        wakeup = self._store.wakeup()
+        wakeup = self._store.wakeup([ledger.POSTED])
         try:
             while True:
-                await wakeup.wait()
-                if await self._store.read(lambda tx: tx.one(Q.outbox_first)) is not None:
+                await wakeup.wait(OUTBOX_S)
+                if await self._store.read(lambda tx: tx.one(Q.outbox_first), single=True) is not None:
+                    self._outbox = True
                     self._wake.set()
         finally:
             wakeup.close()
@@ -405,9 +416,11 @@ class Transcript:
         Also False when somebody appended meanwhile: then there is something to read first.
         """
         self._step = time.monotonic()
-        rows = await self._store.read(lambda tx: tx.all(Q.outbox, limit=BATCH))
+        self._outbox = False  # what comes while it is looked at sets it again
+        rows = await self._store.read(lambda tx: tx.all(Q.outbox, limit=BATCH), single=True)
         if not rows:
             return False
+        self._outbox = True
         lines = b"".join(row["line"] for row in rows)
         here = self._place or Place()
         after = await asyncio.to_thread(_append_at_end, self.path, self._lock, here, lines)
