@@ -32,8 +32,9 @@ log = structlog.get_logger(__name__)
 SOLE_LOCK = 1919249531
 #: Seconds between two looks whether the session lives, and after which one without an answer is given up.
 LOOK_S = 5.0
+ANSWER_S = 20.0
 #: Seconds without an answer after which this process no longer counts as the holder.
-SURE_S = 20.0
+SURE_S = 30.0
 #: Seconds that a start waits for a lock which a process that just died still has.
 PATIENT_S = 3.0
 #: Seconds between two tries to connect: at first, and at most (twice as long each time).
@@ -143,7 +144,7 @@ class Sole:
                     break
             asked = _seconds()
             try:
-                await self._connection.execute("SELECT", timeout=LOOK_S)
+                await self._connection.execute("SELECT", timeout=ANSWER_S)
             except ENGINE:
                 break
             self._seen_at = asked

@@ -1,4 +1,4 @@
-"""What a room asks of its PostgreSQL, counted in the server's own log: while it idles, and for a lock and its release."""
+"""What a room asks of its PostgreSQL, counted in the server's log: while it idles, and for a lock and its release."""
 
 from __future__ import annotations
 
