@@ -14,6 +14,7 @@ from typing import Any
 from relay.airspace import intent
 from relay.log.events import Event
 from relay.log.store import Tx
+from relay.model import references
 from relay.plain import flat
 from relay.room import ledger
 from relay.room.permissions import code_span
@@ -121,7 +122,8 @@ def _tasks(told: Json) -> list[str]:
         after = f" after {attempts}" if told["change"] == "dead" else ""
         note = _words(task.get("note") or task.get("error_message"))
         found.append(
-            f"Task #{task['number']} {how}{after}: {_words(task.get('task_description'))} {note}".strip()
+            f"Task {references.task(task['number'])} {how}{after}: "
+            f"{_words(task.get('task_description'))} {note}".strip()
         )
     return found
 

@@ -12,6 +12,7 @@ from relay.coordination.needs import found_task
 from relay.coordination.queue import WANTED
 from relay.coordination.work import Column, Status, Task
 from relay.log.store import Tx
+from relay.model import references
 from relay.person_cli import Desk, WrongUse, ago, left, parser, run, table
 
 Json = dict[str, Any]
@@ -142,11 +143,10 @@ def _board(desk: Desk) -> Board:
 
 
 def _number(word: str) -> int:
-    digits = word.removeprefix("#")
-    # Nine digits are more than any room numbers, and fit every integer column.
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise WrongUse(f"{word[:40]!r} is no number of a task, like 12 or #12")
-    return int(digits)
+    named = references.read(word, references.Thing.TASK)
+    if named is None or named[0] is not references.Thing.TASK:
+        raise WrongUse(f"{word[:40]!r} is no task, like t12")
+    return named[1]
 
 
 def _list(tasks: list[Json]) -> str:
@@ -157,7 +157,7 @@ def _row(task: Json) -> list[str]:
     why = task.get("error_message") or task.get("note") or ""
     lease = left(task.get("lease_until")) if task["status"] == "in_progress" else ""
     return [
-        f"#{task['number']}",
+        references.task(task["number"]),
         _words(task),
         task["assignee"] or "",
         lease,
@@ -168,14 +168,14 @@ def _row(task: Json) -> list[str]:
 
 def _show(task: Json) -> str:
     lines = [
-        f"#{task['number']} {task['title']}",
+        f"{references.task(task['number'])} {task['title']}",
         f"{_words(task)}, made by {task['created_by']}",
         f"type {task['task_type']}, priority {task['priority']}, {_attempts(task)}",
     ]
     if task["assignee"]:
         lines.append(f"{'ended' if task['status'] == 'done' else 'claimed'} by {task['assignee']}")
     if task["needs"]:
-        needs = ", ".join(f"#{need['number']} ({need['state']})" for need in task["needs"])
+        needs = ", ".join(f"{references.task(need['number'])} ({need['state']})" for need in task["needs"])
         lines.append(f"{'waits for' if task['badge'] == 'blocked' else 'depends on'}: {needs}")
     if task["files"]:
         lines.append(f"files: {', '.join(task['files'])}")
@@ -198,8 +198,8 @@ def _attempts(task: Json) -> str:
 
 
 def _submitted(told: Json) -> str:
-    return f"Task #{told['number']} is {told['status']}."
+    return f"Task {references.task(told['number'])} is {told['status']}."
 
 
 def _reopened(told: Json) -> str:
-    return f"Task #{told['number']} is open again: a new attempt."
+    return f"Task {references.task(told['number'])} is open again: a new attempt."

@@ -144,7 +144,7 @@ async def morning(one: Outside) -> None:
     review = await one.post("@CODEX @GEMINI review that before we merge, please", "ben")
     await one.until_job(review["id"], "CODEX", "done")
     await one.until_job(review["id"], "GEMINI", "skipped")
-    cent = await one.post("Also, carts are off by a cent sometimes, see task #2", "ann")
+    cent = await one.post("Also, carts are off by a cent sometimes, see t2", "ann")
     await one.until_job(cent["id"], "CLAUDE", "active")
 
 

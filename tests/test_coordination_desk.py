@@ -179,11 +179,11 @@ def test_what_the_room_says() -> None:
         ("changeset.recorded", {"changeset": {**changeset, "undeclared": []}}, []),
         ("changeset.recorded", {"changeset": {**changeset, "undeclared": None}}, []),
         ("task.changed", {"change": "dead", **pair},
-         ["Task #3 is given up after 3 attempts: Mend it. the lease ran out of CODEX."]),
+         ["Task t3 is given up after 3 attempts: Mend it. the lease ran out of CODEX."]),
         ("task.changed", {"change": "dead", "tasks": [{"after": {**task, "attempts": 1}}]},
-         ["Task #3 is given up after 1 attempt: Mend it. the lease ran out of CODEX."]),
+         ["Task t3 is given up after 1 attempt: Mend it. the lease ran out of CODEX."]),
         ("task.changed", {"change": "cascaded", "tasks": [{"after": {**task, "note": "#1 failed"}}]},
-         ["Task #3 fails with one that it depends on: Mend it. #1 failed."]),
+         ["Task t3 fails with one that it depends on: Mend it. #1 failed."]),
         ("task.changed", {"change": "moved", **pair}, []),
     ]  # fmt: skip
     for type, told, said in table:

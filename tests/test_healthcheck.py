@@ -445,7 +445,7 @@ async def test_dead_jobs_and_open_circuits_of_agents_that_are_there_are_warnings
         assert checks["queue"].status is checks["breakers"].status is Status.OK
         return
     assert checks["queue"].status is checks["breakers"].status is checks["followers"].status is Status.WARNING
-    assert f"/retry job {job}" in checks["queue"].fix
+    assert f"/retry j{job}" in checks["queue"].fix
     assert "CODEX's circuit is open after 3" in checks["breakers"].detail
     assert "GEMINI is rate limited until" in checks["breakers"].detail
 

@@ -13,6 +13,7 @@ from relay.airspace.choices import Choice
 from relay.airspace.multiway import by_weight, evidence_of
 from relay.airspace.reading import Level
 from relay.airspace.set_back import CLEAN_AGAIN, SetBack
+from relay.model import references
 from relay.plain import flat as one_line
 
 #: Files that one line names before it only counts, and characters of an answer that are shown.
@@ -21,12 +22,12 @@ MOST_FILES = 3
 
 def line(advisory: Advisory, free_work: int | None = None) -> str:
     """Why, who, and where to: "both change lines 40-58 of src/auth/session.py; HOLD: CLAUDE (3 files committed),
-    STEER: CODEX; nearest free work: #14"."""
+    STEER: CODEX; nearest free work: t14"."""
     parts = [_why(advisory), advisory.reason]
     if advisory.contacts and advisory.set_back:
         parts.append(set_back_line(tuple(advisory.set_back.values())))
     if advisory.between is Level.RESOLUTION and free_work is not None:
-        parts.append(f"nearest free work: #{free_work}")
+        parts.append(f"nearest free work: {references.task(free_work)}")
     parts += [
         f"{flat(agent)} was not asked ({flat(why)})" for agent, why in sorted(advisory.not_asked.items())
     ]
@@ -202,7 +203,7 @@ def interrupted(reason: str, contested: Sequence[str]) -> str:
 
 def intent(agent: str, paths: Sequence[str], number: int) -> str:
     """An agent's declared intent, for the others."""
-    about = f" (its answer to #{number})" if number else ""
+    about = f" (its answer to {references.message(number)})" if number else ""
     return f"{flat(agent)} intends to touch {', '.join(f'`{flat(path)}`' for path in paths)}{about}."
 
 
@@ -221,7 +222,7 @@ def flat(text: str) -> str:
 
 
 def _about(advisory: Advisory) -> str:
-    return f" (#{advisory.number})" if advisory.number else ""
+    return f" ({references.message(advisory.number)})" if advisory.number else ""
 
 
 def _span(seconds: float) -> str:

@@ -26,6 +26,7 @@ from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
 from relay.log.events import Lane
 from relay.log.store import StoreError, Tx
+from relay.model import references
 
 __all__ = ["CHANGED", "CREATED", "FOLDER", "Board", "Change", "Changed", "Q"]
 
@@ -59,13 +60,13 @@ class Changed:
         if self.change is Change.UNDONE:
             return f"undid {_UNDID[self.undid or Change.MOVED]} ({_told(self.tasks)})"
         if self.change is Change.CREATED:
-            return f"added task #{self.task.number}: {self.task.title}"
+            return f"added task {references.task(self.task.number)}: {self.task.title}"
         if self.change is Change.MOVED:
-            return f"moved task #{self.task.number} to {self.task.column}: {self.task.title}"
+            return f"moved task {references.task(self.task.number)} to {self.task.column}: {self.task.title}"
         if self.change is Change.MOVED_ALL:
             return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
         if self.change is Change.RENAMED:
-            return f"renamed task #{self.task.number}: {self.task.title}"
+            return f"renamed task {references.task(self.task.number)}: {self.task.title}"
         return f"cleared {many} off the board ({_told(self.tasks)})"
 
 
@@ -163,7 +164,7 @@ class Board:
         await self._take_back(tx)
         task, wanted = await self.get(tx, number), work.clean_title(title)
         if wanted == task.title:
-            raise BoardRefusal(f"#{number} is called that already.")
+            raise BoardRefusal(f"{references.task(number)} is called that already.")
         text = work.retitled(task.task_description, wanted)
         after = replace(task, task_description=text, updated_at=await self._now(tx))
         return await self._record(tx, Change.RENAMED, [(task, after)], by=by, lane=lane, cause=cause)
@@ -199,8 +200,8 @@ class Board:
             current = None if found is None else Task.of_row(found)
             if current is None or not work.same_work(current, after):
                 raise BoardRefusal(
-                    f"#{after.number} was changed since by who works on it.",
-                    f"`/move #{after.number} <status>` brings it where you want it.",
+                    f"{references.task(after.number)} was changed since by who works on it.",
+                    f"`/move {references.task(after.number)} <status>` brings it where you want it.",
                 )
             token = await changes.next_fence(tx)
             pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
@@ -240,15 +241,18 @@ class Board:
             return task
         if row is not None:
             raise BoardRefusal(
-                f"#{number} is no longer on the board.",
+                f"{references.task(number)} is no longer on the board.",
                 "If that was the last change, `/undo` brings it back.",
             )
         shown = [task.number for task in await self.list(tx)]
         if not shown:
             raise BoardRefusal(
-                f"There is no task #{number}: the board is empty.", "`/task <title>` adds one."
+                f"There is no task {references.task(number)}: the board is empty.",
+                "`/task <title>` adds one.",
             )
-        raise BoardRefusal(f"There is no task #{number}: the board has {work.numbers(shown)}.")
+        raise BoardRefusal(
+            f"There is no task {references.task(number)}: the board has {work.numbers(shown)}."
+        )
 
     async def _record(
         self,
@@ -265,7 +269,11 @@ class Board:
         for before, after in pairs:
             # Who works on a task that gets another title goes on, and keeps its files.
             if self._claims is not None and before is not None and before.claim not in (None, after.claim):
-                lost = Loss(await tx.now(), by, f"the claim of task #{before.number} was ended on the board")
+                lost = Loss(
+                    await tx.now(),
+                    by,
+                    f"the claim of task {references.task(before.number)} was ended on the board",
+                )
                 await self._claims.free_files(tx, before, by, f"{change} by {by}", lost)
         return Changed(
             change=change,

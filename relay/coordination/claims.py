@@ -32,7 +32,7 @@ from relay.coordination.transitions import BackOff
 from relay.coordination.work import Status, Task, iso
 from relay.log.events import Lane
 from relay.log.store import Row, Tx
-from relay.model import Caller, Rejected
+from relay.model import Caller, Rejected, references
 
 #: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
 PAGE = 200
@@ -167,7 +167,7 @@ class Claims:
         if not files:
             return None
         wanted = self._locks.kept(files)
-        why = f"for task #{number}"
+        why = f"for task {references.task(number)}"
         ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
         outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, why, task_id)
         told = outcome.as_json()

@@ -13,7 +13,7 @@ from typing import Any
 from relay.coordination.holder import named
 from relay.coordination.lock import Lock
 from relay.coordination.work import Status, Task, iso
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Rejected, references
 from relay.payload import digest
 from relay.spans import since, within
 
@@ -52,7 +52,7 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
         return Rejected(
             Fault.REFUSED,
             "already_completed",
-            f"#{task.number} is {task.status} already, and its result stays.",
+            f"{references.task(task.number)} is {task.status} already, and its result stays.",
             "Nothing is left to be done; a person may open it again.",
             told,
         )
@@ -69,7 +69,11 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
     elif task.claimed_by:
         where = f"{who} works on it"
     return Rejected(
-        Fault.REFUSED, "not_yours", f"#{task.number} is not yours: {where}.", fix, told | _holder(task)
+        Fault.REFUSED,
+        "not_yours",
+        f"{references.task(task.number)} is not yours: {where}.",
+        fix,
+        told | _holder(task),
     )
 
 
@@ -80,7 +84,7 @@ def file_lost(task: Task, lock: Lock, now: float) -> Rejected:
     return Rejected(
         Fault.REFUSED,
         "stale_token",
-        f"You lost a file of #{task.number}: {held}.",
+        f"You lost a file of {references.task(task.number)}: {held}.",
         "Nothing was written. `renew` the claim when the file is free, and look at what changed; or `release_work`.",
         {
             "task_id": task.id,
@@ -110,7 +114,7 @@ def _stale(task: Task, why: str, told: dict[str, Any]) -> Rejected:
     return Rejected(
         Fault.REFUSED,
         "stale_token",
-        f"You lost the claim of #{task.number}: {why}.",
+        f"You lost the claim of {references.task(task.number)}: {why}.",
         "Nothing of yours was written; `get_work` gives you the next task.",
         told,
     )

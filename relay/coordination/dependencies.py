@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from relay.coordination.work import Status
+from relay.model import references
 
 
 class Policy(StrEnum):
@@ -52,10 +53,12 @@ class Needed:
 
     @property
     def told(self) -> str:
-        """`#3 failed`, for people."""
+        """`t3 failed`, for people."""
         if self.state is State.FAILED and self.status not in (Status.FAILED, Status.DEAD):
-            return f"#{self.number} was taken off the board"
-        return f"#{self.number} {'is ' if self.status is not Status.FAILED else ''}{self.status}"
+            return f"{references.task(self.number)} was taken off the board"
+        return (
+            f"{references.task(self.number)} {'is ' if self.status is not Status.FAILED else ''}{self.status}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

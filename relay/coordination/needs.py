@@ -8,7 +8,6 @@ Everything here runs in the caller's transaction.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from relay.coordination.changes import Q
@@ -16,28 +15,27 @@ from relay.coordination.dependencies import circle
 from relay.coordination.work import Need, Task
 from relay.log.store import Tx
 from relay.model import Fault, Rejected
+from relay.model import references as refs
 from relay.payload import malformed, uuid
-
-_NUMBER = re.compile(r"#?([1-9][0-9]{0,11})")
 
 
 def reference(value: object) -> str:
-    """A task's id as it is stored, or `#3` for the number that people quote. Raises Rejected (malformed)."""
-    number = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    if number is not None:
-        return f"#{number[1]}"
+    """A task's id as it is stored, or `t3` for the number that people quote. Raises Rejected (malformed)."""
+    named = refs.read(value, refs.Thing.TASK) if isinstance(value, str) else None
+    if named is not None and named[0] is refs.Thing.TASK and named[1]:
+        return refs.task(named[1])
     try:
         return uuid(value, "task_id")
     except Rejected:
         raise malformed(
             "task_id",
             f"{str(value)[:60]!r} is no task's id.",
-            "Give the UUID that `submit_work` or `get_work` answered, or the number as `#3`.",
+            "Give the UUID that `submit_work` or `get_work` answered, or the number as `t3`.",
         ) from None
 
 
 async def look(tx: Tx, reference_: str) -> Task | None:
-    if reference_.startswith("#"):
+    if reference_.startswith(refs.Thing.TASK):
         row = await tx.one(Q.task_by_number, number=int(reference_[1:]))
     else:
         row = await tx.one(Q.task_by_id, id=reference_)
@@ -94,7 +92,7 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
         raise Rejected(
             Fault.REFUSED,
             "already_completed",
-            f"#{task.number} is {task.status}: what it needed is settled.",
+            f"{refs.task(task.number)} is {task.status}: what it needed is settled.",
             "Only a task that is not over can wait for others.",
             {"task_id": task.id, "status": str(task.status)},
         )
@@ -107,7 +105,7 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
     if way is None:
         return needs
     numbers = {row["id"]: row["number"] for row in await tx.all(Q.tasks_by_id, ids=json.dumps(way))}
-    shown = " -> ".join(f"#{numbers[one]}" for one in way)
+    shown = " -> ".join(refs.task(numbers[one]) for one in way)
     raise Rejected(
         Fault.REFUSED,
         "dependency_cycle",

@@ -28,6 +28,7 @@ from relay.coordination.work import Task
 from relay.files import read_regular, write_atomically
 from relay.log import events
 from relay.log.store import Store, Tx, Wakeup
+from relay.model import references
 
 log = structlog.get_logger(__name__)
 VERSION = 1
@@ -73,7 +74,7 @@ async def strays(tx: Tx) -> list[str]:
     folded = await fold(tx)
     found = {row["id"]: Task.of_row(row) for row in await tx.all(Q.all_tasks)}
     told = [
-        f"task #{(folded.tasks.get(one) or found[one]).number} differs from the log"
+        f"task {references.task((folded.tasks.get(one) or found[one]).number)} differs from the log"
         for one in sorted({*folded.tasks, *found})
         if _unleased(folded.tasks.get(one)) != _unleased(found.get(one))
     ]

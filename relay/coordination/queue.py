@@ -47,6 +47,7 @@ from relay.coordination.work_wait import Try, WorkWait
 from relay.log import events
 from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Rejected
+from relay.model import references as refs
 from relay.payload import json_value, malformed, text, texts
 
 Json = dict[str, Any]
@@ -208,7 +209,7 @@ class WorkQueue:
             claimed = None if found else await self.claims.take_this(tx, caller, task, lease)
             if claimed is None:
                 why = found[0]["message"] if found else "Another one was first."
-                message = f"#{task.number} cannot be claimed now: {why}"
+                message = f"{refs.task(task.number)} cannot be claimed now: {why}"
                 fix = "Wait for it with wait_seconds, or call get_work without task_id for the next one."
                 raise Rejected(Fault.REFUSED, "not_claimable", message, fix, {"reasons": found})
             await self._heartbeat.promise(tx, caller, session, claimed.lease_until or 0.0)
@@ -263,7 +264,7 @@ class WorkQueue:
             json_value(result, "result", MOST_JSON),
             None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
         )
-        if self._shortcuts and not id_.startswith("#"):
+        if self._shortcuts and not id_.startswith(refs.Thing.TASK):
             told = (wanted.status, wanted.result, wanted.error_message)
             if await self._shortcuts.complete(caller, id_, *told, fencing_token):
                 return _ended(id_, wanted.status)
@@ -372,7 +373,7 @@ class WorkQueue:
                 raise Rejected(
                     Fault.REFUSED,
                     "not_finished",
-                    f"#{task.number} is {where}.",
+                    f"{refs.task(task.number)} is {where}.",
                     "A task that is completed, failed or dead can be opened again.",
                     {"status": str(task.status)},
                 )

@@ -17,7 +17,7 @@ from relay.coordination.locks import Locks
 from relay.coordination.waits import obstacle
 from relay.coordination.work import Status, Task, iso
 from relay.log.store import Tx
-from relay.model import Caller
+from relay.model import Caller, references
 from relay.spans import within
 
 Json = dict[str, Any]
@@ -27,10 +27,19 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
     """`[{reason, message, ...}]`, empty when nothing stands in the way."""
     now, found = await tx.now(), list[Json]()
     if task.archived_at is not None:
-        found.append(_told("archived", f"#{task.number} was taken off the board; `/undo` may bring it back."))
+        found.append(
+            _told(
+                "archived",
+                f"{references.task(task.number)} was taken off the board; `/undo` may bring it back.",
+            )
+        )
     if task.status in (Status.COMPLETED, Status.FAILED, Status.DEAD):
         said = f" {task.note}" if task.note else ""
-        found.append(_told("finished", f"#{task.number} is {task.status}.{said}", status=str(task.status)))
+        found.append(
+            _told(
+                "finished", f"{references.task(task.number)} is {task.status}.{said}", status=str(task.status)
+            )
+        )
     if task.status is Status.CLAIMED:
         found.append(_claimed(task, caller, now))
     if task.status is Status.BLOCKED:
@@ -77,7 +86,7 @@ async def _blocked(tx: Tx, task: Task) -> list[Json]:
         {"id": need.id, "number": need.number, "status": str(need.status), "state": str(need.state)}
         for need in unmet
     ]
-    waits = ", ".join(f"#{need.number} ({need.status})" for need in unmet)
+    waits = ", ".join(f"{references.task(need.number)} ({need.status})" for need in unmet)
     message = task.note or f"It waits for {waits}."
     return [_told("blocked", message, blocked_by=by, on_failed=task.on_failed)]
 

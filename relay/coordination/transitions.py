@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from relay.coordination.work import BoardRefusal, Claim, Column, Need, Status, Task
+from relay.model import references
 
 _STATUS = {
     Column.PENDING: Status.PENDING,
@@ -41,9 +42,14 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
     """
     if task.column is to and not (to is Column.DONE and task.badge):
         waits = " (blocked: it waits for others)" if task.badge else ""
-        anyway = f" `/move #{task.number} in_progress` takes it up all the same." if task.badge else ""
+        anyway = (
+            f" `/move {references.task(task.number)} in_progress` takes it up all the same."
+            if task.badge
+            else ""
+        )
         raise BoardRefusal(
-            f"#{task.number} is {to} already{waits}.", (anyway or f"`{_other(task)}` would move it.").strip()
+            f"{references.task(task.number)} is {to} already{waits}.",
+            (anyway or f"`{_other(task)}` would move it.").strip(),
         )
     after = replace(
         unclaimed(task), status=_STATUS[to], updated_at=now, fence=fence, note=note, not_before=0.0
@@ -115,7 +121,7 @@ def lapsed(task: Task, *, at: float, now: float, fence: int, why: str, back_off:
 
 def _other(task: Task) -> str:
     to = Column.IN_PROGRESS if task.column is Column.PENDING else Column.PENDING
-    return f"/move #{task.number} {to}"
+    return f"/move {references.task(task.number)} {to}"
 
 
 def needing(task: Task, needs: tuple[Need, ...], *, now: float) -> Task:

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from relay.log.events import now_iso
-from relay.model import Refusal
+from relay.model import Refusal, references
 
 MAX_TITLE = 200
 #: Seconds that one step of priority is worth: after this long, a task stands level with a newer one that is
@@ -272,14 +272,17 @@ def board_order(tasks: Iterable[Task]) -> list[Task]:
 
 
 def numbers(tasks: Sequence[int]) -> str:
-    """`#1-#4, #7` for people."""
+    """`t1-t4, t7` for people."""
     runs: list[tuple[int, int]] = []
     for number in sorted(tasks):
         if runs and runs[-1][1] == number - 1:
             runs[-1] = (runs[-1][0], number)
         else:
             runs.append((number, number))
-    return ", ".join(f"#{low}" if low == high else f"#{low}-#{high}" for low, high in runs)
+    return ", ".join(
+        references.task(low) if low == high else f"{references.task(low)}-{references.task(high)}"
+        for low, high in runs
+    )
 
 
 def iso(at: float) -> str:

@@ -48,7 +48,7 @@ read_room() gives the newest entries and `next`; read_room(cursor=next) what cam
 or answers you.
 post_message(body) speaks
 as you.
-in_reply_to takes an entry's id or its number (`#12`); client_id makes it safe to send twice. What you read counts
+in_reply_to takes an entry's id or its number (`m12`); client_id makes it safe to send twice. What you read counts
 as seen by you.
 @NAME addresses somebody. Whether an agent's @mention sets another agent to work is the room's setting
 (room.agent_mentions), with a limit on how far that goes without a person; beyond it your message is shown and held

@@ -20,6 +20,7 @@ from relay.faces.terminal_held import HeldLocks
 from relay.faces.terminal_text import Fragments
 from relay.faces.terminal_wrap import cropped
 from relay.faces.terms import used_in
+from relay.model import references
 from relay.plain import safe, safe_line
 from relay.spans import clock_time
 
@@ -150,7 +151,8 @@ class RoomView:
             # Ours, written while the room was down: it has been on the screen since then.
             back = key in self._written and number
             self._written.discard(key)
-            return [[("class:quiet", f"· the room has read what you wrote (#{number})")]] if back else []
+            told = f"· the room has read what you wrote ({references.message(number)})"
+            return [[("class:quiet", told)]] if back else []
         shown = [*self._new_day(entry), *entry_lines(entry, self._numbers)]
         ours = entry.get("kind") in ("system", "dispatcher", "advisory")
         return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
@@ -187,7 +189,14 @@ class RoomView:
         if state == "skipped":
             return [[("class:warn", f"· skipped {about}{why}")]]
         if state == "dead":
-            return [[("class:bad", f"· failed for good, {about}{why} (/retry #{job.get('id')})")]]
+            return [
+                [
+                    (
+                        "class:bad",
+                        f"· failed for good, {about}{why} (/retry {references.job(_int(job.get('id')))})",
+                    )
+                ]
+            ]
         if state == "failed" and before != "failed":
             return [[("class:warn", f"· failed, {about}{why}; it will be tried again")]]
         return []
@@ -208,7 +217,7 @@ class RoomView:
                 [
                     (
                         "class:quiet",
-                        f"·{about} is answered together with {f'#{into}' if into else 'a later one'}",
+                        f"·{about} is answered together with {references.message(into) if into else 'a later one'}",
                     )
                 ]
             ]
@@ -238,7 +247,7 @@ class RoomView:
 
     def _about(self, message_id: Any) -> str:
         number = self._numbers.get(str(message_id), 0)
-        return f" #{number}" if number else ""
+        return f" {references.message(number)}" if number else ""
 
     # --- what is shown ------------------------------------------------------------------------------------
 
@@ -356,8 +365,8 @@ def entry_lines(
     line: Fragments = [("class:quiet", f"{at:%H:%M} " if at else "  :   ")]
     line.append((base if quiet else f"bold {text.colour(speaker)}", speaker))
     asked = numbers.get(str(entry.get("in_reply_to")), 0)
-    notes = [f"#{number}"] if number else []
-    notes += [f"to #{asked}"] if asked else []
+    notes = [references.message(number)] if number else []
+    notes += [f"to {references.message(asked)}"] if asked else []
     notes += [*marks, *_changed(meta.get("worktree"))]
     line.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
     shown = text.markdown(body, base)
@@ -378,7 +387,8 @@ def _changed(told: Any) -> list[str]:
 def _failed(task: dict[str, Any]) -> str:
     by = f" ({safe_line(str(task['assignee']), 40)})" if task.get("assignee") else ""
     why = f": {safe_line(str(task['error_message']))}" if task.get("error_message") else ""
-    return f"· task #{_int(task.get('number'))} failed{by}, {safe_line(str(task.get('title')), 80)}{why}"
+    named = references.task(_int(task.get("number")))
+    return f"· task {named} failed{by}, {safe_line(str(task.get('title')), 80)}{why}"
 
 
 def _int(value: Any) -> int:

@@ -17,7 +17,7 @@ from relay.log import events
 from relay.log.events import dumps
 from relay.log.store import Row, Store, Tx, load_migrations
 from relay.log.verify import Fault, VerifyState, verify_batch
-from relay.model import STEWARD
+from relay.model import STEWARD, references
 from relay.room import ledger
 from relay.room.breaker import BreakerState
 from relay.spans import clock_time
@@ -178,7 +178,7 @@ async def queue(scene: Scene) -> Check:
     dead = [row for row in dead if row["agent"] in known]
     if dead:
         told = f"{len(dead)} dead job{'s' * (len(dead) != 1)} ({_ids(dead)})"
-        fix = f"`/retry job {dead[0]['id']}` in the room tries again."
+        fix = f"`/retry {references.job(dead[0]['id'])}` in the room tries again."
         seen.append(Check("queue", Status.WARNING, told, fix))
     told = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
     return worst("queue", seen, told)

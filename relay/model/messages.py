@@ -22,7 +22,7 @@ class Kind(StrEnum):
 class Message:
     """One entry of the transcript.
 
-    `id` is a UUIDv7 and `number` the room's short number for people to quote (`#12`); `ts` is ISO 8601 in
+    `id` is a UUIDv7 and `number` the room's short number for people to quote (`m12`); `ts` is ISO 8601 in
     UTC, for display only; `cursor` is the entry's place in the room, growing, 0 while it has none.
     `to` holds the names that were addressed, `job` the dispatch job that an answer ends.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Tx
-from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal
+from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, references
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
 from relay.room.ledger import Q, Rules
@@ -149,7 +149,10 @@ class Acts:
         allowed = chosen is not None and chosen.kind in ALLOW
         if allowed != allow:
             word = "refuses" if allow else "allows"
-            raise Refusal(f"That option {word} it.", f"`/{'deny' if allow else 'allow'} #{one.number}` does.")
+            raise Refusal(
+                f"That option {word} it.",
+                f"`/{'deny' if allow else 'allow'} {references.request(one.number)}` does.",
+            )
         if allowed:
             self._guard(act, "/allow")
         desk, asked = self._permissions, one.request
@@ -190,13 +193,16 @@ class Acts:
     async def route(self, tx: Tx, message: Message, agents: list[str], act: Act) -> Done:
         """Overrule the dispatcher for one message."""
         if message.kind != "human" or "claims" in message.meta:
-            raise Refusal(f"#{message.number} is not a person's message.", "Route one that a person wrote.")
+            raise Refusal(
+                f"{references.message(message.number)} is not a person's message.",
+                "Route one that a person wrote.",
+            )
         self._known(agents)
         asked = await cycle.overrule(tx, message, agents, by=act.by, now=act.now, parents=[act.event_id])
         named = ", ".join(agents)
         if not asked:
-            return Done(f"#{message.number} is with {named} already.")
-        return Done(f"#{message.number} goes to {named}.")
+            return Done(f"{references.message(message.number)} is with {named} already.")
+        return Done(f"{references.message(message.number)} goes to {named}.")
 
     async def retry(self, tx: Tx, jobs: Sequence[Job], act: Act) -> Done:
         """Queue jobs anew that ended badly."""
@@ -235,7 +241,7 @@ class Acts:
             if not found.probes:
                 why = f": {found.why}" if found.why else ": its circuit is closed"
                 raise Refusal(
-                    f"{name} has nothing to try{why}.", "`/retry #<message>` asks again for a message."
+                    f"{name} has nothing to try{why}.", "`/retry m<number>` asks again for a message."
                 )
             missed = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=LATEST)]
             latest = max((job for job in missed if job.agent == name), key=lambda job: job.id, default=None)
@@ -359,7 +365,9 @@ def _list(names: Sequence[str]) -> str:
 async def _message(tx: Tx, number: int) -> Message:
     row = await tx.one(Q.message_by_number, number=number)
     if row is None:
-        raise Refusal(f"There is no message #{number}.", "The numbers stand beside the messages.")
+        raise Refusal(
+            f"There is no message {references.message(number)}.", "The numbers stand beside the messages."
+        )
     return message_of_row(row)
 
 
@@ -376,5 +384,8 @@ async def _jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
                 return jobs
     row = await tx.one(Q.job, id=number)
     if row is None:
-        raise Refusal(f"There is no message or job #{number}.", "`/queue` shows the jobs.")
+        raise Refusal(
+            f"There is no message {references.message(number)} and no job {references.job(number)}.",
+            "`/queue` shows the jobs.",
+        )
     return [Job.of_row(row)]

@@ -8,7 +8,7 @@ A body is a command when its first word is a slash and letters: `/tasks`. Not on
 other: a path (`/usr/bin/x is broken`), a pattern (`/a/b/`), a number (`/2 of it`), and `//text`, which is how
 a message that should start with a slash is written.
 
-Tolerant where people are: upper and lower case, `/who?`, `#3` or `3`, `@CLAUDE` or `claude`, commas between
+Tolerant where people are: upper and lower case, `/who?`, `t3`, `#3` or `3`, `@CLAUDE` or `claude`, commas between
 names, and for a status the words in `STATUS_WORDS`.
 
 Pure.
@@ -23,6 +23,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from io import StringIO
+
+from relay.model import references
+from relay.model.references import Thing
 
 MAX_TITLE = 200
 #: Characters of a reason that people read in one glance.
@@ -272,15 +275,20 @@ def _status(text: str) -> Status:
     raise _WrongArguments(f"`{_shown(words)}` is no status: `pending`, `in_progress` or `done`.{guess}")
 
 
-def _number(text: str, what: str) -> int:
-    # Nine digits are more than any room numbers, and fit every integer column.
-    if not re.fullmatch(r"#?[0-9]{1,9}[.,:]?", text):
+def _number(text: str, thing: Thing) -> int:
+    """The number of the thing that is wanted here, with its letter or without one."""
+    what = thing.name.lower()
+    named = references.read(text.strip(".,:"), thing)
+    if named is None or named[0] is not thing:
         found = f", not `{_shown(text)}`" if text else ""
-        raise _WrongArguments(f"The number of the {what} is needed, like `#12`{found}.")
-    number = int(text.strip("#.,:"))
-    if number == 0:
+        if named is not None:
+            found += f", which is {references.NAMES[named[0]]}"
+        raise _WrongArguments(
+            f"The number of the {what} is needed, like `{references.ref(thing, 12)}`{found}."
+        )
+    if named[1] == 0:
         raise _WrongArguments(f"The numbers of a {what} start at 1.")
-    return number
+    return named[1]
 
 
 def _agents(text: str, agents: Sequence[str]) -> tuple[str, ...]:
@@ -315,7 +323,7 @@ def _add_task(rest: str, _agents: Sequence[str]) -> Command:
 
 def _move_task(rest: str, _agents: Sequence[str]) -> Command:
     number, _, status = " ".join(rest.split()).replace("# ", "#").partition(" ")
-    return MoveTask(_number(number, "task"), _status(re.sub(r"^(?:to|->|→) +", "", status)))
+    return MoveTask(_number(number, Thing.TASK), _status(re.sub(r"^(?:to|->|→) +", "", status)))
 
 
 def _move_all(rest: str, _agents: Sequence[str]) -> Command:
@@ -334,7 +342,7 @@ def _show_help(rest: str, _agents: Sequence[str]) -> Command:
 
 def _route(rest: str, agents: Sequence[str]) -> Command:
     number, _, names = " ".join(rest.split()).replace("# ", "#").partition(" ")
-    message = _number(number, "message")
+    message = _number(number, Thing.MESSAGE)
     chosen = _agents(re.sub(r"^(?:to|->|→) +", "", names), agents)
     if not chosen:
         raise _WrongArguments("Say which agents it goes to.")
@@ -346,7 +354,14 @@ def _retry(rest: str, _agents: Sequence[str]) -> Command:
     of = words.pop(0) if words and words[0] in ("job", "message") else "any"
     if len(words) > 1:
         raise _WrongArguments("One number at a time.")
-    return Retry(_number(words[0] if words else "", "job or message"), of)
+    word = words[0] if words else ""
+    named = references.read(word.strip(".,:"))
+    if of == "any" and named is not None and not word.startswith("#") and not word[:1].isdigit():
+        of = named[0].name.lower()
+    if of not in ("any", "job", "message") or (of == "any" and named is None):
+        found = f", not `{_shown(word)}`" if word else ""
+        raise _WrongArguments(f"The number of the job or message is needed, like `j7` or `m12`{found}.")
+    return Retry(_number(word, Thing.JOB if of == "job" else Thing.MESSAGE), of)
 
 
 def _cancel(rest: str, agents: Sequence[str]) -> Command:
@@ -441,10 +456,9 @@ def _permit(allow: bool) -> Callable[[str, Sequence[str]], Command]:
     def parse(rest: str, _agents: Sequence[str]) -> Command:
         request, _, option = " ".join(rest.split()).replace("# ", "#").partition(" ")
         # Its number, or the id that the page sends: four hexadecimal digits and the number.
-        if not re.fullmatch(r"#?(?:[0-9a-f]{4}-)?[0-9]{1,9}[.,:]?", request):
-            found = f", not `{_shown(request)}`" if request else ""
-            raise _WrongArguments(f"The number of the request is needed, like `#3`{found}.")
-        return Permit(request.strip("#.,:"), option.strip() or None, allow)
+        if re.fullmatch(r"[0-9a-f]{4}-[0-9]{1,9}", request):
+            return Permit(request, option.strip() or None, allow)
+        return Permit(str(_number(request, Thing.REQUEST)), option.strip() or None, allow)
 
     return parse
 
@@ -464,9 +478,9 @@ COMMANDS: tuple[Spec, ...] = (
     Spec("/task", "/task <title>", "put a new task on the board", "/task Fix the login page", _add_task),
     Spec(
         "/move",
-        "/move #<id> <pending|in_progress|done>",
+        "/move t<number> <pending|in_progress|done>",
         "move a task to another column",
-        "/move #3 in_progress",
+        "/move t3 in_progress",
         _move_task,
     ),
     Spec(
@@ -498,16 +512,16 @@ COMMANDS: tuple[Spec, ...] = (
     Spec("/queue", "/queue", "show what waits, what runs and what went wrong", "/queue", _bare(ShowQueue())),
     Spec(
         "/route",
-        "/route #<message> AGENT...",
+        "/route m<number> AGENT...",
         "send a message to these agents, whatever was decided",
-        "/route #12 CLAUDE CODEX",
+        "/route m12 CLAUDE CODEX",
         _route,
     ),
     Spec(
         "/retry",
-        "/retry #<job or message>",
-        "try again what failed (`/retry job 7` where both have the number)",
-        "/retry #12",
+        "/retry <m or j><number>",
+        "try again what failed: for a message, or one job",
+        "/retry m12",
         _retry,
     ),
     Spec("/cancel", "/cancel @AGENT", "end the agent's running turn", "/cancel @CLAUDE", _cancel),
@@ -560,12 +574,12 @@ COMMANDS: tuple[Spec, ...] = (
     ),
     Spec(
         "/allow",
-        "/allow #<request> [option]",
+        "/allow p<number> [option]",
         "allow what an agent asks for (an option by its place or name; else this once)",
-        "/allow #3",
+        "/allow p3",
         _permit(True),
     ),
-    Spec("/deny", "/deny #<request>", "refuse what an agent asks for", "/deny #3", _permit(False)),
+    Spec("/deny", "/deny p<number>", "refuse what an agent asks for", "/deny p3", _permit(False)),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
 _WORD = re.compile(r"/([^\W\d_][\w-]*|\?)[?!.,:;]*(?=\s|$)")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.log.events import Event, dumps
+from relay.model import references
 from relay.room import ledger
 from relay.room.values import Frame
 
@@ -80,7 +81,7 @@ def summary(event: Event) -> str:
     if told.get("jobs"):
         return ", ".join(f"{job['agent']} {job['state']}" for job in told["jobs"])
     if event.type in TASK_EVENTS:
-        numbers = ", ".join(f"#{one['after']['number']}" for one in told["tasks"][:5])
+        numbers = ", ".join(references.task(one["after"]["number"]) for one in told["tasks"][:5])
         return f"{told.get('by')} {told['change'].replace('_', ' ')} {numbers}"
     if event.type in LOCK_EVENTS:
         return f"{told.get('by')} {event.type.partition('.')[2]} {told['lock']['file_path']}"

@@ -22,7 +22,7 @@ import uuid_utils
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, dumps
 from relay.log.store import Queries, Tx
-from relay.model import DISPATCHER, STEWARD, Kind, Message
+from relay.model import DISPATCHER, STEWARD, Kind, Message, references
 from relay.room import commands, entry, hops, jitter
 from relay.room.mentions import mentions, misspelt
 from relay.room.values import CycleState, Job, JobState, iso, message_of_row
@@ -210,7 +210,7 @@ async def admit(
         await say(
             tx,
             f"There is no @{slip[0]} in this room, so nobody was called by that name. If you meant @{slip[1]}: "
-            f"`/route #{message.number} @{slip[1]}`.",
+            f"`/route {references.message(message.number)} @{slip[1]}`.",
             now=new.at,
             about=message.id,
             parents=[event.id],
@@ -223,7 +223,11 @@ def _apart(message: Message, apart: Sequence[str], named: Sequence[str], agents:
     said = told_apart(apart, message.number)
     if named:
         return said
-    other = f" `/route #{message.number} @{agents[0]}` asks one of the room's." if agents else ""
+    other = (
+        f" `/route {references.message(message.number)} @{agents[0]}` asks one of the room's."
+        if agents
+        else ""
+    )
     return f"{said} Nobody else was asked.{other}"
 
 

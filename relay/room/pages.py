@@ -12,13 +12,12 @@ import unicodedata
 from relay.log import events
 from relay.log.events import dumps
 from relay.log.store import Tx
-from relay.model import Message
+from relay.model import Message, references
 from relay.room.ledger import Q
 from relay.room.mentions import mentions
 from relay.room.snippet import snippet
 from relay.room.values import Page, message_of_row
 
-_NUMBER = re.compile(r"#([0-9]{1,9})")
 #: Words of a search that are looked for; what comes behind them is not.
 _WORDS = 16
 #: Entries among which those for one reader are looked for, where no cursor says from where on.
@@ -83,7 +82,7 @@ async def search(tx: Tx, text: str, *, limit: int) -> list[tuple[Message, str]]:
 async def around(tx: Tx, place: str, *, limit: int) -> Page | None:
     """The entry at `place` and its neighbours: half of them before it, the rest from it on.
 
-    `place` is an entry's id, its room number as `#12`, or a cursor; None when no such entry exists (a cursor
+    `place` is an entry's id, its room number as `m12` or `#12`, or a cursor; None when no such entry exists (a cursor
     always has its place). `next` is the cursor to go on with towards the present.
     """
     at = await _position(tx, place)
@@ -100,11 +99,13 @@ async def around(tx: Tx, place: str, *, limit: int) -> Page | None:
 
 
 async def _position(tx: Tx, place: str) -> int | None:
-    number = _NUMBER.fullmatch(place)
-    if number is not None:
-        row = await tx.one(Q.message_by_number, number=int(number[1]))
-    elif _CURSOR.fullmatch(place):
+    if _CURSOR.fullmatch(place):
         return int(place)
+    named = references.read(place)
+    if named is not None and named[0] is not references.Thing.MESSAGE:
+        return None
+    if named is not None:
+        row = await tx.one(Q.message_by_number, number=named[1])
     else:
         row = await tx.one(Q.message, id=place)
     return None if row is None else int(row["pos"])

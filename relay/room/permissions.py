@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
+from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal, references
 from relay.plain import flat
 from relay.room.live import Live
 from relay.room.values import iso
@@ -68,11 +68,15 @@ class Pending:
             found = [one for kind in kinds for one in options if one.kind == kind]
             if found or kinds == REJECT:
                 return found[0] if found else None
-            raise Refusal(f"#{self.number} has no option that allows it.", f"It has: {self._told()}.")
+            raise Refusal(
+                f"{references.request(self.number)} has no option that allows it.", f"It has: {self._told()}."
+            )
         for place, one in enumerate(options, 1):
             if wanted in (one.id, str(place)) or wanted.casefold() == one.name.casefold():
                 return one
-        raise Refusal(f"#{self.number} has no option `{wanted[:40]}`.", f"It has: {self._told()}.")
+        raise Refusal(
+            f"{references.request(self.number)} has no option `{wanted[:40]}`.", f"It has: {self._told()}."
+        )
 
     def _told(self) -> str:
         return ", ".join(f"{place} ({one.name})" for place, one in enumerate(self.request.options, 1))
@@ -95,8 +99,9 @@ class PermissionDesk:
 
     def find(self, ref: str) -> Pending:
         """A waiting request by its number or its id. Raises Refusal."""
+        named = references.read(ref, references.Thing.REQUEST)
         for one in self.pending:
-            if ref in (one.id, str(one.number)):
+            if ref == one.id or named == (references.Thing.REQUEST, one.number):
                 return one
         raise Refusal(f"No permission request {ref[:20]} waits: it was answered, or its time is over.", _HERE)
 
@@ -114,8 +119,9 @@ class PermissionDesk:
         try:
             self._tell(one, "open")
             await self._notice(
-                f"{request.agent} asks for leave: {code_span(request.title)}. `/allow #{one.number}` or "
-                f"`/deny #{one.number}`; without an answer it is refused in {timeout_s:g} s.",
+                f"{request.agent} asks for leave: {code_span(request.title)}. "
+                f"`/allow {references.request(one.number)}` or `/deny {references.request(one.number)}`; "
+                f"without an answer it is refused in {timeout_s:g} s.",
                 one,
             )
             try:

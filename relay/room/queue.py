@@ -21,7 +21,7 @@ from typing import Any
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Row, Tx
-from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart
+from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart, references
 from relay.plain import lines, safe
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
@@ -559,7 +559,7 @@ def _words(
 ) -> str:
     detail = outcome.detail.rstrip(". ") or str(failure).replace("_", " ")
     if what is Fate.DEAD:
-        again = " or ".join(f"`/retry #{message.number}`" for message in about[-3:])
+        again = " or ".join(f"`/retry {references.message(message.number)}`" for message in about[-3:])
         return f"{plan.agent} could not answer: {detail}. {again} tries again."
     if what is Fate.SKIP:
         return f"{plan.agent} was skipped: {detail}."
@@ -596,10 +596,10 @@ async def lift_hops(tx: Tx, rules: ledger.Rules, *, now: float, parents: Sequenc
             continue
         if held.agents:
             jobs = await ledger.queue_jobs(tx, message.id, held.agents, parents=parents, now=now)
-            told += [f"#{message.number} goes to {job.agent}" for job in jobs]
+            told += [f"{references.message(message.number)} goes to {job.agent}" for job in jobs]
         elif await tx.one(Q.cycle, message_id=message.id) is None:
             await ledger.open_cycle(tx, message, rules, now=now)
-            told.append(f"#{message.number} is routed")
+            told.append(f"{references.message(message.number)} is routed")
     if not told:
         return "The hop limit begins anew. Nothing was held back."
     more = f" and {len(told) - 20} more" if len(told) > 20 else ""

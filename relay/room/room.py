@@ -22,7 +22,17 @@ from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
 from relay.log.store import Store, StoreBusy, StoreMoved, Tx
-from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Board, Holds, Kind, Message, Refusal
+from relay.model import (
+    MAX_CLIENT_ID,
+    RESERVED_NAMES,
+    TASK_STATUSES,
+    Board,
+    Holds,
+    Kind,
+    Message,
+    Refusal,
+    references,
+)
 from relay.room import commands, hops, ledger, pages, roster
 from relay.room.cycle import Router
 from relay.room.desk import Desk
@@ -225,7 +235,7 @@ class Room:
         return await self._store.read(lambda tx: pages.page(tx, after=after, before=before, limit=limit))
 
     async def around(self, place: str, *, limit: int = 100) -> Page:
-        """The entry at `place` (an id, `#12` or a cursor) among its neighbours."""
+        """The entry at `place` (an id, `m12` or a cursor) among its neighbours."""
         found = await self._store.read(lambda tx: pages.around(tx, place, limit=limit))
         if found is None:
             raise RoomError("not_found", f"There is no message {place[:60]}.", _IDS)
@@ -423,13 +433,13 @@ class Room:
         if not agents:
             raise RoomError("bad_request", "No agent was named.", f"The room has: {self._names()}.")
         named = " ".join(self._mention(agent) for agent in agents)
-        return await self._order(f"/route #{found.number} {named}", by)
+        return await self._order(f"/route {references.message(found.number)} {named}", by)
 
     async def retry(self, job: int, *, by: str) -> dict[str, Any]:
         row = await self._store.read(lambda tx: tx.one(Q.job, id=job))
         if row is None:
             raise RoomError("not_found", f"There is no job {job}.", "GET /api/queue lists them.")
-        return await self._order(f"/retry job #{job}", by)
+        return await self._order(f"/retry {references.job(job)}", by)
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
         """Write an agent's model, effort or `enabled` into the configuration; it applies at once."""
@@ -455,7 +465,7 @@ class Room:
         if made is None:
             raise RoomError(
                 "not_found",
-                f"Task #{done['task']} was taken off the board meanwhile.",
+                f"Task {references.task(done['task'])} was taken off the board meanwhile.",
                 "`/undo` brings it back.",
             )
         return made
@@ -464,7 +474,9 @@ class Room:
         """Move or rename a task. A refusal is a RoomError `refused`."""
         tasks = {task["number"]: task for task in await self.tasks()}
         if number not in tasks:
-            raise RoomError("not_found", f"There is no task #{number}.", "GET /api/tasks lists them.")
+            raise RoomError(
+                "not_found", f"There is no task {references.task(number)}.", "GET /api/tasks lists them."
+            )
         status, title = changes.get("status"), changes.get("title")
         if status is None and title is None:
             raise RoomError("bad_request", "Nothing to change.", "Give `status` or `title`.")
@@ -475,7 +487,7 @@ class Room:
         if title is not None and title != tasks[number]["title"]:
             await self._rename(number, str(title), by)
         if status is not None and status != tasks[number]["status"]:
-            done = await self._order(f"/move #{number} {status}", by)
+            done = await self._order(f"/move {references.task(number)} {status}", by)
             if not done["success"]:
                 raise RoomError("refused", done["reason"], "GET /api/tasks shows the board.")
         return next((task for task in await self.tasks() if task["number"] == number), tasks[number])
@@ -484,7 +496,7 @@ class Room:
         speaker = self.person(by)
 
         async def work(tx: Tx) -> None:
-            text = f"{speaker} renamed task #{number} to “{' '.join(title.split())}”."
+            text = f"{speaker} renamed task {references.task(number)} to “{' '.join(title.split())}”."
             _, event = await ledger.say(tx, text, now=self._clock(), meta={"notice": "task"})
             lane = Lane(event.session, event.lane, short=True)
             await self._board.rename(tx, number, title, by=speaker, lane=lane, cause=[event.id])

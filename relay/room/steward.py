@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from relay.invocation import command
-from relay.model import PROGRAMS, STEWARD
+from relay.model import PROGRAMS, STEWARD, references
 from relay.plain import flat
 from relay.room.commands import COMMANDS, find
 from relay.room.prose import prose
@@ -226,7 +226,7 @@ def render_skips(view: StewardView) -> str:
     return (
         "I know of no message that was skipped. A message gets an answer when it asks for something: the "
         "dispatcher answers thanks and greetings itself. `@NAME` reaches an agent past it, and "
-        "`/route #<message> NAME` sends an earlier message on."
+        "`/route m<number> NAME` sends an earlier message on."
     )
 
 
@@ -420,7 +420,7 @@ def _wrong(job: JobView) -> str:
     said = {"dead": "gave up on", "skipped": "was skipped for"}.get(job.state, "failed at")
     why = f": {_told(job.reason).rstrip('.')}" if job.reason else ""
     again = f" in {_span(job.retry_in_s)}" if job.retry_in_s > 0 else ""
-    retry = f"it is tried again{again}" if job.state == "failed" else f"`/retry job {job.id}`"
+    retry = f"it is tried again{again}" if job.state == "failed" else f"`/retry {references.job(job.id)}`"
     return f"- **{_plain(job.agent)}** {said} {_message(job.message)}, {_span(job.age_s)} ago{why} ({retry})"
 
 
@@ -431,10 +431,12 @@ def _task(task: TaskView) -> str:
         extra.append(f"attempt {task.attempt} of {task.attempts}")
     why = ""
     if task.badge == "blocked" and task.waits_for:
-        why = f": waits for {', '.join(f'#{number}' for number in task.waits_for)}"
+        why = f": waits for {', '.join(references.task(number) for number in task.waits_for)}"
     elif task.badge and task.why:
         why = f": {_told(task.why)}"
-    return f"- #{task.number} {_plain(task.title)}" + (f" ({', '.join(extra)}{why})" if extra else "")
+    return f"- {references.task(task.number)} {_plain(task.title)}" + (
+        f" ({', '.join(extra)}{why})" if extra else ""
+    )
 
 
 def _some(lines: list[str], rest: str) -> list[str]:
@@ -444,7 +446,7 @@ def _some(lines: list[str], rest: str) -> list[str]:
 
 
 def _message(number: int) -> str:
-    return f"#{number}" if number else "a message"
+    return references.message(number) if number else "a message"
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relay.model import RESERVED_NAMES
+from relay.model import RESERVED_NAMES, references
 from relay.room.mentions import skeleton
 
 
@@ -68,7 +68,7 @@ def told_apart(names: Sequence[str], number: int) -> str:
     who, one = ", ".join(f"@{name}" for name in names), len(names) == 1
     return (
         f"{who} {'works on its own' if one else 'work on their own'}: the room does not start "
-        f"{'it' if one else 'them'}. {'It reads' if one else 'They read'} #{number} with "
+        f"{'it' if one else 'them'}. {'It reads' if one else 'They read'} {references.message(number)} with "
         f"{'its' if one else 'their'} next look at the room (`read_room`)."
     )
 

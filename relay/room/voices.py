@@ -11,14 +11,13 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from relay.log.events import Lane, dumps, loads
 from relay.log.store import Row, Store, Tx
-from relay.model import Caller, Fault, Kind, Message, Rejected
+from relay.model import Caller, Fault, Kind, Message, Rejected, references
 from relay.room import hops, ledger, pages
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.mentions import posing_as
@@ -33,7 +32,6 @@ Json = dict[str, Any]
 MOST_SEEN = 50
 #: Entries among whose authors persons are looked for: some days of a busy room.
 MOST_HEARD = 200
-_NUMBER = re.compile(r"#?([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +304,10 @@ async def _replied(tx: Tx, place: str | None) -> Row | None:
     """The entry of this id or number. Raises Rejected when there is none."""
     if place is None:
         return None
-    number = _NUMBER.fullmatch(place.strip())
-    if number is not None:
-        row = await tx.one(Q.message_by_number, number=int(number[1]))
+    named = references.read(place)
+    if named is not None:
+        right = named[0] is references.Thing.MESSAGE
+        row = await tx.one(Q.message_by_number, number=named[1]) if right else None
     else:
         row = await tx.one(Q.message, id=place.strip())
     if row is None:

@@ -53,7 +53,7 @@ async def test_a_resolution_says_why_in_one_line_and_asks_both(sky: Sky) -> None
     (message,) = await sky.said()
     assert message.body.splitlines()[0] == (
         f"both change lines 40-58 of {FILE}; HOLD: CLAUDE (3 files committed), STEER: CODEX; "
-        "nearest free work: #1"
+        "nearest free work: t1"
     )
     assert (message.speaker, message.kind, message.to) == ("RELAY", Kind.ADVISORY, ("CLAUDE", "CODEX"))
     assert [(job.agent, job.message_id) for job in await sky.jobs()] == [
@@ -277,7 +277,7 @@ async def test_an_answers_intent_goes_to_the_other_and_is_declared(sky: Sky) -> 
     (declared,) = await sky.events(intent.DECLARED)
     assert declared.outputs["source"] == "answer" and declared.parents
     after = await sky.turn("CLAUDE", "INTENT: none")
-    assert f"CODEX intends to touch `docs/a.md`, `src/new.py` (its answer to #{one.number})." in after.context
+    assert f"CODEX intends to touch `docs/a.md`, `src/new.py` (its answer to m{one.number})." in after.context
     assert (await sky.only()).unanswered == ()
 
 
@@ -306,7 +306,7 @@ async def test_without_an_answer_people_are_asked_once(sky: Sky) -> None:
     assert await sky.protocol.remind()
     assert not await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith("CODEX has not answered within 3 min (#1): both change lines 40-58")
+    assert asked.body.startswith("CODEX has not answered within 3 min (m1): both change lines 40-58")
     assert (await sky.events(records.CHANGED))[-1].outputs["what"] == ["escalated"]
 
 
@@ -318,7 +318,7 @@ async def test_an_agent_that_cannot_answer_is_reported_at_once(sky: Sky) -> None
     await sky.follow()
     assert await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith("CODEX cannot answer (it is not installed) (#1):")
+    assert asked.body.startswith("CODEX cannot answer (it is not installed) (m1):")
 
 
 async def test_an_answer_after_all_counts(sky: Sky) -> None:
@@ -439,7 +439,7 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
     await sky.tick()
     assert not await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith(f"CODEX should have left {FILE} and has not within 4 min (#1):")
+    assert asked.body.startswith(f"CODEX should have left {FILE} and has not within 4 min (m1):")
     assert (await sky.only()).steering is Steering.STAYED
     sky.sets["CODEX"] = work("CODEX", "src/free.py")
     await sky.tick()

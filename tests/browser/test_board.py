@@ -31,11 +31,11 @@ async def test_a_card_is_dragged_and_the_change_undone(ann: Person, house: Outsi
     number = await card.get_attribute("data-task")
     await card.drag_to(column(ann, "in_progress"))
     await expect(column(ann, "in_progress").get_by_text("Paint the fence")).to_be_visible()
-    await expect(ann.page.get_by_test_id("toast")).to_contain_text(f"#{number} is in progress now")
+    await expect(ann.page.get_by_test_id("toast")).to_contain_text(f"t{number} is in progress now")
     await ann.page.get_by_test_id("toast").get_by_role("button", name="Undo").click()
     await expect(column(ann, "pending").get_by_text("Paint the fence")).to_be_visible()
     await ann.go("room")
-    await ann.sees(f"ann moved task #{number} to in_progress: Paint the fence", "RELAY")
+    await ann.sees(f"ann moved task t{number} to in_progress: Paint the fence", "RELAY")
     await ann.sees("/undo", "ann")
     assert {one["title"]: one["status"] for one in (await house.get("/api/tasks"))["tasks"]}[
         "Paint the fence"

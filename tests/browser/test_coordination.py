@@ -120,7 +120,7 @@ async def test_work_of_another_process_shows_on_the_board(ann: Person, elsewhere
         column = ann.page.get_by_test_id(f"column-{status}")
         return column.get_by_test_id("task").filter(has_text=title)
 
-    await expect(card("Ship the shed", "pending")).to_contain_text(f"waits for #{build['number']}")
+    await expect(card("Ship the shed", "pending")).to_contain_text(f"waits for t{build['number']}")
     await elsewhere.work.get(CLAUDE, ["build"])
     await expect(card("Build the shed", "in_progress")).to_contain_text("CLAUDE")
     await expect(card("Build the shed", "in_progress")).to_contain_text("lease ")

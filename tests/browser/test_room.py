@@ -128,15 +128,15 @@ async def test_what_waits_is_folded_into_the_latest(ann: Person, house: Outside,
         await house.post("third of three for codex", "ann")
         second = await ann.sees("second of three for codex", "ann")
         third = await ann.sees("third of three for codex", "ann")
-        await expect(second.get_by_test_id("folded")).to_contain_text("folded into #")
+        await expect(second.get_by_test_id("folded")).to_contain_text("folded into m")
         await expect(third.get_by_test_id("decision")).to_contain_text("routed to CODEX")
     finally:
         ollama.mode, ollama.delay_s = Mode.ANSWER, 0.05
     number = await third.get_attribute("data-number")
-    await expect(second.get_by_test_id("folded")).to_have_text(f"⤷ folded into #{number}")
+    await expect(second.get_by_test_id("folded")).to_have_text(f"⤷ folded into m{number}")
     await ann.reload()
     again = await ann.sees("second of three", "ann")
-    await expect(again.get_by_test_id("folded")).to_have_text(f"⤷ folded into #{number}")
+    await expect(again.get_by_test_id("folded")).to_have_text(f"⤷ folded into m{number}")
 
 
 async def test_a_dispatcher_that_is_away_is_said(ann: Person, ollama: FakeOllama) -> None:
@@ -199,15 +199,37 @@ async def test_numbers_lead_where_they_say(ann: Person, house: Outside) -> None:
     await house.until_said("Mend the roof", speaker="RELAY")
     task = max(one["number"] for one in (await house.get("/api/tasks"))["tasks"])
     target = await house.post("@CODEX this is the target", "ben")
-    await ann.composer.fill(f"@CODEX see #{target['number']}, and task #{task}; not `#1`, not a#2")
+    job = (await house.until_job(target["id"], "CODEX", "done"))["id"]
+    await ann.composer.fill(
+        f"@CODEX see #{target['number']}, m{target['number']}, t{task}, j{job} and task #{task}; "
+        "not `#1`, not a#2, m999999, t999, a.m1, m1.large or x/m1"
+    )
     await ann.composer.press("Enter")
     entry = await ann.sees("not a#2", "ann")
-    await expect(entry.locator("a.ref")).to_have_text([f"#{target['number']}", f"task #{task}"])
-    await entry.get_by_role("link", name=f"task #{task}").click()
-    await expect(ann.page.locator(f'[data-task="{task}"]')).to_be_focused()
+    await expect(entry.locator("a.ref")).to_have_text(
+        [f"#{target['number']}", f"m{target['number']}", f"t{task}", f"j{job}", f"task #{task}"]
+    )
+    for name in (f"task #{task}", f"t{task}"):
+        await entry.get_by_role("link", name=name, exact=True).click()
+        await expect(ann.page.locator(f'[data-task="{task}"]')).to_be_focused()
+        await ann.go("room")
+    await entry.get_by_role("link", name=f"j{job}", exact=True).click()
+    await expect(ann.page.locator(f'[data-job="{job}"]')).to_be_focused()
     await ann.go("room")
-    await entry.get_by_role("link", name=f"#{target['number']}", exact=True).first.click()
-    await expect(await ann.sees("this is the target", "ben")).to_be_focused()
+    for name in (f"#{target['number']}", f"m{target['number']}"):
+        await entry.get_by_role("link", name=name, exact=True).first.click()
+        await expect(await ann.sees("this is the target", "ben")).to_be_focused()
+    # The room's own texts, and addresses: new ones, and those that were copied before.
+    told = await ann.sees(f"ben added task t{task}: Mend the roof", "RELAY")
+    await told.get_by_role("link", name=f"t{task}", exact=True).click()
+    await expect(ann.page.locator(f'[data-task="{task}"]')).to_be_focused()
+    for address in (f"m{target['number']}", str(target["number"])):
+        await ann.page.goto(f"{house.url}/#{address}")
+        await ann.reload()
+        await expect(await ann.sees("this is the target", "ben")).to_be_in_viewport()
+    await ann.page.goto(f"{house.url}/#j{job}")
+    await ann.reload()
+    await expect(ann.page.locator(f'[data-job="{job}"]')).to_be_visible()
 
 
 async def test_what_came_meanwhile_stands_below_a_line(ann: Person, come: Come) -> None:

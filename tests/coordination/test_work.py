@@ -72,10 +72,10 @@ def test_moves(why: str, task: Task, to: Column, expected: tuple[Status, str | N
 @pytest.mark.parametrize(
     ("task", "to", "fix"),
     [
-        (TASK, Column.PENDING, "/move #3 in_progress"),
-        (TAKEN, Column.IN_PROGRESS, "/move #3 pending"),
-        (OVER, Column.DONE, "/move #3 pending"),
-        (replace(TASK, status=Status.BLOCKED), Column.PENDING, "/move #3 in_progress"),
+        (TASK, Column.PENDING, "/move t3 in_progress"),
+        (TAKEN, Column.IN_PROGRESS, "/move t3 pending"),
+        (OVER, Column.DONE, "/move t3 pending"),
+        (replace(TASK, status=Status.BLOCKED), Column.PENDING, "/move t3 in_progress"),
     ],
 )
 def test_a_move_to_where_it_is_is_refused(task: Task, to: Column, fix: str) -> None:
@@ -172,4 +172,4 @@ def test_priority_is_first_and_waiting_catches_up() -> None:
 
 
 def test_numbers_for_people() -> None:
-    assert work.numbers([4, 1, 2, 3, 7]) == "#1-#4, #7"
+    assert work.numbers([4, 1, 2, 3, 7]) == "t1-t4, t7"

@@ -68,7 +68,7 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     await asked(one, "good morning")
     posted = await one.post("@ECHO a\0b")  # PostgreSQL's text has no NUL
     assert "a\ufffdb" in (await one.reply_to(posted["id"], "ECHO"))["body"]
-    assert "#1" in await order(one, "/task mend the roof")
+    assert "t1" in await order(one, "/task mend the roof")
     state = await one.get("/api/state")
     assert state["storage"]["engine"] == "postgres"
     assert [task["number"] for task in state["tasks"]] == [1]

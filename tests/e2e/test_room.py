@@ -118,9 +118,9 @@ async def test_commands_are_answered_and_the_board_follows(open_room: Open) -> N
         body: str = (await one.reply_to(posted["id"], "RELAY"))["body"]
         return body
 
-    assert "#1" in await order("/task mend the roof")
+    assert "t1" in await order("/task mend the roof")
     await order("/task paint the door")
-    await order("/move #1 in_progress")
+    await order("/move t1 in_progress")
     assert [(t["number"], t["status"]) for t in await _tasks(one)] == [(1, "in_progress"), (2, "pending")]
     assert "mend the roof" in await order("/tasks")
     await order("/moveall done")

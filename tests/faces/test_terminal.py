@@ -103,10 +103,10 @@ async def terminal(tmp_path: Path, room: FakeRoom) -> AsyncIterator[Terminal]:
 async def test_what_is_typed_arrives_and_what_is_said_is_shown(terminal: Terminal, room: FakeRoom) -> None:
     await terminal.text("hello from a terminal")
     await terminal.keys("Enter")
-    await terminal.shows("ann #1  hello from a terminal")
+    await terminal.shows("ann m1  hello from a terminal")
     assert [(each["speaker"], each["body"]) for each in room.entries] == [("ann", "hello from a terminal")]
     await room.say("CLAUDE", "It **joins**:\n- `a`\n- b", in_reply_to=room.entries[0]["id"])
-    await terminal.shows("CLAUDE #2 · to #1", "  It joins:", "  • a", "  • b")
+    await terminal.shows("CLAUDE m2 · to m1", "  It joins:", "  • a", "  • b")
 
 
 async def test_new_lines_and_pastes_are_one_message(terminal: Terminal, room: FakeRoom) -> None:
@@ -139,11 +139,11 @@ async def test_a_turn_at_work_is_seen(terminal: Terminal, room: FakeRoom) -> Non
     await room.frame(
         "stream", {"job": 7, "agent": "CLAUDE", "text": "Because of", "offset": 0, "tool": "Read a.py"}
     )
-    await terminal.shows("CLAUDE is working on #1 ·", "Read a.py", "│ Because of")
+    await terminal.shows("CLAUDE is working on m1 ·", "Read a.py", "│ Because of")
     await room.say("CLAUDE", "Because of that.", in_reply_to=asked["id"], job=7)
     await room.receipt(7, asked["id"], "CLAUDE", "done")
     await room.receipt(8, asked["id"], "CODEX", "skipped", reason="its breaker is open")
-    await terminal.shows("CLAUDE #2 · to #1  Because of that.", "· skipped CODEX #1: its breaker is open")
+    await terminal.shows("CLAUDE m2 · to m1  Because of that.", "· skipped CODEX m1: its breaker is open")
     assert "is working" not in await terminal.screen(history=False)
 
 
@@ -156,14 +156,14 @@ async def test_no_text_steers_the_terminal(terminal: Terminal, room: FakeRoom) -
         meta={"history": "\x1b[2J"},
     )
     await room.say("bob", "after")
-    await terminal.shows("bob #1", "  safe  ‹U+202E›over", "  seen", "bob #2  after", "ann ›")
+    await terminal.shows("bob m1", "  safe  ‹U+202E›over", "  seen", "bob m2  after", "ann ›")
     assert await terminal.tmux("show-buffer") == "mine"
     assert "evil" not in await terminal.tmux("display-message", "-p", "#{pane_title} #{alternate_on}")
 
 
 async def test_the_room_goes_and_comes_back(terminal: Terminal, room: FakeRoom, tmp_path: Path) -> None:
     await room.say("bob", "before")
-    await terminal.shows("bob #1  before")
+    await terminal.shows("bob m1  before")
     await room.stop()
     await terminal.shows("the room is down", "○ down")
     await terminal.text("are you there?")
@@ -179,12 +179,12 @@ async def test_the_room_goes_and_comes_back(terminal: Terminal, room: FakeRoom, 
     await room.say("CLAUDE", "now I am", in_reply_to=written.id)
     await room.start()
     await terminal.shows(
-        "the room is back", "has read what you wrote (#2)", "CLAUDE #3 · to #2  now I am", "● live"
+        "the room is back", "has read what you wrote (m2)", "CLAUDE m3 · to m2  now I am", "● live"
     )
     assert len(re.findall("are you there", await terminal.screen())) == 1
     await terminal.text("good")
     await terminal.keys("Enter")
-    await terminal.shows("ann #4  good")
+    await terminal.shows("ann m4  good")
 
 
 async def test_a_lost_acknowledgement_is_one_message(terminal: Terminal, room: FakeRoom) -> None:
@@ -192,7 +192,7 @@ async def test_a_lost_acknowledgement_is_one_message(terminal: Terminal, room: F
     await terminal.text("once")
     await terminal.keys("Enter")
     await until(lambda: room.posts == 3, "the third attempt")
-    await terminal.shows("ann #1  once")
+    await terminal.shows("ann m1  once")
     assert [each["body"] for each in room.entries] == ["once"]
 
 
@@ -213,10 +213,10 @@ async def test_it_survives_another_size(terminal: Terminal, room: FakeRoom) -> N
     await terminal.tmux("resize-window", "-x", "50", "-y", "12")
     await terminal.text("narrow")
     await terminal.keys("Enter")
-    await terminal.shows("ann #2  narrow")
+    await terminal.shows("ann m2  narrow")
     await terminal.tmux("resize-window", "-x", "140", "-y", "40")
     await room.say("bob", "wide again")
-    await terminal.shows("bob #3  wide again", "● live")
+    await terminal.shows("bob m3  wide again", "● live")
 
 
 @pytest.mark.parametrize("keys", [["C-c"], ["C-d"], ["/quit", "Enter"]])

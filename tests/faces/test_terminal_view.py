@@ -48,9 +48,9 @@ def said(view: RoomView, given: dict[str, Any]) -> list[str]:
 
 def test_an_entry_shows_who_and_to_what(view: RoomView) -> None:
     (line,) = said(view, entry(2, "CLAUDE", "**yes**", in_reply_to="m1", kind="agent"))
-    assert line.endswith("CLAUDE #2 · to #1  yes")
+    assert line.endswith("CLAUDE m2 · to m1  yes")
     head, *body = said(view, entry(3, "bob", "a\nb", meta={"unverified": True}))
-    assert head.endswith("bob #3 · unverified")
+    assert head.endswith("bob m3 · unverified")
     assert body == ["  a", "  b"]
 
 
@@ -71,18 +71,18 @@ def test_a_name_cannot_steer_the_terminal(view: RoomView) -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        (job("skipped", reason="its breaker is open"), "· skipped CLAUDE #1: its breaker is open"),
-        (job("failed", reason="it crashed"), "· failed, CLAUDE #1: it crashed; it will be tried again"),
-        (job("dead", reason="crashed"), "· failed for good, CLAUDE #1: crashed (/retry #7)"),
+        (job("skipped", reason="its breaker is open"), "· skipped CLAUDE m1: its breaker is open"),
+        (job("failed", reason="it crashed"), "· failed, CLAUDE m1: it crashed; it will be tried again"),
+        (job("dead", reason="crashed"), "· failed for good, CLAUDE m1: crashed (/retry j7)"),
         (
             frame("cycle", message_id="m1", state="routed", agents=["CLAUDE", "CODEX"], reason="code"),
-            "· #1 → CLAUDE, CODEX · code",
+            "· m1 → CLAUDE, CODEX · code",
         ),
         (
             frame("cycle", message_id="m1", state="folded", folded_into="m9"),
-            "· #1 is answered together with a later one",
+            "· m1 is answered together with a later one",
         ),
-        (frame("cycle", message_id="m1", state="none"), "· nobody answers #1: nobody is here who could"),
+        (frame("cycle", message_id="m1", state="none"), "· nobody answers m1: nobody is here who could"),
     ],
 )
 def test_what_became_of_a_message(view: RoomView, given: dict[str, Any], line: str) -> None:
@@ -107,15 +107,15 @@ def test_the_rest_prints_nothing(view: RoomView, given: dict[str, Any]) -> None:
 
 def test_a_turn_at_work_is_above_the_input_until_it_is_over(view: RoomView) -> None:
     view.on_frame(frame("cycle", message_id="m1", state="routing"), NOW - 2)
-    assert plain(view.live(NOW, 80))[0].endswith("who answers #1? · 2 s")
+    assert plain(view.live(NOW, 80))[0].endswith("who answers m1? · 2 s")
     view.on_frame(frame("cycle", message_id="m1", state="routed", agents=["CLAUDE"]), NOW)
     view.on_frame(job("pending"), NOW)
-    assert plain(view.live(NOW, 80)) == ["· queued: CLAUDE #1"]
+    assert plain(view.live(NOW, 80)) == ["· queued: CLAUDE m1"]
     view.on_frame(job("active", started_at=TS), NOW)
     view.on_frame(frame("stream", job=7, agent="CLAUDE", text="a\x1b[2J\nb\n", offset=0), NOW)
     view.on_frame(frame("stream", job=7, agent="CLAUDE", text="c", offset=4, tool="Read x.py"), NOW)
     head, *tail = plain(view.live(NOW, 80))
-    assert head.endswith("CLAUDE is working on #1 · 12 s · Read x.py")
+    assert head.endswith("CLAUDE is working on m1 · 12 s · Read x.py")
     assert tail == ["  │ a", "  │ b", "  │ c"]
     assert view.is_moving
     view.on_frame(job("done"), NOW)
@@ -166,7 +166,7 @@ def test_what_was_written_past_the_room_is_shown_once(view: RoomView) -> None:
     first, note = plain(view.on_written(post, NOW))
     assert first.endswith("ann  hi")
     assert "written to the transcript" in note
-    assert said(view, entry(5)) == ["· the room has read what you wrote (#5)"]
+    assert said(view, entry(5)) == ["· the room has read what you wrote (m5)"]
     assert said(view, entry(5)) == []
 
 
@@ -234,7 +234,7 @@ def test_locks_and_tasks_are_counted_and_only_a_failure_is_said(view: RoomView) 
     assert said(view, frame("task", changed=[done, new], gone=[])) == []
     assert "1 open task" in toolbar()
     bad = done | {"badge": "failed", "error_message": "exit\x1b[31m 1"}
-    assert said(view, frame("task", changed=[bad], gone=["b"])) == ["· task #1 failed (CODEX), Build: exit 1"]
+    assert said(view, frame("task", changed=[bad], gone=["b"])) == ["· task t1 failed (CODEX), Build: exit 1"]
     assert said(view, frame("task", changed=[bad], gone=[])) == []
     assert "0 open tasks" in toolbar()
     ended = {"agent_id": "CLAUDE", "session_id": "c1"}

@@ -132,12 +132,12 @@ async def office(store: Store, clock: Clock) -> AsyncIterator[Office]:
 
 
 async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> None:
-    assert "#1" in (await office.ask("/task Fix the login page")).body
+    assert "t1" in (await office.ask("/task Fix the login page")).body
     await office.ask("/task Write docs")
     await office.ask("/move #1 in_progress")
     assert await office.tasks() == [(1, "Fix the login page", "in_progress"), (2, "Write docs", "pending")]
     assert "Fix the login page" in (await office.ask("/tasks")).body
-    await office.ask("/move #2 done")
+    await office.ask("/move t2 done")
     await office.ask("/moveall done")
     assert {status for _, _, status in await office.tasks()} == {"done"}
     await office.ask("/undo")
@@ -153,7 +153,7 @@ async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> 
     ("command", "words"),
     [
         ("/help", "/moveall"),
-        ("/help move", "/move #<id>"),
+        ("/help move", "/move t<number>"),
         ("/who", "ALPHA"),
         ("/queue", ""),
         ("/tasks", ""),
@@ -185,7 +185,7 @@ async def test_each_command_answers(office: Office, command: str, words: str) ->
         ("/move #1", "Usage"),
         ("/move #99 done", "99"),
         ("/move #1 sideways", ""),
-        ("/route #99 ALPHA", "no message #99"),
+        ("/route #99 ALPHA", "no message m99"),
         ("/route #1 NOBODY", "NOBODY"),
         ("/retry #99", "99"),
         ("/cancel @ALPHA", "nothing to cancel"),

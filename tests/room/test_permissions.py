@@ -77,7 +77,7 @@ async def test_a_persons_answer_reaches_the_agent(front: Front) -> None:
         assert await asking == PermissionAnswer(YES, "ann")
     assert front.desk.pending == []
     ((text, meta),) = front.said
-    assert "`run 'npm test'`" in text and "/allow #1" in text and meta["permission"] == one.id
+    assert "`run 'npm test'`" in text and "/allow p1" in text and meta["permission"] == one.id
 
 
 async def test_without_an_answer_it_is_refused(front: Front) -> None:
@@ -201,7 +201,7 @@ async def test_people_answer_by_commands(office: tuple[Office, PermissionDesk, L
     one, desk, live = office
     with live.here("ann"):
         for body, option, told in (
-            ("/allow #1", YES, "ann allows ALPHA: `run 'npm test'` (`Yes`)."),
+            ("/allow p1", YES, "ann allows ALPHA: `run 'npm test'` (`Yes`)."),
             ("/deny #2", NO, "ann refuses ALPHA"),
             ("/allow #3 1", ALWAYS, "ann allows ALPHA"),
         ):

@@ -160,7 +160,7 @@ async def test_a_failed_turn_is_tried_again_after_a_while_and_then_dead(store: S
     assert (job.state, job.attempts, job.error_class) == ("dead", 3, "crash")
     (notice,) = await notices(store, "dead")
     assert notice.in_reply_to == asked.id
-    assert f"`/retry #{asked.number}`" in notice.body
+    assert f"`/retry m{asked.number}`" in notice.body
     assert "exit status 1" in notice.body
 
 
@@ -176,7 +176,7 @@ async def test_a_message_that_joins_a_failing_one_does_not_prolong_it(store: Sto
     assert [job.state for job in jobs] == ["dead"] * 4 + ["failed"] * 2
     told = await notices(store, "dead")
     numbers = [m.number for m in await all_messages(store) if m.kind is Kind.HUMAN]
-    assert [f"#{number}`" in notice.body for notice, number in zip(told, numbers, strict=False)] == [True] * 4
+    assert [f"m{number}`" in notice.body for notice, number in zip(told, numbers, strict=False)] == [True] * 4
 
 
 async def test_backoff_holds_what_stands_behind_it(store: Store, clock: Clock) -> None:

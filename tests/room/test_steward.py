@@ -169,7 +169,7 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
         (replace(CLAUDE, queued=1), "is ready; 1 message waiting"),
         (
             replace(CLAUDE, running=RunningView(12, 130), queued=2),
-            "has worked on #12 for 2 min; 2 messages waiting",
+            "has worked on m12 for 2 min; 2 messages waiting",
         ),
         (
             NO_CODEX,
@@ -225,12 +225,12 @@ def test_the_queue() -> None:
     )
     assert render_queue(view) == (
         "**Now:**\n"
-        "- **CLAUDE** has worked on #12 for 5 s\n"
-        "- #13 has waited 20 s for **CLAUDE**\n"
-        "- #14 has waited 30 s for **CLAUDE**, tried again in 1 min (rate limit)\n"
+        "- **CLAUDE** has worked on m12 for 5 s\n"
+        "- m13 has waited 20 s for **CLAUDE**\n"
+        "- m14 has waited 30 s for **CLAUDE**, tried again in 1 min (rate limit)\n"
         "\n"
         "**Not answered:**\n"
-        "- **CODEX** gave up on #9, 2 h 1 min ago: it crashed (`/retry job 3`)"
+        "- **CODEX** gave up on m9, 2 h 1 min ago: it crashed (`/retry j3`)"
     )
 
 
@@ -243,7 +243,7 @@ def test_a_long_queue_is_counted_not_listed() -> None:
 
 def test_why_there_was_no_answer() -> None:
     text = render_skips(ROOM)
-    assert "**CODEX** was skipped for #11, 1 min ago: it is not installed (`/retry job 7`)" in text
+    assert "**CODEX** was skipped for m11, 1 min ago: it is not installed (`/retry j7`)" in text
     assert "stands in the way now" in text
     assert "it waits for its turn" in render_skips(StewardView(agents=(replace(CLAUDE, queued=1),)))
     assert "no message that was skipped" in render_skips(StewardView(agents=(CLAUDE,)))
@@ -252,7 +252,7 @@ def test_why_there_was_no_answer() -> None:
 def test_the_board() -> None:
     assert render_tasks(EMPTY) == "The board is empty. `/task <title>` puts a task on it."
     assert render_tasks(ROOM) == (
-        "**In progress** (1)\n- #2 Write docs (**blocked**, CLAUDE)\n\n**Pending** (1)\n- #1 Fix the login"
+        "**In progress** (1)\n- t2 Write docs (**blocked**, CLAUDE)\n\n**Pending** (1)\n- t1 Fix the login"
     )
 
 
@@ -267,13 +267,13 @@ def test_the_board_says_why_a_task_does_not_go_on() -> None:
     )
     assert render_tasks(StewardView(tasks=tasks)) == (
         "**Pending** (3)\n"
-        "- #1 Build (attempt 2 of 3)\n"
-        "- #2 Ship (**blocked**: waits for #1, #4)\n"
-        "- #3 Tell (**blocked**: it needs what failed: #4)\n\n"
+        "- t1 Build (attempt 2 of 3)\n"
+        "- t2 Ship (**blocked**: waits for t1, t4)\n"
+        "- t3 Tell (**blocked**: it needs what failed: #4)\n\n"
         "**Done** (3)\n"
-        r"- #4 Test (**failed**, CODEX: exit code 1 \*boom\*)"
-        "\n- #5 Try (**dead**: its lease ran out three times)\n"
-        "- #6 Rest"
+        r"- t4 Test (**failed**, CODEX: exit code 1 \*boom\*)"
+        "\n- t5 Try (**dead**: its lease ran out three times)\n"
+        "- t6 Rest"
     )
 
 
@@ -305,16 +305,16 @@ def test_the_locks() -> None:
 def test_help_lists_every_command_and_explains_one() -> None:
     text = render_help()
     assert all(f"`{spec.usage}`" in text for spec in COMMANDS)
-    assert render_help("/move").endswith("For example: `/move #3 in_progress`")
+    assert render_help("/move").endswith("For example: `/move t3 in_progress`")
     assert render_help("nothing") == text
 
 
 @pytest.mark.parametrize(
     ("title", "shown"),
     [
-        ("a\n\n# big\n- list", "#1 a # big - list"),
-        ("[x](http://evil) <b> `c` *d* | e", r"#1 \[x\](http://evil) \<b\> \`c\` \*d\* \| e"),
-        ("in_progress and _this_", r"#1 in_progress and \_this\_"),
+        ("a\n\n# big\n- list", "t1 a # big - list"),
+        ("[x](http://evil) <b> `c` *d* | e", r"t1 \[x\](http://evil) \<b\> \`c\` \*d\* \| e"),
+        ("in_progress and _this_", r"t1 in_progress and \_this\_"),
     ],
 )
 def test_what_people_write_cannot_shape_the_answer(title: str, shown: str) -> None:

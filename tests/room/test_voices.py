@@ -119,7 +119,7 @@ async def test_what_is_remembered_of_a_long_reading_is_bounded(store: Store) -> 
 async def test_a_reply_names_what_it_is_to(store: Store) -> None:
     room = voices(store)
     asked = await room.post(B, "where?")
-    for place in (asked["id"], f"#{asked['number']}", str(asked["number"])):
+    for place in (asked["id"], f"#{asked['number']}", f"m{asked['number']}", str(asked["number"])):
         told = await room.post(A, "here", in_reply_to=place)
         row = await store.read(lambda tx, id=told["id"]: tx.one(Q.message, id=id))  # type: ignore[misc]
         assert row["in_reply_to"] == asked["id"]
@@ -206,7 +206,7 @@ async def test_who_is_there(store: Store) -> None:
 async def test_who_is_here_without_being_the_rooms_reads_for_itself(store: Store) -> None:
     room, beth = voices(store), Caller("root-claude", "s-r", "claude-code")
     await room.post(ANN, "hello")
-    alone = "@root-claude works on its own: the room does not start it. It reads #{} with its next look at the room"
+    alone = "@root-claude works on its own: the room does not start it. It reads m{} with its next look at the room"
     for caller, body, asked, said, never in (
         (A, "@root-claude look", [], alone, "no agent"),
         (A, "@BETA and @Root-Claude look", ["BETA"], alone, "no agent"),

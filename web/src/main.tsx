@@ -17,7 +17,8 @@ import { keepAddress, quietly, takeAddress } from "./state/address";
 import { connect, disconnect } from "./state/live";
 import { loadRoom } from "./state/room";
 import "./state/unread";
-import { follow } from "./state/view";
+import { follow, nothing } from "./state/view";
+import { readRef } from "./text/reference";
 import { pump } from "./state/outbox";
 import { toast } from "./ui/bits";
 import { Shell } from "./ui/shell";
@@ -58,11 +59,11 @@ async function enter(): Promise<void> {
 /** The address is kept once, also when somebody signs in again. */
 let kept: true | undefined;
 
-/** A view (`#/locks`), or an entry or a card: `#12`, `#task-3`. */
+/** A view (`#/locks`), or an entry, a card or a job: `#m12`, `#t3`, `#j4`. */
 async function goToHash(): Promise<void> {
-  if (takeAddress(location.hash) || !/^#((task|job)-)?\d+$/.test(location.hash)) return;
+  if (takeAddress(location.hash) || !readRef(location.hash)) return;
   const there = await quietly(() => follow(location.hash.slice(1))).catch(() => false);
-  if (!there) toast(`There is no message ${location.hash} here.`, { tone: "problem" });
+  if (!there) toast(nothing(location.hash), { tone: "problem" });
 }
 
 async function start(): Promise<void> {

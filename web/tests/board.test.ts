@@ -42,7 +42,7 @@ describe("the board", () => {
   it("names what a task still waits for", () => {
     const need = (number: number) => ({ id: `t${number}`, number });
     const all = [task(1), task(2, { status: "done" }), task(3, { status: "done", badge: "failed" })];
-    expect(waitsFor(task(9, { depends_on: [1, 2, 3, 8].map(need) }), all)).toEqual(["#1", "#3 (failed)"]);
+    expect(waitsFor(task(9, { depends_on: [1, 2, 3, 8].map(need) }), all)).toEqual(["t1", "t3 (failed)"]);
     expect(waitsFor(task(9), all)).toEqual([]);
   });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { complete, usage, type Words } from "../src/text/completion";
 import { ago, amount, bytes, counted, instant, moment, receipt, span } from "../src/text/format";
+import { readRef } from "../src/text/reference";
 import type { Job, Task } from "../src/types";
 
 const task = (number: number, status: Task["status"]): Task => ({
@@ -24,7 +25,10 @@ describe("completion", () => {
     ["(@a", ["@all "]],
     ["/mo", ["/move ", "/moveall "]],
     ["/tasks", ["/tasks"]],
-    ["/move ", ["#1 ", "#12 "]],
+    ["/move ", ["t1 ", "t12 "]],
+    ["/move t1", ["t1 ", "t12 "]],
+    ["/move #12", ["t12 "]],
+    ["/move t12 d", ["done"]],
     ["/move #12 d", ["done"]],
     ["/moveall ", ["pending", "in_progress", "done"]],
   ])("%j offers %j", (text, inserts) => {
@@ -60,6 +64,21 @@ describe("words for figures", () => {
   it.each([[0, "0 files"], [1, "1 file"], [2000, "2,000 files"]])("%d is %s", (count, text) => expect(counted(count, "file")).toBe(text));
 });
 
+describe("references", () => {
+  it.each([
+    ["m14", "m", 14], ["#m14", "m", 14], ["#14", "m", 14], ["14", "m", 14], ["T3", "t", 3], ["#j7", "j", 7], ["p2", "p", 2],
+    ["#task-3", "t", 3], ["job-4", "j", 4],
+  ])("%s", (text, thing, number) => {
+    expect(readRef(text)).toEqual({ thing, number });
+  });
+  it.each(["", "x14", "m", "14m", "m1234567890", "m1.5", "/m1"])("not %s", (text) => {
+    expect(readRef(text)).toBeNull();
+  });
+  it("a bare number is what is meant there", () => {
+    expect(readRef("#3", "t")).toEqual({ thing: "t", number: 3 });
+  });
+});
+
 describe("times", () => {
   it("say the day where it is not today", () => {
     const now = new Date(2026, 10, 22, 14, 0).getTime();
@@ -82,7 +101,7 @@ describe("receipts", () => {
     [{}, "queued", "queued"],
     [{ state: "active", started_at: 60, attempts: 1 }, "working", "working 40 s"],
     [{ state: "done", attempts: 1 }, "answered", "answered"],
-    [{ state: "done", folded_into: 3 }, "answered", "answered with #33"],
+    [{ state: "done", folded_into: 3 }, "answered", "answered with m33"],
     [{ state: "failed", not_before: 110, reason: "it broke" }, "failed", "retry in 10 s"],
     [{ state: "dead", attempts: 3, error_class: "crash" }, "dead", "failed"],
     [{ state: "skipped", reason: "circuit open; `/resume`" }, "skipped", "skipped: circuit open; /resume"],

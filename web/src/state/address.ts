@@ -2,7 +2,7 @@
  * What is looked at, as the address: `#/VIEW`, and behind a `?` what lies open over it or is picked in it.
  *
  * Invariant: whoever opens an address sees what its giver saw, as far as it is there; going back and forward never
- * makes an address of its own. Entries and cards have theirs beside these: `#12`, `#task-3`, `#job-4`.
+ * makes an address of its own. Entries and cards have theirs beside these: `#m12`, `#t3`, `#j4`.
  */
 
 import { batch, effect } from "@preact/signals";

@@ -1,6 +1,7 @@
 /** What the board shows of its tasks. Pure; `now` is always given, in milliseconds. */
 
 import { instant, span } from "../text/format";
+import { ref } from "../text/reference";
 import type { Entry, Task } from "../types";
 
 /** The board after some tasks changed and others left it, by number. */
@@ -56,12 +57,12 @@ export function remarks(task: Task, all: readonly Task[], now: number): { text: 
   return said;
 }
 
-/** `#3`, `#5`: what a blocked task still waits for; a failed one says so, and what left the board is none to wait for. */
+/** `t3`, `t5`: what a blocked task still waits for; a failed one says so, and what left the board is none to wait for. */
 export function waitsFor(task: Task, all: readonly Task[]): string[] {
   const board = new Map(all.map((other) => [other.id, other]));
   return (task.depends_on ?? []).flatMap(({ id, number }) => {
     const other = board.get(id);
     if (!other || (other.status === "done" && !other.badge)) return [];
-    return [`#${number}${other.badge === "failed" || other.badge === "dead" ? ` (${other.badge})` : ""}`];
+    return [`${ref("t", number)}${other.badge === "failed" || other.badge === "dead" ? ` (${other.badge})` : ""}`];
   });
 }

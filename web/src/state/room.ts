@@ -63,10 +63,16 @@ export function cycle(message: string): Signal<Cycle | null> {
 
 const byId = new Map<string, Entry>();
 export const entryOf = (id: string): Entry | undefined => byId.get(id);
+/** The number of the newest entry that this page has seen. */
+export const newestNumber = (): number => newest;
+let newest = 0;
 export const numberOf = (id: string): number | null => byId.get(id)?.number ?? null;
 
 function remember(entries: readonly Entry[]): void {
-  for (const entry of entries) byId.set(entry.id, entry);
+  for (const entry of entries) {
+    byId.set(entry.id, entry);
+    newest = Math.max(newest, entry.number);
+  }
 }
 
 function putJobs(changed: readonly Job[]): void {

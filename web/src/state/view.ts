@@ -2,7 +2,9 @@
 
 import { signal } from "@preact/signals";
 import type { Entry } from "../types";
-import { jumpTo } from "./room";
+import { setReferences } from "../text/markdown";
+import { readRef, ref, THINGS } from "../text/reference";
+import { jobs, jumpTo, newestNumber, tasks } from "./room";
 
 export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees";
 export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees"];
@@ -14,6 +16,8 @@ export const agentPanel = signal<string | null>(null);
 export const replyTo = signal<Entry | null>(null);
 /** The task that was just pointed at. */
 export const taskFocus = signal<number | null>(null);
+/** The row of the queue that somebody asked for. */
+export const jobFocus = signal<number | null>(null);
 /** The task whose whole story is shown, by its number. */
 export const taskOpen = signal<number | null>(null);
 /** What the airspace view shows the evidence of. A link's key is `linkKey` of state/airspace.ts. */
@@ -50,20 +54,35 @@ export async function showEntry(target: string): Promise<boolean> {
   return jumpTo(target);
 }
 
-/** Where a `#12`, `#task-12` or `#job-12` in a text or in the address leads. False when there is no such thing. */
+/** Where a `m12`, `t12` or `j12` in a text or in the address leads (`readRef`). False when there is no such thing. */
 export async function follow(target: string): Promise<boolean> {
-  const [, what, number] = /^(task-|job-)?(\d+)$/.exec(target) ?? [];
-  if (!number) return false;
-  if (what === "task-") {
-    taskFocus.value = Number(number);
+  const found = readRef(target);
+  if (!found) return false;
+  if (found.thing === "m") return showEntry(String(found.number));
+  if (found.thing === "t") {
+    if (!tasks.peek().some((task) => task.number === found.number)) return false;
+    taskFocus.value = found.number;
     show("board");
     return true;
   }
-  if (what === "job-") {
+  if (found.thing === "j") {
+    jobFocus.value = found.number;
     show("queue");
     return true;
   }
-  return showEntry(number);
+  return false;
+}
+
+setReferences(({ thing, number }) => {
+  if (thing === "m") return number > 0 && number <= newestNumber();
+  return thing === "t" ? tasks.peek().some((task) => task.number === number) : jobs.peek().has(number);
+});
+
+/** What is said where `follow` leads nowhere. */
+export function nothing(target: string): string {
+  const found = readRef(target);
+  const where = found?.thing === "t" ? "on the board" : "here";
+  return found ? `There is no ${THINGS[found.thing]} ${ref(found.thing, found.number)} ${where}.` : "There is nothing of that name here.";
 }
 
 const narrow = matchMedia("(max-width: 760px)");

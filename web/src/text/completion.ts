@@ -1,6 +1,7 @@
 /** What the composer offers while somebody types. Pure: text and caret in, choices out. */
 
 import type { Command, Task } from "../types";
+import { ref } from "./reference";
 
 export interface Choice {
   /** What replaces the typed piece. */
@@ -50,19 +51,19 @@ export function complete(text: string, caret: number, words: Words): Completion 
 }
 
 function argument(before: string, caret: number, words: Words): Completion | null {
-  const status = /^\/(?:move\s+#?\d+|moveall)\s+(\w*)$/.exec(before);
+  const status = /^\/(?:move\s+[#t]?\d+|moveall)\s+(\w*)$/.exec(before);
   if (status) {
     const piece = status[1]!;
     const choices = STATUSES.filter((s) => starts(s, piece) && s !== piece).map((s) => ({ insert: s, label: s, help: "" }));
     return choices.length ? { kind: "argument", from: caret - piece.length, to: caret, choices } : null;
   }
-  const task = /^\/move\s+(#?\d*)$/.exec(before);
+  const task = /^\/move\s+((?:#|t)?\d*)$/i.exec(before);
   if (task) {
     const piece = task[1]!;
     const choices = words.tasks
-      .filter((t) => t.status !== "done" && `#${t.number}`.startsWith(piece.startsWith("#") ? piece : `#${piece}`))
+      .filter((t) => t.status !== "done" && ref("t", t.number).startsWith(`t${piece.replace(/^[#t]/i, "")}`))
       .slice(0, 8)
-      .map((t) => ({ insert: `#${t.number} `, label: `#${t.number}`, help: t.title }));
+      .map((t) => ({ insert: `${ref("t", t.number)} `, label: ref("t", t.number), help: t.title }));
     return choices.length ? { kind: "argument", from: caret - piece.length, to: caret, choices } : null;
   }
   return null;

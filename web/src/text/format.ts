@@ -1,6 +1,7 @@
 /** Words for times, sizes and receipts. Pure; `now` is always given, in milliseconds. */
 
 import type { Job, Time } from "../types";
+import { ref } from "./reference";
 
 /** ISO 8601 text or Unix seconds -> milliseconds, or null. */
 export function instant(time: Time | undefined): number | null {
@@ -117,7 +118,7 @@ export function receipt(job: Job, now: number, number: (job: number) => number |
   const started = instant(job.started_at);
   const due = instant(job.not_before);
   const into = job.folded_into === null ? null : number(job.folded_into);
-  const together = job.folded_into === null ? "" : ` together with ${into ? `#${into}` : "another message"}`;
+  const together = job.folded_into === null ? "" : ` together with ${into ? ref("m", into) : "another message"}`;
   switch (job.state) {
     case "pending": {
       const wait = due !== null && due > now + 900 ? `, not before ${span(due - now)} from now` : "";
@@ -130,7 +131,7 @@ export function receipt(job: Job, now: number, number: (job: number) => number |
     case "done": {
       const ended = instant(job.ended_at);
       const took = started !== null && ended !== null ? ` in ${span(ended - started)}` : "";
-      return { tone: "answered", label: together ? `answered with ${into ? `#${into}` : "another"}` : "answered", detail: `${job.agent} answered${together}${took}${attempts}` };
+      return { tone: "answered", label: together ? `answered with ${into ? ref("m", into) : "another"}` : "answered", detail: `${job.agent} answered${together}${took}${attempts}` };
     }
     case "failed": {
       const again = due === null ? "will be retried" : due > now ? `retry in ${span(due - now)}` : "retrying";

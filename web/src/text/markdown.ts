@@ -8,6 +8,7 @@
 
 import DOMPurify from "dompurify";
 import { Marked, type Tokens } from "marked";
+import { readRef, ref, type Reference } from "./reference";
 
 const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c]!);
@@ -34,18 +35,30 @@ const mention = {
 
 /** What a bare `#N` of the text that is being rendered stands for. */
 let numbers: "messages" | "tasks" = "messages";
+/** It is the room's own text: its references are always ones. */
+let own = false;
 
-/** `#12` is a message, `task #12` a task of the board, `job #12` a row of the queue. */
+let isThere: (reference: Reference) => boolean = () => false;
+
+/** Which `m14`, `t14`, `j14` in people's words are references: what the room has; read at every rendering. */
+export function setReferences(test: (reference: Reference) => boolean): void {
+  isThere = test;
+}
+
+/** `m12` or `#12` is a message, `t12` or `task #12` a task of the board, `j12` or `job #12` a row of the queue. */
 const reference = {
   name: "reference",
   level: "inline" as const,
-  start: (src: string) => /(?<![\w&/#])(?:(?:tasks?|jobs?)[ \u00a0])?#\d/i.exec(src)?.index,
+  start: (src: string) => /(?<![\w&/#.@-])(?:(?:(?:tasks?|jobs?)[ \u00a0])?#\d|#?[mtj]\d)/i.exec(src)?.index,
   tokenizer(src: string): Tokens.Generic | undefined {
-    const match = /^(?:(tasks?|jobs?)[ \u00a0])?#(\d{1,9})(?!\w)/i.exec(src);
+    const match = /^(?:(tasks?|jobs?)[ \u00a0])?(#\d{1,9}|#?[mtj]\d{1,9})(?![\w-]|\.\w)/.exec(src);
     if (!match) return undefined;
-    const word = match[1]?.toLowerCase()[0];
-    const to = word === "t" || (!word && numbers === "tasks") ? "task-" : word === "j" ? "job-" : "";
-    return { type: "reference", raw: match[0], text: match[0], target: `#${to}${match[2]}` };
+    const word = match[1]?.[0] as "t" | "j" | undefined;
+    const found = readRef(match[2]!, word ?? (numbers === "tasks" ? "t" : "m"));
+    if (!found) return undefined;
+    // A letter and a digit is also the name of a chip or a paper size.
+    if (!match[2]!.startsWith("#") && !own && !isThere(found)) return undefined;
+    return { type: "reference", raw: match[0], text: match[0], target: `#${ref(found.thing, found.number)}` };
   },
   renderer: (token: Tokens.Generic) => `<a class="ref" href="${String(token.target)}">${escape(String(token.text))}</a>`,
 };
@@ -80,14 +93,15 @@ const ALLOWED = {
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
   ],
   ALLOWED_ATTR: ["href", "title", "class", "align", "start"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#(?:task-|job-)?\d+$)/i,
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#[mtj]\d+$)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-export function renderMarkdown(text: string, bareNumbers: typeof numbers = "messages"): DocumentFragment {
+export function renderMarkdown(text: string, bareNumbers: typeof numbers = "messages", rooms = false): DocumentFragment {
   numbers = bareNumbers;
+  own = rooms;
   return DOMPurify.sanitize(marked.parse(text, { async: false }), ALLOWED);
 }
 

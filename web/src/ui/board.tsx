@@ -8,6 +8,7 @@ import { roomNow } from "../state/locks";
 import { now, tasks } from "../state/room";
 import { taskFocus, taskOpen } from "../state/view";
 import { ago } from "../text/format";
+import { ref } from "../text/reference";
 import type { Task, TaskStatus } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "./bits";
 import { ProximityBadge } from "./proximity";
@@ -55,7 +56,7 @@ async function move(task: Task, to: TaskStatus): Promise<void> {
   const rest = new Map(moving.value);
   rest.delete(task.number);
   moving.value = rest;
-  if (done) toast(`#${task.number} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
+  if (done) toast(`${ref("t", task.number)} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
 }
 
 function Card({ task }: { task: Task }) {
@@ -130,13 +131,13 @@ function Card({ task }: { task: Task }) {
       }}
     >
       <div class="task-top">
-        <button type="button" class="task-number" aria-label={`Open #${task.number}`} data-tip="Everything about it" onClick={() => (taskOpen.value = task.number)} data-testid="task-open">#{task.number}</button>
+        <button type="button" class="task-number" aria-label={`Open ${ref("t", task.number)}`} data-tip="Everything about it" onClick={() => (taskOpen.value = task.number)} data-testid="task-open">{ref("t", task.number)}</button>
         {task.task_type && task.task_type !== "task" && <span class="task-type">{task.task_type}</span>}
         {task.priority !== null && task.priority !== undefined && task.priority !== 5 && task.priority > 0 && <span class={`priority ${task.priority < 5 ? "high" : ""}`} data-tip={`Priority ${task.priority}: 1 is first, 10 last`}>P{task.priority}</span>}
         {task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}
         <span class="task-moves">
-          <IconButton icon="left" label={`Move #${task.number} back`} disabled={at <= 0} onClick={() => step(-1)} />
-          <IconButton icon="right" label={`Move #${task.number} on`} disabled={at >= COLUMNS.length - 1} onClick={() => step(1)} />
+          <IconButton icon="left" label={`Move ${ref("t", task.number)} back`} disabled={at <= 0} onClick={() => step(-1)} />
+          <IconButton icon="right" label={`Move ${ref("t", task.number)} on`} disabled={at >= COLUMNS.length - 1} onClick={() => step(1)} />
         </span>
       </div>
       {editing ? (

@@ -8,6 +8,7 @@ import { entryOf, now, type Stream } from "../state/room";
 import { callComposer, replyTo, showEntry } from "../state/view";
 import { amount, clock, full, hue, span } from "../text/format";
 import { plainLine } from "../text/markdown";
+import { ref } from "../text/reference";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Markdown } from "./markdown";
@@ -96,9 +97,9 @@ function Footer({ entry }: { entry: Entry }) {
 }
 
 async function copyLink(entry: Entry): Promise<void> {
-  const done = await copyText(`${location.origin}${location.pathname}#${entry.number}`);
-  history.replaceState(null, "", `#${entry.number}`);
-  toast(done ? `Link to #${entry.number} copied.` : `The link is in the address bar now.`);
+  const done = await copyText(`${location.origin}${location.pathname}#${ref("m", entry.number)}`);
+  history.replaceState(null, "", `#${ref("m", entry.number)}`);
+  toast(done ? `Link to ${ref("m", entry.number)} copied.` : `The link is in the address bar now.`);
 }
 
 /** The line `[DECISION: .. | ..]` at the end is shown as chips, so it is not repeated. */
@@ -146,9 +147,9 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
             {marks.map(([name, why]) => (
               <span key={name} class={`mark mark-${name}`} tabIndex={0} data-tip={why} data-testid={`mark-${name}`}>{name}</span>
             ))}
-            <a class="number" href={`#${entry.number}`} data-tip={full(entry.ts)} onClick={(event) => { event.preventDefault(); void copyLink(entry); }} aria-label={`Copy link to #${entry.number}`}>
+            <a class="number" href={`#${ref("m", entry.number)}`} data-tip={full(entry.ts)} onClick={(event) => { event.preventDefault(); void copyLink(entry); }} aria-label={`Copy link to ${ref("m", entry.number)}`}>
               <time dateTime={entry.ts}>{clock(entry.ts)}</time>
-              <span>#{entry.number}</span>
+              <span>{ref("m", entry.number)}</span>
             </a>
           </header>
         )}
@@ -161,7 +162,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
       <div class="entry-actions" role="group" aria-label="Entry actions">
         <IconButton icon="reply" label="Reply" keys="R" onClick={() => answer(entry)} />
         <IconButton icon="copy" label="Copy text" onClick={() => void copyText(entry.body).then((ok) => ok && toast("Text copied."))} />
-        <IconButton icon="link" label={`Copy link to #${entry.number}`} onClick={() => void copyLink(entry)} />
+        <IconButton icon="link" label={`Copy link to ${ref("m", entry.number)}`} onClick={() => void copyLink(entry)} />
       </div>
     </article>
   );

@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../state/prefs";
-import { follow } from "../state/view";
+import { follow, nothing } from "../state/view";
 import { bytes } from "../text/format";
 import { renderMarkdown } from "../text/markdown";
 import { parted } from "../text/terms";
@@ -53,7 +53,7 @@ function explain(node: HTMLElement): void {
 
 function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks", explained: boolean): void {
   const next: Node[] = [];
-  for (const node of [...renderMarkdown(text, numbers).childNodes]) {
+  for (const node of [...renderMarkdown(text, numbers, explained).childNodes]) {
     if (node.nodeType === Node.TEXT_NODE && !node.textContent?.trim()) continue;
     const source = (settled ? "1" : "0") + (node instanceof Element ? node.outerHTML : (node.textContent ?? ""));
     sources.set(node, source);
@@ -101,7 +101,7 @@ function onClick(event: MouseEvent): void {
   if (ref && !event.metaKey && !event.ctrlKey) {
     event.preventDefault();
     const target = ref.getAttribute("href")!.slice(1);
-    void follow(target).then((there) => there || toast(`There is no message #${target} here.`, { tone: "problem" }));
+    void follow(target).then((there) => there || toast(nothing(target), { tone: "problem" }));
   }
 }
 

@@ -5,9 +5,10 @@ import { api } from "../api";
 import { nextTheme, askName } from "../state/prefs";
 import { agents, tasks } from "../state/room";
 import { visitors } from "../state/visitors";
-import { agentPanel, callComposer, overlay, show, showEntry, taskFocus } from "../state/view";
+import { agentPanel, callComposer, follow, nothing, overlay, show, showEntry, taskFocus } from "../state/view";
 import { clock, dayName } from "../text/format";
 import { plainLine } from "../text/markdown";
+import { readRef, ref } from "../text/reference";
 import type { Hit } from "../types";
 import { signOut } from "./signin";
 import { Words } from "./term";
@@ -77,17 +78,17 @@ export function Palette() {
   const wanted = query.trim().toLowerCase();
   const matches = (text: string): boolean => text.toLowerCase().includes(wanted);
   const items: Item[] = [];
-  const number = /^#?(\d+)$/.exec(wanted)?.[1];
+  const named = readRef(wanted);
   const go = async (target: string): Promise<void> => {
-    if (!(await showEntry(target))) toast(`There is no entry ${target.length < 12 ? `#${target}` : ""} here.`, { tone: "problem" });
+    if (!(await (readRef(target) ? (close(), follow(target)) : showEntry(target)))) toast(nothing(target), { tone: "problem" });
   };
-  if (number) items.push({ key: "n", icon: "right", title: `Go to #${number}`, run: () => void go(number) });
+  if (named) items.push({ key: "n", icon: "right", title: `Go to ${ref(named.thing, named.number)}`, run: () => void go(ref(named.thing, named.number)) });
   for (const a of ACTIONS) if (!wanted || matches(a.title)) items.push({ key: `a${a.title}`, ...a, run: () => { close(); a.run(); } });
   if (wanted) {
     for (const a of agents.value) if (matches(a.name)) items.push({ key: `g${a.name}`, icon: "agents", title: a.name, note: "agent", run: () => { close(); agentPanel.value = a.name; } });
     for (const v of visitors.value) if (matches(v.name)) items.push({ key: `v${v.name}`, icon: "agents", title: v.name, note: "connected on its own", run: () => { close(); agentPanel.value = v.name; } });
-    for (const t of tasks.value.filter((t) => matches(t.title) || `#${t.number}` === wanted).slice(0, 5))
-      items.push({ key: `t${t.number}`, icon: "board", title: t.title, note: `task #${t.number}`, run: () => { close(); taskFocus.value = t.number; show("board"); } });
+    for (const t of tasks.value.filter((t) => matches(t.title) || ref("t", t.number) === wanted).slice(0, 5))
+      items.push({ key: `t${t.number}`, icon: "board", title: t.title, note: `task ${ref("t", t.number)}`, run: () => { close(); taskFocus.value = t.number; show("board"); } });
   }
   for (const hit of hits) items.push({ key: hit.id, icon: "room", title: "", hit, run: () => void go(hit.id) });
   const index = Math.min(picked, items.length - 1);
@@ -135,7 +136,7 @@ export function Palette() {
           >
             {item.hit ? (
               <>
-                <span class="hit-head"><b class="who" style={hued(item.hit.speaker)}>{item.hit.speaker}</b><span class="muted">#{item.hit.number} · {dayName(item.hit.ts, Date.now())}, {clock(item.hit.ts)}</span></span>
+                <span class="hit-head"><b class="who" style={hued(item.hit.speaker)}>{item.hit.speaker}</b><span class="muted">{ref("m", item.hit.number)} · {dayName(item.hit.ts, Date.now())}, {clock(item.hit.ts)}</span></span>
                 <span class="hit-text"><Snippet text={item.hit.snippet || plainLine(item.hit.body)} /></span>
               </>
             ) : (

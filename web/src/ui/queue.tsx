@@ -3,9 +3,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { entryOf, jobs, now, numberOf } from "../state/room";
-import { showEntry } from "../state/view";
+import { jobFocus, showEntry } from "../state/view";
 import { ago, instant, receipt, span } from "../text/format";
 import { plainLine } from "../text/markdown";
+import { ref } from "../text/reference";
 import type { Job, JobState } from "../types";
 import { attempt, hued, tell } from "./bits";
 
@@ -41,6 +42,14 @@ export function QueueView() {
   const rows = list.filter((j) => !filter || j.state === filter).slice(0, 300);
   const count = (state: JobState | ""): number => (state ? list.filter((j) => j.state === state).length : list.length);
   const at = now.value;
+  const asked = jobFocus.value;
+  useEffect(() => {
+    const row = asked === null ? null : document.querySelector<HTMLElement>(`[data-job="${asked}"]`);
+    if (!row) return;
+    row.scrollIntoView({ block: "center" });
+    row.focus();
+    jobFocus.value = null;
+  }, [asked, rows.length]);
   return (
     <section class="view queue-view" aria-label="Queue">
       <header class="view-head">
@@ -64,13 +73,13 @@ export function QueueView() {
                 const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""));
                 const message = entryOf(job.message_id);
                 return (
-                  <tr key={job.id} data-testid="job" data-state={job.state}>
-                    <td class="mono muted">{job.id}</td>
+                  <tr key={job.id} tabIndex={-1} data-job={job.id} data-testid="job" data-state={job.state}>
+                    <td class="mono muted">{ref("j", job.id)}</td>
                     <td><b class="who" style={hued(job.agent)}>{job.agent}</b></td>
                     <td><span class={`state state-${read.tone}`} data-tip={read.detail} tabIndex={0}>{job.state === "skipped" ? "skipped" : read.label}</span></td>
                     <td class="about">
                       <button type="button" class="link" onClick={() => void showEntry(job.message_id)}>
-                        {message ? <><span class="mono">#{message.number}</span> {plainLine(message.body, 80)}</> : "show the message"}
+                        {message ? <><span class="mono">{ref("m", message.number)}</span> {plainLine(message.body, 80)}</> : "show the message"}
                       </button>
                       {job.reason && <small>{plainLine(job.reason, 240)}</small>}
                     </td>

@@ -6,6 +6,7 @@ import { send } from "../state/outbox";
 import { cycle, jobs, now, numberOf, receiptsOf, workers } from "../state/room";
 import { showEntry } from "../state/view";
 import { receipt, span, type Tone } from "../text/format";
+import { ref } from "../text/reference";
 import type { Cycle, Decision, Entry, Job } from "../types";
 import { attempt, hued, Icon, tell } from "./bits";
 
@@ -160,7 +161,7 @@ export function Receipts({ entry }: { entry: Entry }) {
       {decision && <DecisionChip entry={entry} decision={decision} />}
       {folded && (
         <button type="button" class="receipt receipt-folded folded-note" data-testid="folded" onClick={() => void showEntry(folded)}>
-          ⤷ folded into {numberOf(folded) ? `#${numberOf(folded)}` : "a later message"}
+          ⤷ folded into {numberOf(folded) ? ref("m", numberOf(folded)!) : "a later message"}
         </button>
       )}
       {held && (

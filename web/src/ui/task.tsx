@@ -8,6 +8,7 @@ import { tasks } from "../state/room";
 import { taskOpen } from "../state/view";
 import "../style/task.css";
 import { ago, full } from "../text/format";
+import { ref } from "../text/reference";
 import type { Task, TaskDetail } from "../types";
 import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Who } from "./proximity";
@@ -26,8 +27,8 @@ function Value({ name, value, testid }: { name: string; value: unknown; testid: 
 /** A task that another one needs: its number, when the board has it. */
 function Needs({ id, number }: { id: string; number: number }) {
   const other = tasks.value.find((task) => task.id === id);
-  if (!other) return <span class="muted">#{number} left the board</span>;
-  return <button type="button" class="link" data-tip={other.title} onClick={() => (taskOpen.value = other.number)}>#{other.number} <span class="muted">{other.badge ?? STATUS[other.status].toLowerCase()}</span></button>;
+  if (!other) return <span class="muted">{ref("t", number)} left the board</span>;
+  return <button type="button" class="link" data-tip={other.title} onClick={() => (taskOpen.value = other.number)}>{ref("t", other.number)} <span class="muted">{other.badge ?? STATUS[other.status].toLowerCase()}</span></button>;
 }
 
 function Facts({ task }: { task: Task }) {
@@ -68,12 +69,12 @@ export default function TaskPanel() {
   // What went wrong stands below, whole.
   const said = task ? remarks(task, tasks.value, roomNow.value).filter((one) => one.tone !== "bad") : [];
   const reopen = async (): Promise<void> => {
-    if (number !== null && (await attempt(api.setTask(number, { status: "pending" })))) toast(`#${number} is pending again: a new attempt.`);
+    if (number !== null && (await attempt(api.setTask(number, { status: "pending" })))) toast(`${ref("t", number)} is pending again: a new attempt.`);
   };
   return (
     <Layer label={`Task ${number}`} class="task-dialog" onClose={close} testid="task-dialog">
       <header>
-        <span class="task-number">#{number}</span>
+        <span class="task-number">{number === null ? "" : ref("t", number)}</span>
         <h2>{task?.title ?? "Reading it…"}</h2>
         <IconButton icon="close" label="Close" onClick={close} />
       </header>

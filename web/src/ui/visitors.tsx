@@ -5,6 +5,7 @@ import { roomNow } from "../state/locks";
 import { cameBy, claimsOf, locksOf, QUIET, visitorOf, visitors, type Visitor } from "../state/visitors";
 import { airspace } from "../state/airspace";
 import { ago, counted, full, instant } from "../text/format";
+import { ref } from "../text/reference";
 import "../style/visitors.css";
 import { Avatar, hued, IconButton, Path } from "./bits";
 
@@ -56,7 +57,7 @@ function Work({ of: one }: { of: Visitor }) {
   return (
     <dl class="visitor-work">
       {claimed.length > 0 && (
-        <div><dt>Works on</dt><dd>{claimed.map((task) => <button key={task.id} type="button" class="link" onClick={() => (taskOpen.value = task.number)}><span class="task-number">#{task.number}</span> {task.title}</button>)}</dd></div>
+        <div><dt>Works on</dt><dd>{claimed.map((task) => <button key={task.id} type="button" class="link" onClick={() => (taskOpen.value = task.number)}><span class="task-number">{ref("t", task.number)}</span> {task.title}</button>)}</dd></div>
       )}
       {held.length > 0 && (
         <div>

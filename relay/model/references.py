@@ -1,0 +1,62 @@
+"""How people and models write what the room numbers: `m14` a message, `t14` a task, `j14` a job, `p14` a request for
+permission.
+
+Invariant: one function writes a reference and one reads it, for every door. `#14` is a message; where only another
+kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later kinds take
+a letter of their own here. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+
+class Thing(StrEnum):
+    """What has a number of its own; the value is its letter."""
+
+    MESSAGE = "m"
+    TASK = "t"
+    JOB = "j"
+    REQUEST = "p"
+
+
+#: In words, with their article.
+NAMES = {
+    Thing.MESSAGE: "a message",
+    Thing.TASK: "a task",
+    Thing.JOB: "a job",
+    Thing.REQUEST: "a request",
+}
+# Nine digits are more than any room numbers, and fit every integer column.
+_WRITTEN = re.compile(r"#? ?([mtjp]?)([0-9]{1,9})", re.IGNORECASE)
+
+
+def ref(thing: Thing, number: int) -> str:
+    """`m14`."""
+    return f"{thing}{number}"
+
+
+def message(number: int) -> str:
+    return ref(Thing.MESSAGE, number)
+
+
+def task(number: int) -> str:
+    return ref(Thing.TASK, number)
+
+
+def job(number: int) -> str:
+    return ref(Thing.JOB, number)
+
+
+def request(number: int) -> str:
+    return ref(Thing.REQUEST, number)
+
+
+def read(text: str, bare: Thing = Thing.MESSAGE) -> tuple[Thing, int] | None:
+    """What `m14`, `#m14`, `#14` or `14` means, None when it is no reference. `bare`: what a number without a letter
+    is here."""
+    found = _WRITTEN.fullmatch(text.strip())
+    if found is None:
+        return None
+    return (Thing(found[1].lower()) if found[1] else bare), int(found[2])
