@@ -63,7 +63,7 @@ async def test_a_change_is_its_event_with_its_cause(store: Store) -> None:
     assert found[0].parents == (asked.id,)
     assert found[1].outputs["tasks"] == [{"before": made.task.record(), "after": took.task.record()}]
     assert (took.task.claimed_by, took.task.input_data) == ("ann", {"files": ["a.py"]})
-    assert took.summary() == "moved task #1 to in_progress: Fix it"
+    assert took.summary() == "moved task t1 to in_progress: Fix it"
 
 
 @BOTH
@@ -86,7 +86,7 @@ async def test_a_refusal_changes_nothing_and_says_what_there_is(store: Store) ->
     for title in "abcd":
         await ann.do("create", title)
     before = await store.read(events.last_pos)
-    assert "the board has #1-#4" in (await refusal(ann.do("move", 9, "done"))).reason
+    assert "the board has t1-t4" in (await refusal(ann.do("move", 9, "done"))).reason
     assert "already" in (await refusal(ann.do("move", 2, "pending"))).reason
     assert "already" in (await refusal(ann.do("move_all", "pending"))).reason
     assert "already" in (await refusal(ann.do("rename", 2, " b "))).reason

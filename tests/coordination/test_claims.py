@@ -260,9 +260,9 @@ async def test_undo_leaves_what_agents_did(desk: Desk) -> None:
     await desk.undo()  # b, which nobody has touched
     assert (await desk.told(other))["archived"] is True
     no = await refused_by_board(desk)
-    assert "#1 was changed since" in no
+    assert "t1 was changed since" in no
     await desk.work.complete(A, task, True, result=1)
-    assert "#1 was changed since" in await refused_by_board(desk)
+    assert "t1 was changed since" in await refused_by_board(desk)
     assert (await desk.told(task))["result"] == 1
 
 
@@ -283,7 +283,7 @@ async def test_every_reason_is_told(desk: Desk) -> None:
     waits = await desk.submit(depends_on=[task])
     assert [await why(task), await why(waits)] == [[], ["blocked"]]
     [blocked] = (await desk.work.explain(B, waits))["reasons"]
-    assert (blocked["message"], blocked["blocked_by"][0]["number"]) == ("It waits for #1 (pending).", 1)
+    assert (blocked["message"], blocked["blocked_by"][0]["number"]) == ("It waits for t1 (pending).", 1)
     await desk.work.get(A)
     assert [await why(task), await why(task, A)] == [["claimed"], ["claimed"]]
     await desk.work.release(A, task)

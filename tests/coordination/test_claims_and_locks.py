@@ -34,7 +34,7 @@ async def test_a_claim_takes_its_files_and_gives_them_back(room: Room) -> None:
     assert await held(room, room.ann) == ["docs", "src/**"]
     again = await room.locks.acquire(room.ann, ["docs"], mode="shared")
     assert (again["action"], again["mode"]) == ("refreshed", "exclusive"), "a claim's file"
-    assert again["locks"][0]["reason"] == "for task #1"
+    assert again["locks"][0]["reason"] == "for task t1"
     assert (await work.get(room.bob))["task_id"] == third, "the second one's files are held"
     assert (await room.locks.acquire(room.bob, ["docs/x"]))["locked_by"] == "ann"
     await work.complete(room.ann, first, True)

@@ -27,10 +27,10 @@ BLOCK, CASCADE, IGNORE = Policy
         ([], BLOCK, Status.PENDING, None),
         ([MET, KEPT], BLOCK, Status.PENDING, None),
         ([MET, OPEN], BLOCK, Status.BLOCKED, None),
-        ([MET, FELL], BLOCK, Status.BLOCKED, "Blocked by what it needs: #3 failed."),
+        ([MET, FELL], BLOCK, Status.BLOCKED, "Blocked by what it needs: t3 failed."),
         ([OPEN, DEAD, GONE], BLOCK, Status.BLOCKED, 
-         "Blocked by what it needs: #4 is dead, #5 was taken off the board."),
-        ([OPEN, FELL], CASCADE, Status.FAILED, "Failed with what it needs: #3 failed."),
+         "Blocked by what it needs: t4 is dead, t5 was taken off the board."),
+        ([OPEN, FELL], CASCADE, Status.FAILED, "Failed with what it needs: t3 failed."),
         ([OPEN], CASCADE, Status.BLOCKED, None),
         ([FELL, OPEN], IGNORE, Status.BLOCKED, None),
         ([FELL, DEAD, GONE, MET], IGNORE, Status.PENDING, None),
@@ -103,12 +103,12 @@ async def test_a_failure_is_followed_as_the_policy_says(desk: Desk) -> None:
     assert (done["unblocked"], done["cascaded"]) == ([ignore], [cascade, further])
     states = await desk.states(block, cascade, ignore, further, stays)
     assert states == ["blocked", "failed", "pending", "failed", "blocked"]
-    assert (await desk.told(block))["note"] == "Blocked by what it needs: #1 failed."
+    assert (await desk.told(block))["note"] == "Blocked by what it needs: t1 failed."
     assert (await desk.told(further))["badge"] == "failed"
-    assert (await desk.told(further))["error_message"] == "Failed with what it needs: #3 failed."
+    assert (await desk.told(further))["error_message"] == "Failed with what it needs: t3 failed."
     # Who depends on what has failed already is told at once.
     late = await desk.work.submit(A, "fix", "late", depends_on=[first], on_failed="cascade")
-    assert (late["status"], late["note"]) == ("failed", "Failed with what it needs: #1 failed.")
+    assert (late["status"], late["note"]) == ("failed", "Failed with what it needs: t1 failed.")
     # A person who opens it again lets what is blocked wait anew, and what went on stop; what failed stays.
     await desk.work.reopen(ANN, first, reason="there is a disk now")
     assert await desk.states(block, cascade, ignore) == ["blocked", "failed", "blocked"]
@@ -146,7 +146,7 @@ async def test_what_is_taken_off_the_board_unfinished_has_failed_and_undo_brings
     await desk.move(2, "done")
     await desk.clear()
     waits = await desk.submit("waits", depends_on=[first, done])
-    assert (await desk.told(waits))["note"] == "Blocked by what it needs: #1 was taken off the board."
+    assert (await desk.told(waits))["note"] == "Blocked by what it needs: t1 was taken off the board."
     await desk.undo()  # the last change of a person: `waits` itself
     await desk.undo()
     assert await desk.states(first) == ["pending"]
@@ -158,7 +158,7 @@ async def test_needs_can_be_said_anew_but_never_in_a_circle(desk: Desk) -> None:
     assert (await desk.work.set_needs(A, two, [one]))["status"] == "blocked"
     assert (await desk.work.set_needs(A, three, [two]))["status"] == "blocked"
     no = await refused(desk.work.set_needs(A, one, [three]))
-    assert (no.fault, no.code, "#1 -> #3 -> #2 -> #1" in no.message) == (
+    assert (no.fault, no.code, "t1 -> t3 -> t2 -> t1" in no.message) == (
         Fault.REFUSED,
         "dependency_cycle",
         True,

@@ -158,7 +158,7 @@ async def test_tokens_go_on_where_a_room_of_before_stood(tmp_path: Path) -> None
 
 async def test_a_named_task_is_claimed_before_those_that_come_first(desk: Desk) -> None:
     first, second = await desk.submit("first"), await desk.submit("second")
-    given = await desk.work.get(A, task_id="#2")
+    given = await desk.work.get(A, task_id="t2")
     assert (given["task_id"], given["status"], given["number"]) == (second, "claimed", 2)
     # Asked again, it is the same claim.
     again = await desk.work.get(A, task_id=second)

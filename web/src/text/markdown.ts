@@ -57,7 +57,7 @@ const reference = {
     const found = readRef(match[2]!, word ?? (numbers === "tasks" ? "t" : "m"));
     if (!found) return undefined;
     // A letter and a digit is also the name of a chip or a paper size.
-    if (!match[2]!.startsWith("#") && !own && !isThere(found)) return undefined;
+    if (!match[2]!.startsWith("#") && !own && numbers !== "tasks" && !isThere(found)) return undefined;
     return { type: "reference", raw: match[0], text: match[0], target: `#${ref(found.thing, found.number)}` };
   },
   renderer: (token: Tokens.Generic) => `<a class="ref" href="${String(token.target)}">${escape(String(token.text))}</a>`,
