@@ -1,0 +1,99 @@
+"""What a merge's message is made of, out of the room's own tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay.airspace.commit_message import About, Committed, proposed
+from relay.landing_words import tell
+from relay.log.events import Lane
+from relay.log.store import Queries, Tx
+from relay.model import Kind
+from relay.room import ledger
+from tests.engines import BOTH, ENGINES
+from tests.room.parts import T0, open_room
+
+TASK = """-- name: put_done
+INSERT INTO work_queue (id, number, task_type, task_description, rank, status, claimed_by, created_by, created_at,
+  updated_at, completed_at)
+VALUES (:id, :number, 'task', :text, 1.0, :status, 'AVA', 'ann', 1.0, 1.0, :done)
+"""
+
+
+@BOTH
+async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> None:
+    for dialect in ENGINES:
+        (tmp_path / dialect).mkdir()
+        (tmp_path / dialect / "put.sql").write_text(TASK)
+    put = Queries(tmp_path)
+    store = await open_room(tmp_path)
+
+    async def work(tx: Tx) -> None:
+        for number, (ask, answer, files, at) in enumerate(
+            [
+                ("an old thing", "Old.", 1, T0 - 900),
+                ("@AVA what is it?", "A shop.", 0, T0 + 5),
+                ("@AVA round the totals", "Rounded.", 2, T0 + 10),
+                ("@AVA and test it", "Tested, and it holds.", 1, T0 + 20),
+            ]
+        ):
+            said, _ = await ledger.put_message(tx, ledger.NewMessage("ann", Kind.HUMAN, ask, at - 1))
+            meta = {"worktree": {"branch": "relay/ava", "files": files}} if files else {}
+            lane = Lane("room", f"AVA:{number}")
+            new = ledger.NewMessage("AVA", Kind.AGENT, answer, at, lane=lane, in_reply_to=said.id, meta=meta)
+            await ledger.put_message(tx, new)
+        for number, (status, done) in enumerate(
+            [("claimed", None), ("completed", T0 + 9), ("completed", T0 - 99)], 1
+        ):
+            await tx.execute(
+                put.put_done, id=f"t{number}", number=number, text=f"task {number}", status=status, done=done
+            )
+
+    try:
+        await store.write(work)
+        assert await tell(store)("AVA", T0) == About(
+            ("task 1", "task 2"), ("@AVA round the totals", "@AVA and test it"), "Tested, and it holds."
+        )
+        assert await tell(store)("BEN", T0) == About()
+    finally:
+        await store.close()
+
+
+A_FENCE = "I changed it:\n\n```python\nx = 1\n```\n\n- rounds half up\n- tells @BEN\n\n[DECISION: done]\n"
+LONG = "Make every total of the cart and of the invoice round to cents by banker's rounding"
+
+
+@pytest.mark.parametrize(
+    ("squash", "about", "commits", "dirty", "message"),
+    [
+        (True, About(), ["Add x"], False, "Add x\n\nbody\n"),
+        (False, About(requests=("no",)), ["Add x"], False, "Merge relay/a: Add x\n"),
+        (True, About(requests=("@A, could you please fix the cart?",)), [], True, "Fix the cart\n"),
+        (True, About(("Task",), ("go on",), "Done."), [], True, "Go on\n"),
+        (
+            True,
+            About(("Fix totals now",), ("x y",), "Done."),
+            ["1", "2"],
+            True,
+            "Fix totals now\n\n- 1\n- 2\n",
+        ),
+        (True, About((), ("yes",), "Done."), [], True, "Change a.py and 1 more file\n"),
+        (True, About((), ("ok",), "Done."), ["Begin", "End"], False, "Begin\n\n- Begin\n- End\n"),
+        (
+            True,
+            About((), ("Round it all",), A_FENCE),
+            [],
+            True,
+            "Round it all\n\nI changed it:\n\n- rounds half up\n- tells BEN\n",
+        ),
+        (True, About((), (LONG,)), [], True, f"{LONG[: LONG.index(' banker')]}…\n"),
+    ],
+)
+def test_the_message(squash: bool, about: About, commits: list[str], dirty: bool, message: str) -> None:
+    made = [
+        Committed(one, "body\n\nCo-authored-by: Bo <bo@x.org>" if len(commits) == 1 else "")
+        for one in commits
+    ]
+    assert proposed("relay/a", squash, about, made, ["a.py", "b.py"], dirty=dirty) == message
