@@ -112,7 +112,8 @@ def _intent(args: argparse.Namespace) -> int:
     body = {"agent": args.agent, "paths": args.paths, **({"own": True} if own else {})}
 
     def words(told: dict[str, Any]) -> str:
-        return f"{args.agent} intends to touch {', '.join(told.get('intent', args.paths)) or 'nothing'}."
+        said = f"{args.agent} intends to touch {', '.join(told.get('intent', args.paths)) or 'nothing'}."
+        return "\n".join([said, *told.get("in_hand", ())])
 
     return _told(settings, "intent", body, args.json, words)
 

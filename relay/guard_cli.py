@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
         if not agent:
             print(f"{USAGE}\nneeded: an agent (else RELAY_AGENT_ID)", file=sys.stderr)
             return 1
-        reasons, note = ask(edit, agent, session, told["--config"])
+        reasons, note, context = ask(edit, agent, session, told["--config"])
     except (CannotAsk, OSError, ValueError, AttributeError, TypeError) as error:
         print(f"relay guard: not asked, so the edit goes on: {error}", file=sys.stderr)
         return 0
@@ -81,6 +81,11 @@ def main(arguments: list[str]) -> int:
         print(f"relay guard: {note}", file=sys.stderr)
     if reasons:
         print(json.dumps(refusal(told["--format"], " ".join(reasons))))
+    elif context and told["--format"] != "gemini":
+        print(json.dumps(allowed(context)))
+    elif context:
+        # Gemini CLI takes no context before a tool; a person sees this.
+        print(json.dumps({"systemMessage": context}))
     return 0
 
 
@@ -127,6 +132,11 @@ def refusal(form: str, reason: str) -> dict[str, Any]:
     }
 
 
+def allowed(context: str) -> dict[str, Any]:
+    """How Claude Code and Codex are told something beside an edit that goes on by their own rules."""
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": context}}
+
+
 def whose(config: str, client_session: object = None) -> tuple[str, str]:
     """The agent and the session that this process speaks for, each '' where it is not known: what the environment
     says, else those of the `relay mcp` that the same program started (relay/mcp_parent.py)."""
@@ -145,18 +155,19 @@ def whose(config: str, client_session: object = None) -> tuple[str, str]:
     return agent, session or (found[0]["session"] if len(found) == 1 else "")
 
 
-def ask(edit: dict[str, Any], agent: str, session: str, config: str) -> tuple[list[str], str]:
-    """The reasons why this edit must not be, none when it may, and a note. Raises CannotAsk, OSError, ValueError."""
+def ask(edit: dict[str, Any], agent: str, session: str, config: str) -> tuple[list[str], str, str]:
+    """The reasons why this edit must not be, none when it may, a note, and what the agent is to know of an edit that
+    may be. Raises CannotAsk, OSError, ValueError."""
     tool, given = str(edit.get("tool_name", "")), edit.get("tool_input") or {}
     folder = str(edit.get("cwd") or os.getcwd())  # noqa: PTH109 - pathlib would double the start-up time
     give_up = time.monotonic() + ANSWER_S
     places = [os.path.join(folder, path) for path in paths_of(given)]  # noqa: PTH118
     if not places:
-        return [], ""
+        return [], "", ""
     try:
         return ask_room(room(config), places, tool, given, agent, session, give_up)
     except (CannotAsk, OSError, ValueError) as error:
-        return look_it_up(config, folder, places, agent, session, error)
+        return (*look_it_up(config, folder, places, agent, session, error), "")
 
 
 def ask_room(
@@ -167,11 +178,12 @@ def ask_room(
     agent: str,
     session: str,
     give_up: float,
-) -> tuple[list[str], str]:
+) -> tuple[list[str], str, str]:
     """What a running room says of all of them. Raises CannotAsk, OSError, ValueError where it says too little, unless
     it refused one before."""
     reasons: dict[str, None] = {}
     notes: dict[str, None] = {}
+    context: dict[str, None] = {}
     about: dict[str, Any] = {"agent": agent, "tool": tool}
     if session:
         about["session"] = session
@@ -184,10 +196,12 @@ def ask_room(
                     reasons[said or f"Another agent works on {at}: steer clear of it."] = None
                 elif "could not be read" in said or "gave no answer" in said:
                     notes[said] = None
+                if answer.get("note"):
+                    context[str(answer["note"])] = None
     except (CannotAsk, OSError, ValueError):
         if not reasons:
             raise
-    return list(reasons), " ".join(notes)
+    return list(reasons), " ".join(notes), " ".join(context)
 
 
 def answers(

@@ -87,7 +87,13 @@ class Tower:
             asked=lambda agents: asked(store, agents),
         )
         self.live = LiveAirspace(store, self.protocol, self.scanner, self._settings, cloud=self.chart.cloud)
-        self.guard = AirspaceGuard(self.protocol, lambda: self.scanner.sets, self._settings)
+        self.guard = AirspaceGuard(
+            self.protocol,
+            lambda: self.scanner.sets,
+            self._settings,
+            links=lambda: self.scanner.assessments,
+            about=self.scanner.about,
+        )
         self.interrupter = Interrupter(
             self.protocol,
             self._settings,

@@ -8,11 +8,12 @@ REASON = "STEER: CODEX changes lines 40-58 of new.txt (advisory a1); take other 
 
 
 class Standing:
-    """Every agent is told to steer clear of `contested`, and refused `locks`; `asked` is what was asked about, and
-    `sessions` in which."""
+    """Every agent is told to steer clear of `contested`, told `notes` by path, and refused `locks`; `asked` is what
+    was asked about, and `sessions` in which."""
 
     def __init__(self, *contested: str) -> None:
         self.contested = set(contested)
+        self.notes: dict[str, str] = {}
         self.locks: dict[str, LockRefusal] = {}
         self.asked: list[tuple[str, Location]] = []
         self.sessions: list[str | None] = []
@@ -24,4 +25,4 @@ class Standing:
             return GuardDecision.of_lock(self.locks[location.path])
         if location.path in self.contested:
             return GuardDecision(True, REASON, "a1")
-        return GuardDecision()
+        return GuardDecision(note=self.notes.get(location.path, ""))

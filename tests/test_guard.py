@@ -294,6 +294,21 @@ async def test_a_locked_or_lost_file_is_refused_by_name(
     assert guard.sessions == [None, "s-bot", None, "s-bot"]
 
 
+@pytest.mark.parametrize("form", ["claude", "codex", "gemini"])
+async def test_who_has_a_file_in_hand_is_told_beside_an_edit_that_goes_on(
+    home: House, tree: Path, tmp_path: Path, guard: Standing, form: str
+) -> None:
+    guard.contested, guard.notes = set(), {"src/a.py": "CODEX changes src/a.py now."}
+    config = tmp_path / "room" / "config.json"
+    code, said, noted = await hook(edit(tree, file_path="src/a.py"), "--format", form, config=config)
+    assert (code, noted) == (0, "")
+    told = {"hookEventName": "PreToolUse", "additionalContext": "CODEX changes src/a.py now."}
+    # No decision: the program's own rules decide as they would without us.
+    assert said == (
+        {"systemMessage": told["additionalContext"]} if form == "gemini" else {"hookSpecificOutput": told}
+    )
+
+
 async def test_the_locks_of_a_room_that_is_down_still_hold(tree: Path, tmp_path: Path) -> None:
     """They stand in its database. Nothing but the standard library is at hand: the hook runs with -I -S."""
     folder = tmp_path / "room"
@@ -480,13 +495,14 @@ def test_what_was_refused_stands_when_time_runs_out_behind_it(monkeypatch: pytes
         monkeypatch.setattr(guard_cli, "post", post)
         return guard_cli.ask_room(("", 0, "", ""), places, "apply_patch", {}, "BOT", "", 0.0)
 
-    assert ask("locked", "It is ann's.") == (["It is ann's."], "")
+    assert ask("locked", "It is ann's.") == (["It is ann's."], "", "")
     with pytest.raises(guard_cli.CannotAsk):
         ask("allow", "")
     places.pop()
     assert ask("allow", "The guard gave no answer within 1.5 s.") == (
         [],
         "The guard gave no answer within 1.5 s.",
+        "",
     )
 
 

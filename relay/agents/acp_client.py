@@ -195,6 +195,9 @@ class AcpClient:
             if decision.refused:
                 return decision, within
             self._let_go.add(path)
+            if decision.note:
+                # The protocol has no place for it beside an edit that is allowed: it stands with the turn's steps.
+                self._note(decision.note)
         return GuardDecision(), within
 
     def _refuse(self, options: list[PermissionOption], why: str) -> dict[str, Any]:
@@ -233,6 +236,8 @@ class AcpClient:
             self._note(f"write {path}: {decision.reason}")
             raise RequestError(REFUSED, decision.reason)
         self._let_go.add(path)
+        if decision.note:
+            self._note(f"write {path}: {decision.note}")
         await asyncio.to_thread(_put, self._root / path, asked.content)
         return {}
 

@@ -3,6 +3,7 @@
 Invariants:
 - a decision looks at what is in memory and nothing else, so that an edit never waits for it;
 - of two agents one may always go on: who has the latched right of way over another is never told to steer for it;
+- who enters a file that another has in hand is told so, once for each file and other, and is not refused;
 - a turn is cut off once for an advisory, and not when it began after that was said.
 """
 
@@ -17,6 +18,7 @@ import structlog
 from relay.airspace import lookahead, wording
 from relay.airspace.globs import matches
 from relay.airspace.protocol import AdvisoryProtocol, Steer
+from relay.airspace.reading import Assessment
 from relay.airspace.working_set import WorkingSet
 from relay.config_airspace import AirspaceSettings
 from relay.model import GuardDecision, Location
@@ -25,17 +27,25 @@ log = structlog.get_logger(__name__)
 
 
 class AirspaceGuard:
-    """`relay.model.Guard`. `sets` gives the working sets as they were last seen."""
+    """`relay.model.Guard`. `sets` gives the working sets as they were last seen, `links` what lies between the pairs,
+    `about` what each agent was asked for."""
 
     def __init__(
         self,
         protocol: AdvisoryProtocol,
         sets: Callable[[], Mapping[str, WorkingSet]],
         settings: Callable[[], AirspaceSettings],
+        *,
+        links: Callable[[], Mapping[tuple[str, str], Assessment]] = dict,
+        about: Callable[[str], str] = lambda agent: "",
     ) -> None:
         self._protocol = protocol
         self._sets = sets
         self._settings = settings
+        self._links = links
+        self._about = about
+        #: Who was told of whom, where, while the other one has it in hand.
+        self._told: set[tuple[str, str, str]] = set()
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
@@ -48,15 +58,35 @@ class AirspaceGuard:
         steer = self._protocol.steer(agent, location.path)
         if steer is not None:
             return GuardDecision(True, wording.steer_off(steer.reason, location.path), steer.advisory)
-        if location.lines is None:
-            return GuardDecision()
         sets, behind = self._sets(), self._protocol.behind(agent)
         mine = sets.get(agent, WorkingSet(agent))
-        others = [one for name, one in sets.items() if name not in behind]
-        found = lookahead.before(mine, others, location.path, location.lines)
-        if found is None:
-            return GuardDecision()
-        return GuardDecision(True, wording.steer_off(found.evidence.text, location.path))
+        if location.lines is not None:
+            others = [one for name, one in sets.items() if name not in behind]
+            found = lookahead.before(mine, others, location.path, location.lines)
+            if found is not None:
+                return GuardDecision(True, wording.steer_off(found.evidence.text, location.path))
+        return GuardDecision(note=self._entering(mine, sets, location.path))
+
+    def _entering(self, mine: WorkingSet, sets: Mapping[str, WorkingSet], path: str) -> str:
+        """Who has this file in hand, or with whom a collision is foretold there; '' when it was told before."""
+        in_hand = lookahead.in_hand(sets.values(), path)
+        self._told = {one for one in self._told if one[2] != path or one[1] in in_hand}
+        notes = []
+        for other in sorted(sets.keys() - {mine.agent}):
+            theirs = in_hand.get(other)
+            link = self._links().get((min(mine.agent, other), max(mine.agent, other)))
+            ahead = link.evidence if link is not None and link.ahead else ()
+            about = theirs is not None or any(path in (one.path, one.other_path) for one in ahead)
+            key = (mine.agent, other, path)
+            if not about or key in self._told:
+                continue
+            self._told.add(key)
+            if theirs is not None and mine.agent in in_hand:
+                # It has entered before anybody looked: nothing is new but what is foretold.
+                theirs = None
+            if theirs is not None or ahead:
+                notes.append(wording.entering(other, path, theirs, self._about(other), ahead))
+        return " ".join([*notes, "This edit is allowed."]) if notes else ""
 
 
 class Interrupter:

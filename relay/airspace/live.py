@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from relay.airspace import history, intent, records, sky
+from relay.airspace import history, intent, lookahead, records, sky, wording
 from relay.airspace.advisory import Mark
 from relay.airspace.intent import Source
 from relay.airspace.protocol import AdvisoryProtocol, Steer
@@ -90,6 +90,15 @@ class LiveAirspace:
                 tx, agent, paths, source=Source.AGENT, by=agent, now=now, session=session
             )
         )
+
+    def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
+        """Whose of these files are in hand now, in words for the agent that means to change them."""
+        works = [one for one in self._scanner.sets.values() if one.agent != agent]
+        return [
+            wording.entering(other, path, touch, self._scanner.about(other), ())
+            for path in paths
+            for other, touch in sorted(lookahead.in_hand(works, path).items())
+        ]
 
     def who_is_near(self) -> str:
         if not self._settings().enabled:

@@ -1,4 +1,4 @@
-"""Would this edit collide? Asked before it is made (the guard of an agent's turn).
+"""Would this edit collide, and whose file is it? Asked before it is made (the guard of an agent's turn).
 
 Invariant: it says no only where git would have no unchanged line between the edit and what another agent has
 standing there, and only to the one that would have to steer anyway (000, section 3): the other holds, so of two
@@ -7,7 +7,7 @@ that ask, one may always go on. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from relay.airspace.reading import Evidence
@@ -40,6 +40,12 @@ def before(mine: WorkingSet, others: Iterable[WorkingSet], path: str, lines: tup
         if met:
             return Ahead(other.agent, _evidence(other.agent, theirs, met))
     return None
+
+
+def in_hand(works: Iterable[WorkingSet], path: str) -> Mapping[str, FileTouch]:
+    """Who has changed this file, and how, by agent."""
+    found = ((work.agent, _touch_of(work, path)) for work in works)
+    return {agent: touch for agent, touch in found if touch is not None}
 
 
 def touches(one: Span, other: Span) -> bool:

@@ -76,6 +76,7 @@ class Scanner:
         self._held = held
         self._asked = asked
         self._likenesses = Likenesses()
+        self._about: Mapping[str, str] = {}
         self._protocol = protocol
         self._worktrees = worktrees
         self._measure = measure
@@ -225,6 +226,7 @@ class Scanner:
         if len(busy) < 2:
             return {}
         asked = {} if self._asked is None else await self._asked(busy.keys())
+        self._about = {name: texts[0] for name, texts in asked.items() if texts}
         branches, messages = self._worktrees.branches(), self._worktrees.messages()
         texts = {
             name: text_of(
@@ -312,6 +314,15 @@ class Scanner:
         links = self._sky.links
         levels = self.levels(links)
         return {pair: (found, levels[pair]) for pair, found in links.items()}
+
+    def about(self, agent: str) -> str:
+        """What it was asked last, as far as is known."""
+        return self._about.get(agent, "")
+
+    @property
+    def assessments(self) -> Mapping[Pair, Assessment]:
+        """What lies between the pairs above the floor."""
+        return self._sky.links
 
     @property
     def sets(self) -> Mapping[str, WorkingSet]:

@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from relay.airspace.advisory import Advisory
 from relay.airspace.choices import Choice
 from relay.airspace.multiway import by_weight, evidence_of
-from relay.airspace.reading import Level
+from relay.airspace.reading import Evidence, Level
 from relay.airspace.set_back import CLEAN_AGAIN, SetBack
+from relay.airspace.working_set import FileTouch, joined
 from relay.model import references
 from relay.plain import flat as one_line
 
 #: Files that one line names before it only counts, and characters of an answer that are shown.
 MOST_FILES = 3
+#: Words of what an agent was asked that another is told.
+MOST_WORDS = 20
 
 
 def line(advisory: Advisory, free_work: int | None = None) -> str:
@@ -191,6 +194,23 @@ def steer_off(reason: str, path: str) -> str:
     return (
         f"Steer clear of {flat(path)}: {reason}. Take other work, or end your turn and say what you wait for."
     )
+
+
+def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead: Sequence[Evidence]) -> str:
+    """To an agent that changes a file next, which it may: who has it in hand, and what is foretold."""
+    parts = []
+    if theirs is not None:
+        spans = joined([(span.start, max(span.start, span.end)) for span in theirs.lines])[:MOST_FILES]
+        where = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)
+        lines = f", {'lines' if len(spans) > 1 or '-' in where else 'line'} {where}" if where else ""
+        task = " ".join(flat(about).split()[:MOST_WORDS])
+        why = f", for: {task}" if task else ""
+        parts.append(f"{flat(other)} changes {flat(path)} now{lines}{why}.")
+    if ahead:
+        told = "; ".join(flat(one.text) for one in ahead[:2])
+        parts.append(f"You and {flat(other)} may collide later: {told}.")
+    parts.append("What is your part? Keep to it, or agree in the room first.")
+    return " ".join(parts)
 
 
 def interrupted(reason: str, contested: Sequence[str]) -> str:

@@ -43,6 +43,10 @@ class AirspaceApi(Protocol):
         """What a session of an agent says by itself. Raises Refusal."""
         ...
 
+    def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
+        """Who changes which of these files now, a text each."""
+        ...
+
     async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> Json | None:
         """The advisory, None when there is none of that id."""
         ...
@@ -168,7 +172,9 @@ class AirspaceDoors:
             kept = await self._airspace.declare_own(agent, paths, session=session)
         except Refusal as refusal:
             return answer({"success": False, "reason": str(refusal), "agent": agent, "intent": None})
-        return answer({"success": True, "agent": agent, "intent": list(kept)})
+        told = {"success": True, "agent": agent, "intent": list(kept)}
+        in_hand = self._airspace.in_hand(agent, kept)
+        return answer({**told, "in_hand": in_hand} if in_hand else told)
 
     async def _body(self, request: web.Request, *fields: str) -> Body:
         limits = self._limits

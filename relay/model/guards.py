@@ -96,12 +96,13 @@ class LockRefusal:
 @dataclass(frozen=True, slots=True)
 class GuardDecision:
     """May an agent change this file now? `steer`: no, for the `reason`, by the advisory of that id; `lock`: no, for
-    this one."""
+    this one. `note`: yes, and the agent is to know this."""
 
     steer: bool = False
     reason: str = ""
     advisory: str | None = None
     lock: LockRefusal | None = None
+    note: str = ""
 
     @property
     def refused(self) -> bool:
@@ -119,6 +120,8 @@ class GuardDecision:
         told: dict[str, Any] = {"decision": decision, "reason": self.reason, "advisory": self.advisory}
         for key in ("locked_by", "session", "file_path", "expires_at", "fencing_token"):
             told[key] = None if self.lock is None else self.lock.as_json()[key]
+        if self.note:
+            told["note"] = self.note
         return told
 
 

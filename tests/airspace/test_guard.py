@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.guard import AirspaceGuard, Interrupter
+from relay.airspace.reading import Assessment, Evidence, Level, Reading
 from relay.airspace.working_set import FileTouch, Span, WorkingSet
 from relay.model import Location
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
@@ -64,6 +65,51 @@ async def test_of_two_one_may_always_go_on(sky: Sky, guard: AirspaceGuard) -> No
     sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,), committed=3.0)
     assert not (await guard.decide("CLAUDE", Location(FILE, (50, 51), True))).steer
     assert (await guard.decide("CODEX", Location(FILE, (50, 51), True))).steer
+
+
+async def test_who_enters_a_file_in_hand_is_told_once_and_goes_on(sky: Sky) -> None:
+    asked = {"CLAUDE": "Round the total\nof the cart"}
+    guard = AirspaceGuard(
+        sky.protocol, lambda: sky.sets, lambda: sky.settings, about=lambda agent: asked.get(agent, "")
+    )
+    held = FileTouch(FILE, lines=(Span(10, 30, new_count=21), Span(31, 40, new_count=3)))
+    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
+    told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
+    assert not told.refused and told.as_json()["decision"] == "allow"
+    assert told.note.startswith(f"CLAUDE changes {FILE} now, lines 10-40, for: Round the total of the cart.")
+    assert "your part?" in told.note and told.as_json()["note"] == told.note
+    assert (await guard.decide("CODEX", Location(FILE, (95, 96), True))).note == ""
+    assert "note" not in (await guard.decide("CODEX", Location("src/free.py", None, True))).as_json()
+    assert (await guard.decide("CODEX", Location(FILE, None, False))).note == ""
+    assert told.note.endswith("This edit is allowed.")
+    # CLAUDE is in its own file; who comes third is told of both.
+    assert (await guard.decide("CLAUDE", Location(FILE, (12, 12), True))).note == ""
+    sky.sets["CODEX"] = work("CODEX", FILE)
+    note = (await guard.decide("GEMINI", Location(FILE, None, True))).note
+    assert f"CLAUDE changes {FILE}" in note and f"CODEX changes {FILE}" in note
+    # When CLAUDE has left and is back, that is another time.
+    sky.sets["CLAUDE"] = WorkingSet("CLAUDE")
+    assert (await guard.decide("GEMINI", Location(FILE, None, True))).note == ""
+    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
+    assert "CLAUDE changes" in (await guard.decide("GEMINI", Location(FILE, None, True))).note
+
+
+async def test_what_is_foretold_is_told_once_at_the_edit_it_is_about(sky: Sky) -> None:
+    mine, other = work("CLAUDE", FILE), work("CODEX", FILE)
+    sky.sets |= {"CLAUDE": mine, "CODEX": other}
+    reading = Reading(0.15, foretells=True, evidence=(Evidence("both were asked about cart and total"),))
+    nearness = Reading(0.1, foretells=True, evidence=(Evidence(f"both work in {FILE}", FILE),))
+    link = Assessment(0.2, Level.CLEAR, {"words": reading, "nearness": nearness}, ahead=True)
+    guard = AirspaceGuard(
+        sky.protocol, lambda: sky.sets, lambda: sky.settings, links=lambda: {("CLAUDE", "CODEX"): link}
+    )
+    assert (await guard.decide("CODEX", Location("src/free.py", None, True))).note == ""
+    told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
+    # Both are in the file already: what is new is what is foretold.
+    assert told.note.startswith("You and CLAUDE may collide later: both were asked about cart and total;")
+    assert not told.refused
+    assert (await guard.decide("CODEX", Location(FILE, (90, 91), True))).note == ""
+    assert "You and CODEX may" in (await guard.decide("CLAUDE", Location(FILE, None, True))).note
 
 
 class Turns:

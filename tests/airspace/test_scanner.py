@@ -441,3 +441,6 @@ async def test_the_words_of_current_work_are_compared(house: House) -> None:
     assert house.measure.words.keys() == {PAIR}
     assert house.measure.words[PAIR].cosine > 0.3
     assert set(house.measure.words[PAIR].terms) == {"cart", "total"}
+    (told,) = house.live.in_hand("CODEX", [FILE, "src/free.py"])
+    assert told.startswith(f"CLAUDE changes {FILE} now, lines 1-10, for: The cart's total is wrong.")
+    assert house.live.in_hand("CLAUDE", [FILE]) == []

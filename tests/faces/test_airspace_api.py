@@ -31,6 +31,9 @@ class PlayedAirspace:
             raise Refusal("'../out' is no path inside the repository.", "Give it relative.")
         return paths
 
+    def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
+        return ["CODEX changes held.py now."] if "held.py" in paths else []
+
     async def past(self, since: float | None, until: float | None) -> Sequence[dict[str, Any]]:
         self.asked.append((since, until))
         return [{"at": "x"}]
@@ -147,6 +150,12 @@ async def test_an_agents_own_intent_is_no_message(home: House, air: PlayedAirspa
     assert (status, told["success"]) == (200, False)
     assert "no path inside the repository" in told["reason"]
     assert (await home.ask("POST", "/api/airspace/intent", json={**body, "agent": "NOBODY"}))[0] == 404
+
+
+async def test_an_agents_own_intent_is_answered_with_who_has_the_file_in_hand(home: House) -> None:
+    body = {"agent": "CLAUDE", "paths": ["held.py"], "own": True}
+    status, told, _ = await home.ask("POST", "/api/airspace/intent", json=body)
+    assert (status, told["in_hand"]) == (200, ["CODEX changes held.py now."])
 
 
 @pytest.mark.parametrize("path", ["", "/history", "/advisories"])
