@@ -63,7 +63,7 @@ from relay.room.cycle import Router
 from relay.room.desk import Desk, Surroundings
 from relay.room.dispatcher import Dispatcher
 from relay.room.drain import Drain
-from relay.room.frames import SHOWN
+from relay.room.frames import LOCK_EVENTS, SHOWN, TASK_EVENTS
 from relay.room.ledger import Rules
 from relay.room.live import Live
 from relay.room.permissions import PermissionDesk
@@ -528,7 +528,9 @@ class Daemon:
 
     async def _gather_changes(self) -> None:
         start = await self._room.last_cursor()
-        async for batch in tail(self._store, start, types=[*SHOWN, ledger.AGENT_STATE]):
+        # What is done to locks and tasks says nothing of an agent's turns, and is the most there is.
+        types = {*SHOWN, ledger.AGENT_STATE} - {*LOCK_EVENTS, *TASK_EVENTS}
+        async for batch in tail(self._store, start, types=sorted(types)):
             for event in batch:
                 told = event.outputs or {}
                 for job in told.get("jobs", ()):
