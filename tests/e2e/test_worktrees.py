@@ -102,12 +102,13 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
     assert "Author:    WRITER <writer@relay>\nCommitter: Ann Lee <ann@example.com>\n" in told
     assert "    Append a line to the notes\n" in f"{told}\n"
     assert git(one.folder, "log", "--format=%s") == "change"
-    said = await _relay(one, "worktrees", "discard", "WRITER", "--name", "ann")
-    assert "ann discarded the work on relay/writer" in said and "refs/relay/kept/writer/" in said
-    assert (await _relay(one, "worktrees", "show", "WRITER")).strip() == "relay/writer changes nothing."
-    # The command that the room names works as it is printed.
-    [back] = re.findall(r"`(\S*relay worktrees restore WRITER[^`]*)`", said)
-    assert "brought back" in await _relay(one, *shlex.split(back)[1:])
+    if runs:
+        said = await _relay(one, "worktrees", "discard", "WRITER", "--name", "ann")
+        assert "ann discarded the work on relay/writer" in said and "refs/relay/kept/writer/" in said
+        assert (await _relay(one, "worktrees", "show", "WRITER")).strip() == "relay/writer changes nothing."
+        # The command that the room names works as it is printed.
+        [back] = re.findall(r"`(\S*relay worktrees restore WRITER[^`]*)`", said)
+        assert "brought back" in await _relay(one, *shlex.split(back)[1:])
     await _relay(one, "worktrees", "merge", "WRITER", "--squash", "-m", "Note it", "-m", "In two files.")
     shown = git(one.folder, "log", "-1", "--format=%an|%cn|%B").rstrip()
     assert shown == "WRITER|Ann Lee|Note it\n\nIn two files."
