@@ -342,11 +342,16 @@ async def test_the_end_of_a_process(folder: Path) -> None:
     assert journal(folder) == ["waits", "cancelled", "end mcp- its process ended", "closed"]
 
 
-async def test_the_official_client(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "spoken"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28"), ("auto", "2026-07-28")]
+)
+async def test_the_official_client(folder: Path, mode: str, spoken: str) -> None:
+    """Both eras of the protocol: the handshake, and `server/discover` with stateless requests (MCP 2026-07-28)."""
     server = StdioServerParameters(
         command=sys.executable, args=["-m", TOY, str(folder / "journal")], env=environment(**ANN), cwd=folder
     )
-    async with Client(stdio_client(server)) as client:
+    async with Client(stdio_client(server), mode=mode) as client:
+        assert client.protocol_version == spoken
         listed = await client.list_tools()
         assert len(listed.tools) == 16
         told = await client.call_tool("check_locks", {})

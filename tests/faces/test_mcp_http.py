@@ -86,10 +86,13 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
         await store.close()
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_the_official_client(place: Place, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "spoken"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28"), ("auto", "2026-07-28")]
+)
+async def test_the_official_client(place: Place, mode: str, spoken: str) -> None:
     key = await place.key("CLAUDE")
     async with place.client(key, mode=mode, **{"X-Relay-Session": "s-1"}) as client:
+        assert client.protocol_version == spoken
         assert len((await client.list_tools()).tools) == 16
         told = await client.call_tool("acquire_lock", {"file_path": "a"})
         assert told.structured_content["agent"] == "CLAUDE" and not told.is_error
