@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import os
 import sys
 
@@ -29,6 +30,7 @@ def main(words: list[str]) -> int:
 
     options = _parser().parse_args(words)  # before the claim: --help belongs on standard output
     wire = mcp_stdio.claim()
+    _lean()
     gc.disable()  # what is imported stays: to look through it again and again takes a tenth of the start
     from relay.mcp_process import run
 
@@ -36,6 +38,24 @@ def main(words: list[str]) -> int:
     sys.stderr.flush()
     # The threads of the wire may wait for a client that neither reads nor goes; nothing is left to be done.
     os._exit(code)
+
+
+def _lean() -> None:
+    """Leave out of the start what no server on standard input and output wants.
+
+    The packages `mcp` and `mcp.server` load the SDK's client, its other server and an HTTP library when they are
+    entered, and structlog loads rich where it is there: some tenth of the start. They are made without their own
+    code here; their parts, which relay names in full, are what they are.
+    """
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # the import system's word for "not there"
+    for name in ("mcp", "mcp.server"):
+        spec = importlib.util.find_spec(name)
+        if name in sys.modules or spec is None:
+            return
+        made = sys.modules[name] = importlib.util.module_from_spec(spec)
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], own, made)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
+import sys
+from asyncio.subprocess import PIPE
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from relay.faces.keys import LOOK_S, Keys
 from relay.log.sqlite_store import open_store
 from relay.model import Caller
 from relay.wings import WINGS
-from tests.faces.mcp_house import Process
+from tests.faces.mcp_house import HELLO, Process
 
 NAMES = ("ANN", "BEN", "CY", "DEE", "EVE", "FAY")
 
@@ -75,6 +78,34 @@ async def test_six_at_once_on_an_empty_folder(folder: Path) -> None:
     ended = rows(folder, "SELECT agent_id FROM agent_sessions WHERE ended_at IS NOT NULL ORDER BY agent_id")
     assert [name for (name,) in ended] == list(NAMES)
     assert rows(folder, "SELECT DISTINCT end_reason FROM agent_sessions") == [("its process ended",)]
+
+
+#: What the answer to `tools/list` needs nothing of: each takes a part of the start that a client waits for.
+HEAVY = (
+    *("mcp.client", "mcp.server.mcpserver", "httpx2", "cryptography", "rich.traceback"),
+    *("aiohttp", "asyncpg", "numpy", "tree_sitter", "ollama", "acp", "prompt_toolkit"),
+    *("relay.daemon", "relay.agents", "relay.airspace.scanner", "relay.airspace.graph"),
+)
+
+
+async def test_nothing_is_loaded_for_the_list_of_tools_that_it_does_not_need(folder: Path) -> None:
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "importtime", "-m", "relay.cli", "mcp", "--agent", "ann"),
+        **{"stdin": PIPE, "stdout": PIPE, "stderr": PIPE},
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith("RELAY_")},
+    )
+    out, err = await process.communicate("\n".join(map(json.dumps, asked)).encode())
+    listed = next(one for one in map(json.loads, out.splitlines()) if one["id"] == 2)
+    assert len(listed["result"]["tools"]) == 16
+    loaded = {line.rpartition("|")[2].strip() for line in err.decode().splitlines() if "|" in line}
+    assert "mcp.server.lowlevel" in loaded, "the list of modules is there"
+    assert sorted(loaded & set(HEAVY)) == []
 
 
 async def _work(one: Process, other: Process) -> None:

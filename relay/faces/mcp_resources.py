@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 import mcp_types as types
 import structlog
-from mcp import MCPError
+from mcp.shared.exceptions import MCPError
 
 from relay.faces.operation import need
 from relay.faces.operation import read as validated
