@@ -220,7 +220,7 @@ def near_text(
     ordered = sorted(links.items(), key=lambda one: (-one[1][0].risk, one[0]))
     shown = [one for one in ordered if one[1][1] is Level.CLEAR and not (conflicts or {}).get(one[0])][:8]
     lines += [
-        f"- {a} and {b}: risk {found.risk:.2f}, clear"
+        f"- {a} and {b}: risk {found.risk:.2f}, {'clear, but may collide later' if found.ahead else 'clear'}"
         + (f" ({found.evidence[0].text})" if found.evidence else "")
         for (a, b), (found, _) in shown
     ]

@@ -20,6 +20,7 @@ from relay.airspace.hunks import apart, meeting
 from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, Merge, Near, SharedTest
 from relay.airspace.reading import Level, assess
 from relay.airspace.sketch import folder, sketch
+from relay.airspace.sky import link_json, near_text
 from relay.airspace.together import Together
 from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
 
@@ -196,6 +197,7 @@ def test_what_is_only_foretold_is_no_advisory_but_lies_ahead() -> None:
     found = calibrated(work("A", lines((4, 4))), work("B", lines((90, 93))), alike)
     assert found.level is Level.CLEAR and found.ahead and found.risk >= profile.AHEAD
     assert ceiling(found, profile.THRESHOLDS) is Level.CLEAR
+    assert link_json(("A", "B"), found, found.level)["ahead"] is True
     (evidence,) = found.channels["words"].evidence
     assert evidence.text == "both were asked about cart and total"
     many = [lines((n, n), (n + 40, n + 40), path=f"src/{n}.py", churn=100) for n in range(1, 60)]
@@ -203,6 +205,8 @@ def test_what_is_only_foretold_is_no_advisory_but_lies_ahead() -> None:
     above = calibrated(work("A", *many), work("B", *other), alike)
     assert above.risk > profile.THRESHOLDS.traffic and above.level is Level.CLEAR
     assert ceiling(above, profile.THRESHOLDS) is Level.CLEAR
+    told = near_text({("A", "B"): (found, Level.CLEAR)}, [], ["A", "B"])
+    assert "A and B: risk" in told and "clear, but may collide later" in told
     quiet = calibrated(work("A", lines((4, 4))), work("B", lines((90, 93))), Near(words=Likeness(0.0)))
     assert not quiet.ahead
 

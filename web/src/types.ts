@@ -294,6 +294,8 @@ export interface Link {
   risk: number;
   distance: number;
   level: Level;
+  /** Clear, and a collision is foretold. */
+  ahead?: boolean;
   channels: Record<string, number>;
   readings?: Record<string, Reading>;
 }

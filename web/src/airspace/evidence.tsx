@@ -21,6 +21,7 @@ import { levelOf } from "./model";
 const CHANNELS: Readonly<Record<string, string>> = {
   overlap: "Same lines",
   dependency: "Imports",
+  words: "What both were asked",
   tree: "Neighbouring files",
   symbol: "Changed symbol that the other uses",
   calls: "Calls",
@@ -119,7 +120,7 @@ function AgentEvidence({ name }: { name: string }) {
           {links.slice(0, 12).map((l) => (
             <li key={linkKey(l.a, l.b)}>
               <button type="button" onClick={() => (picked.value = { link: linkKey(l.a, l.b) })}>
-                <Who name={other(l, name)} /><span class="muted">{l.level === "clear" ? "" : LEVEL_WORDS[l.level]}</span><span class="num">{l.risk.toFixed(2)}</span>
+                <Who name={other(l, name)} /><span class="muted">{l.level !== "clear" ? LEVEL_WORDS[l.level] : l.ahead ? "may collide later" : ""}</span><span class="num">{l.risk.toFixed(2)}</span>
               </button>
             </li>
           ))}
