@@ -167,7 +167,7 @@ async def test_what_is_hard_to_provoke_is_shown(chromium: Browser) -> None:
         mock.say("ben", "@CODEX go on", meta={"unverified": True, "held": True}, to=["CODEX"])
         held = page.get_by_test_id("held")
         await expect(held).to_contain_text("held back")
-        await held.get_by_role("button", name="Let it go on").click()
+        await held.get_by_role("button", name="Let them continue").click()
         await expect(page.get_by_test_id("entry").last).to_contain_text("/continue")
         assert mock.posts[-1]["body"] == "/continue"
     finally:
