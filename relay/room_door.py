@@ -15,6 +15,7 @@ from relay.faces.services import SessionsApi
 from relay.holds import RoomHolds
 from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Refusal, Rejected
+from relay.model.pages import PAGE
 from relay.room.ledger import Rules
 from relay.room.voices import Seat, Voices
 
@@ -72,7 +73,7 @@ class RoomDesk:
             "scopes": sorted(caller.scopes),
         }
         # The call itself makes the caller's session known, so it comes first.
-        sessions = list(await self._sessions.list(caller))
+        sessions = list(await self._sessions.list(caller, limit=PAGE))
         return {"you": you, **await self._voices.who(), "sessions": sessions}
 
     async def airspace(self, caller: Caller) -> Json:

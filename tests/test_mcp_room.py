@@ -202,3 +202,22 @@ async def _until(folder: Path, sql: str, count: int) -> None:
     async with asyncio.timeout(30):
         while rows(folder, sql) != [(count,)]:  # noqa: ASYNC110 - another process changes it
             await asyncio.sleep(0.02)
+
+
+async def test_a_long_list_of_locks_fits_a_models_context(folder: Path) -> None:
+    async with agent(folder, "ANN") as one, agent(folder, "BEN") as other:
+        await one.hello()
+        await other.hello()
+        await said(one, "acquire_lock", file_paths=[f"docs/{number}.md" for number in range(120)])
+        await said(one, "acquire_lock", file_path="src/b.py")
+        await said(other, "acquire_lock", file_path="src/a.py")
+        page = await said(other, "check_locks")
+        assert [lock["file_path"] for lock in page["result"][:2]] == ["src/a.py", "src/b.py"]
+        assert (len(page["result"]), page["total"]) == (100, 122) and len(json.dumps(page)) < 40_000
+        rest = await said(other, "check_locks", cursor=page["next"])
+        assert len(rest["result"]) == 22 and "next" not in rest
+        read = (await other.ask("resources/read", {"uri": "locks://current"}))["contents"][0]
+        assert len(json.loads(read["text"])) == 100 and read["_meta"]["total"] == 122
+        uri = f"locks://after/{read['_meta']['next']}"
+        more = (await other.ask("resources/read", {"uri": uri}))["contents"][0]
+        assert len(json.loads(more["text"])) == 22

@@ -41,12 +41,13 @@ from relay.coordination.lock import (
     wish,
 )
 from relay.coordination.lock_table import Q
-from relay.coordination.paths import Target, named, target, targets
+from relay.coordination.paths import Target, above, named, target, targets
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.waiting import LetIn, Waiting
 from relay.log.events import loads
 from relay.log.store import Store, StoreError, Tx
 from relay.model import Caller, Fault, Rejected
+from relay.model.pages import Page
 
 T = TypeVar("T")
 #: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,
@@ -277,16 +278,30 @@ class Locks:
 
         return await self._decided(caller, work)
 
-    async def check(self, caller: Caller, paths: Sequence[str] | None = None) -> list[Json]:
-        """LOCK of each that holds now: all (None), or those that meet these paths (of no paths: none)."""
+    async def check(
+        self,
+        caller: Caller,
+        paths: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> list[Json]:
+        """LOCK of each that holds now: all (None), or those that meet these paths (of no paths: none). With a `limit`
+        a Page of them, those near what the caller holds first: the same files, then their folders, then the rest."""
         meant = None if paths is None else self.targets(caller, paths) if paths else ()
 
         async def look(tx: Tx) -> list[Json]:
             if meant is None:
-                return [lock.as_json() for lock in await table.living(tx)]
-            found = [lock for one in meant for lock in await table.meeting(tx, one)]
-            once = {(lock.target, lock.holder): lock for lock in found}
-            return [lock.as_json() for lock in once.values()]
+                found = await table.living(tx)
+            else:
+                met = [lock for one in meant for lock in await table.meeting(tx, one)]
+                found = list({(lock.target, lock.holder): lock for lock in met}.values())
+            if limit is None:
+                return [lock.as_json() for lock in found]
+            now = await tx.now()
+            mine = [lock for lock in await table.of_session(tx, caller) if lock.expires_at > now]
+            places = _places(found, mine)
+            return Page.of([lock.as_json() for lock in found], places, limit, cursor)
 
         return await self._looked(caller, look)
 
@@ -428,6 +443,28 @@ class Locks:
 
 def _granted(taken: Sequence[tuple[Lock, bool]]) -> Granted:
     return Granted(tuple(lock for lock, _ in taken), frozenset(lock.token for lock, new in taken if new))
+
+
+def _places(found: Sequence[Lock], mine: Sequence[Lock]) -> list[str]:
+    """Where each lock stands in a list for a session that holds `mine`: the same files, what is in, above or below
+    their folders, and the rest; of these the oldest first."""
+    same = {(one.target.kind, one.target.key) for one in mine}
+    folders = {_folder(one.target) for one in mine if one.target.kind != "key"}
+    around = {name for folder in folders for name in above(folder)} | folders
+
+    def far(target: Target) -> int:
+        if (target.kind, target.key) in same:
+            return 0
+        folder = _folder(target)
+        near = folder in around or any(name in folders for name in above(folder))
+        return 1 if target.kind != "key" and near else 2
+
+    return [f"{far(lock.target)}.{lock.token:020d}" for lock in found]
+
+
+def _folder(of: Target) -> str:
+    """The folder that it is in; of a pattern the one before its first wildcard."""
+    return of.key.rpartition("/")[0] if of.base is None else of.base
 
 
 def _line(found: Sequence[Wait]) -> list[Json]:

@@ -29,6 +29,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.store import Queries, Row, Store, Tx
 from relay.model import Caller
+from relay.model.pages import Page
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
@@ -265,8 +266,11 @@ class Sessions:
         """End on record the sessions that died; SESSION of each. What they held was free from their death on."""
         return await self._store.write(_sweep)
 
-    async def list(self, caller: Caller, *, all: bool = False) -> list[Json]:
-        """SESSION with `locks` and `claims` (how many): the living, or all, latest first."""
+    async def list(
+        self, caller: Caller, *, all: bool = False, limit: int | None = None, cursor: str | None = None
+    ) -> list[Json]:
+        """SESSION with `locks` and `claims` (how many): the living, or all, latest first. With a `limit` a Page of
+        them, those of the caller's name first."""
         await self.touch(caller)
 
         async def look(tx: Tx) -> list[Json]:
@@ -275,7 +279,15 @@ class Sessions:
                 rows = await tx.all(Q.all_sessions, now=now, limit=MOST_SHOWN)
             else:
                 rows = await tx.all(Q.living_sessions, now=now)
-            return [_with_counts(row, now) for row in rows]
+            found = [_with_counts(row, now) for row in rows]
+            if limit is None:
+                return found
+            # The latest first: what a time lacks to one that lies far ahead grows with its age.
+            places = [
+                f"{int(row['agent_id'] != caller.agent)}.{10**17 - int(row['started_at'] * 1e6):018d}.{row['id']}"
+                for row in rows
+            ]
+            return Page.of(found, places, limit, cursor)
 
         return await self._store.read(look)
 

@@ -32,6 +32,7 @@ from relay.faces.services import Services
 from relay.faces.store_failed import store_failed
 from relay.faces.waiting import HEARD
 from relay.model import Caller, Fault, Rejected
+from relay.model.pages import Page
 from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
@@ -209,8 +210,11 @@ async def _progress(context: Context) -> AsyncIterator[None]:
 
 
 def result(value: Any, *, error: bool = False) -> types.CallToolResult:
-    """`value` as the answer of a tool: an object as it is, a list under `result` (MCP 2025-06-18 wants an object)."""
+    """`value` as the answer of a tool: an object as it is, a list under `result` (MCP 2025-06-18 wants an object),
+    and beside it the cursor of what is behind it."""
     structured = value if isinstance(value, dict) else {"result": value}
+    if isinstance(value, Page) and value.next is not None:
+        structured |= {"next": value.next, "total": value.total}
     return types.CallToolResult(
         content=[types.TextContent(text=json_line(structured))], structured_content=structured, is_error=error
     )

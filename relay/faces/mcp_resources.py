@@ -20,6 +20,7 @@ from relay.faces.operation import read as validated
 from relay.faces.services import Services
 from relay.faces.store_failed import store_failed
 from relay.model import Caller, Fault, Rejected
+from relay.model.pages import PAGE, Page
 from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
@@ -39,7 +40,18 @@ class Resource:
 
 
 RESOURCES = (
-    Resource("locks://current", "locks", "The locks that hold now.", lambda s, c, _: s.locks.check(c)),
+    Resource(
+        "locks://current",
+        "locks",
+        f"The locks that hold now, those near yours first; {PAGE} at most, and locks://after/NEXT for those behind.",
+        lambda s, c, _: s.locks.check(c, limit=PAGE),
+    ),
+    Resource(
+        "locks://after/{next}",
+        "more locks",
+        "The locks behind a cursor: next in _meta of the page before.",
+        lambda s, c, cursor: s.locks.check(c, limit=PAGE, cursor=cursor),
+    ),
     Resource(
         "work://pending",
         "work",
@@ -60,7 +72,7 @@ RESOURCES = (
         "sessions://current",
         "sessions",
         "Who is here: the living sessions.",
-        lambda s, c, _: s.sessions.list(c),
+        lambda s, c, _: s.sessions.list(c, limit=PAGE),
     ),
     Resource(
         "locks://status/{+path}",
@@ -129,9 +141,9 @@ async def read(
         log.exception("a resource failed", uri=uri)
         message = f"relay failed at {uri}; see its log."
         raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "internal"}) from None
-    return types.ReadResourceResult(
-        contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=json_line(value))]
-    )
+    meta = {"next": value.next, "total": value.total} if isinstance(value, Page) else None
+    text = types.TextResourceContents(uri=uri, mime_type=JSON, text=json_line(value), _meta=meta)
+    return types.ReadResourceResult(contents=[text])
 
 
 def find(uri: str) -> tuple[Resource, str]:

@@ -23,10 +23,13 @@ from relay.faces.operations import OPERATIONS
 from relay.faces.reading import Body, bad, read_values
 from relay.faces.services import Services
 from relay.model import Caller
+from relay.model.pages import Page
 from relay.room.mentions import MAX_AGENT_NAME
 
 #: The header that names a caller's session (INTERFACES, "MCP and sessions").
 SESSION_HEADER = "X-Relay-Session"
+#: The header with the cursor of what is behind a list that was too long for one answer.
+NEXT = "X-Next-Cursor"
 #: What any request may say of who makes it, beside its operation's own fields.
 WHO = ("agent_id", "agent_type", "session_id", "name")
 _MOST_TYPE = 60
@@ -68,7 +71,11 @@ class OperationDoors:
             caller = self.caller(request, values)
             for field in WHO:
                 values.pop(field, None)
-            return answer(await perform(self._services, caller, operation, values))
+            told = await perform(self._services, caller, operation, values)
+            response = answer(told)
+            if isinstance(told, Page) and told.next is not None:
+                response.headers[NEXT] = told.next
+            return response
 
         return door
 

@@ -15,6 +15,7 @@ from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text,
 from relay.faces.services import Services
 from relay.faces.waiting import HEARD
 from relay.model import ADMIN, Caller
+from relay.model.pages import MOST_PAGE, PAGE
 
 Json = dict[str, Any]
 Mode = Literal["exclusive", "shared"]
@@ -25,6 +26,7 @@ Reason = Annotated[Text, Field(max_length=MAX_REASON)]
 #: What it means is the locks' to say; its bytes are counted there too.
 Path = Annotated[Name, Field(max_length=MAX_BYTES)]
 Paths = Annotated[list[Path], Field(max_length=MAX_TARGETS)]
+Cursor = Annotated[Name, Field(max_length=300)]
 _PATH = "path, pattern or key"
 #: For models, which read this and nothing else before they lock.
 _WHAT = (
@@ -84,6 +86,8 @@ class ReleaseAnswer(Answer):
 
 class CheckLocks(Request):
     file_paths: Paths | None = Field(None, description="only locks that meet these")
+    limit: int = Field(PAGE, ge=1, le=MOST_PAGE)
+    cursor: Cursor | None = Field(None, description="next of the answer before")
 
 
 class Renew(Request):
@@ -166,7 +170,7 @@ async def _release(services: Services, caller: Caller, asked: ReleaseLock) -> Js
 
 
 async def _check(services: Services, caller: Caller, asked: CheckLocks) -> list[Json]:
-    return await services.locks.check(caller, asked.file_paths)
+    return await services.locks.check(caller, asked.file_paths, limit=asked.limit, cursor=asked.cursor)
 
 
 async def _renew(services: Services, caller: Caller, asked: Renew) -> Json:
@@ -244,7 +248,7 @@ OPERATIONS = (
         "/locks/check",
         "See who holds which locks, before you plan.\n"
         "Each has file_path, locked_by, expires_at, mode; an empty list: all is free. It takes "
-        "nothing: acquire_lock does.",
+        "nothing: acquire_lock does. What is near your locks comes first; next: there are more.",
         aliases=(("GET", "/locks"),),
         tool=True,
         result_list=True,

@@ -5,6 +5,7 @@ Invariant: a caller ends its own session; another's only a person does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,12 +14,15 @@ from pydantic import Field
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, need
 from relay.faces.services import Services
 from relay.model import ADMIN, Caller, Fault, Rejected
+from relay.model.pages import MOST_PAGE, PAGE
 
 Json = dict[str, Any]
 
 
 class ListSessions(Request):
     all: bool = Field(False, description="the ended ones too")
+    limit: int = Field(PAGE, ge=1, le=MOST_PAGE)
+    cursor: Annotated[Name, Field(max_length=300)] | None = Field(None, description="X-Next-Cursor before")
 
 
 class Session(Shown):
@@ -40,8 +44,8 @@ class Beat(Request):
     pass
 
 
-async def _list(services: Services, caller: Caller, asked: ListSessions) -> list[Json]:
-    return list(await services.sessions.list(caller, all=asked.all))
+async def _list(services: Services, caller: Caller, asked: ListSessions) -> Sequence[Json]:
+    return await services.sessions.list(caller, all=asked.all, limit=asked.limit, cursor=asked.cursor)
 
 
 async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:

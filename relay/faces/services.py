@@ -35,7 +35,14 @@ class LocksApi(Protocol):
 
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json: ...
 
-    async def check(self, caller: Caller, paths: Sequence[str] | None = None) -> list[Json]: ...
+    async def check(
+        self,
+        caller: Caller,
+        paths: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> list[Json]: ...
 
     async def status(self, caller: Caller, path: str) -> Json:
         """`{file_path, locked, locks: [LOCK], waiting: [...]}`."""
@@ -126,7 +133,9 @@ class SessionsApi(Protocol):
         """`by`: the name of who ends it in the caller's place; None: it does itself."""
         ...
 
-    async def list(self, caller: Caller, *, all: bool = False) -> Sequence[Json]:
+    async def list(
+        self, caller: Caller, *, all: bool = False, limit: int | None = None, cursor: str | None = None
+    ) -> Sequence[Json]:
         """SESSION = `{session_id, agent_id, agent_type, kind, alive, started_at, heartbeat_at, lease_until, ended_at,
         locks, claims}`: the living, or all, latest first."""
         ...

@@ -17,6 +17,7 @@ from relay.coordination.locks import Locks
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.model.pages import Page
 from relay.spans import duration, since, within
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
@@ -421,3 +422,46 @@ async def test_a_session_that_a_jump_of_the_clock_killed_holds_no_more(room: Roo
     room.clock.at = start + 172_800.0
     await room.locks.prune()
     assert await room.store.read(lambda tx: of_session(tx, mine)) == []
+
+
+async def test_a_long_list_comes_in_pages_the_callers_neighbourhood_first(room: Room) -> None:
+    far = [f"docs/{number}.md" for number in range(30)]
+    await room.locks.acquire(room.bob, far)
+    await room.locks.acquire(room.bob, ["src/deep/x.py", "src/b.py", "src/shop/**", "api:x"])
+    await room.locks.acquire(room.bob, ["src/read.py"], mode="shared")
+    await room.locks.acquire(room.ann, ["src/read.py"], mode="shared")
+    await room.locks.acquire(room.ann, ["src/a.py"])
+    whole = {(lock["file_path"], lock["locked_by"]) for lock in await room.locks.check(room.ann)}
+    page, seen, sizes = await room.locks.check(room.ann, limit=10), [], []
+    assert isinstance(page, Page) and page.total == len(whole) == 37
+    while True:
+        assert isinstance(page, Page)
+        seen += [(lock["file_path"], lock["locked_by"]) for lock in page]
+        sizes.append(len(page))
+        if page.next is None:
+            break
+        page = await room.locks.check(room.ann, limit=10, cursor=page.next)
+    assert sizes == [10, 10, 10, 7] and set(seen) == whole and len(seen) == len(whole)
+    first = [path for path, _ in seen]
+    assert set(first[:3]) == {"src/read.py", "src/a.py"}
+    assert set(first[3:6]) == {"src/deep/x.py", "src/b.py", "src/shop/**"}
+    few = await room.locks.check(room.ann, ["docs"], limit=100)
+    assert isinstance(few, Page) and len(few) == 30 and few.next is None
+    # A lock that comes or goes between two pages takes no other out of them.
+    page = await room.locks.check(room.cid, limit=10)
+    assert isinstance(page, Page)
+    await room.locks.release(room.bob, page[9]["file_path"])
+    rest = await room.locks.check(room.cid, limit=100, cursor=page.next)
+    assert len(rest) == 27
+
+
+async def test_sessions_come_in_pages_ones_own_first(room: Room) -> None:
+    for number in range(12):
+        room.clock.at += 1
+        await room.sessions.touch(Caller("bob", f"s{number}"))
+    await room.sessions.touch(room.ann)
+    page = await room.sessions.list(room.ann, limit=5)
+    assert isinstance(page, Page) and page.total == 13 and page.next is not None
+    assert [one["session_id"] for one in page] == ["s1", "s11", "s10", "s9", "s8"]
+    rest = await room.sessions.list(room.ann, limit=100, cursor=page.next)
+    assert [one["session_id"] for one in rest] == [f"s{number}" for number in range(7, -1, -1)]

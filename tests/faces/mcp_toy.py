@@ -70,7 +70,7 @@ class Toy:
             "agent": dataclasses.asdict(caller)["agent"],
         }
 
-    async def check(self, caller: Caller, paths: Any = None) -> list[dict[str, Any]]:
+    async def check(self, caller: Caller, paths: Any = None, **page: Any) -> list[dict[str, Any]]:
         return [{"file_path": "a", "locked_by": caller.agent, "paths": paths}]
 
     async def status(self, caller: Caller, path: str) -> dict[str, Any]:

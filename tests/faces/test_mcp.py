@@ -309,7 +309,7 @@ async def _resources(one: Process) -> None:
     uris = [item["uri"] for item in listed["resources"]]
     assert uris[:2] == ["locks://current", "work://pending"]
     assert all(item["mimeType"] == "application/json" for item in listed["resources"])
-    assert len((await one.ask("resources/templates/list"))["resourceTemplates"]) == 3
+    assert len((await one.ask("resources/templates/list"))["resourceTemplates"]) == 4
     told = await one.ask("resources/read", {"uri": "locks://current"})
     assert json.loads(told["contents"][0]["text"])[0]["locked_by"] == "ANN"
     told = await one.ask("resources/read", {"uri": "locks://status/src/a%2Cb.py"})

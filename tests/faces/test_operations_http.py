@@ -281,6 +281,20 @@ async def test_an_agents_key_speaks_as_its_agent(doors: House, seen: Recorder) -
         assert last.data == 4401, "a connection ends with its key"
 
 
+async def test_a_list_that_is_too_long_says_where_it_goes_on(tmp_path: Path) -> None:
+    settings = config.parse(CONFIG, tmp_path / "config.json")
+    async with house(tmp_path, services=lambda store: services_of(store, settings, fold=False)) as doors:
+        paths = [f"docs/{number}.md" for number in range(120)]
+        assert (await doors.ask("POST", "/locks/acquire", json={"file_paths": paths}))[0] == 200
+        status, page, response = await doors.ask("GET", "/locks")
+        assert (status, len(page)) == (200, 100)
+        cursor = response.headers["X-Next-Cursor"]
+        status, rest, response = await doors.ask("GET", f"/locks?cursor={cursor}&limit=50")
+        assert (status, len(rest)) == (200, 20) and "X-Next-Cursor" not in response.headers
+        assert len((await doors.ask("GET", "/locks?limit=1000"))[1]) == 120
+        assert (await doors.ask("GET", "/locks?limit=0"))[0] == 400
+
+
 @BOTH
 async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_path: Path) -> None:
     settings = config.parse(CONFIG, tmp_path / "config.json")
