@@ -52,7 +52,7 @@ class HeldDoors:
         return [
             web.get("/api/locks", self.held),
             web.post("/api/locks/release", self.release),
-            web.get("/api/tasks/{number}", self.task),
+            web.get("/api/tasks/{number:[0-9]+}", self.task),
         ]
 
     async def held(self, request: web.Request) -> web.Response:

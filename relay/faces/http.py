@@ -163,7 +163,7 @@ class _Doors:
             web.patch("/api/agents/{agent}", self.set_agent),
             web.post("/api/tasks", self.create_task),
             web.post("/api/tasks/undo", self.undo_tasks),
-            web.patch("/api/tasks/{number}", self.change_task),
+            web.patch("/api/tasks/{number:[0-9]+}", self.change_task),
         ]
 
     # --- coming in ----------------------------------------------------------------------------------------

@@ -15,32 +15,73 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from relay import __version__
-from relay.faces.openapi_room import ROOM_DOORS, RoomDoor
+from relay.faces.openapi_room import NAME, ROOM_DOORS, RoomDoor, exactly_one, not_both
 from relay.faces.operation import Operation
 from relay.faces.operations import OPERATIONS
+from relay.faces.operations_keys import CreateKey, RevokeKey
+from relay.faces.operations_locks import Explain, Renew, ThisLock
+from relay.faces.operations_work import SubmitWork, ThisTask
+from relay.model import SCOPES
 
 Json = dict[str, Any]
 #: What a model is called in the document.
 Names = dict[tuple[type[BaseModel], JsonSchemaMode], str]
+SESSION = "^[A-Za-z0-9._:@+~-]{1,128}$"
 _REF = "#/components/schemas/{model}"
 _PLACE = re.compile(r"\{(\w+)\}")
-_TEXT: Json = {"type": ["string", "null"], "minLength": 1}
+_NAME: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": 64, "pattern": NAME}
 #: What any operation's request may say of who makes it (docs/coordination.md, "Who asks").
 _WHO: dict[str, Json] = {
-    "agent_id": {**_TEXT, "description": "who asks; another than the key's is refused"},
-    "agent_type": {**_TEXT, "description": "what asks, like claude_code"},
+    "agent_id": {**_NAME, "description": "who asks; another than the key's is refused"},
+    "agent_type": {
+        "type": ["string", "null"],
+        "minLength": 1,
+        "maxLength": 60,
+        "description": "what asks, like claude_code",
+    },
     "session_id": {
-        **_TEXT,
+        "type": ["string", "null"],
+        "pattern": SESSION,
         "description": "its session; X-Relay-Session, if sent, says the same",
     },
-    "name": {**_TEXT, "description": "the same as agent_id, for people"},
+    "name": {**_NAME, "description": "the same as agent_id, for people; one of the two"},
+}
+#: What a field is beyond its declaration: the wings check it, and say in their own words what is wrong with it. No
+#: schema tells all of what a path or pattern may be.
+_UUID = "[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}"
+_TASK: Json = {"pattern": f"^(?:#?[1-9][0-9]{{0,11}}|{_UUID})$"}
+_PATH: Json = {"pattern": r"^(?!(?:.|\n)*(?:[^/]{256}|[\u0000-\u001f\u007f-\u009f]))"}
+_SPAN = "[1-9][0-9]{0,2}[smhdwSMHDW]"
+_LENGTH: Json = {"minimum": 1 / 60}
+_BEYOND: dict[str, Json] = {
+    "task_id": _TASK,
+    "depends_on": _TASK,
+    "file_path": _PATH,
+    "file_paths": _PATH,
+    "path": _PATH,
+    "paths": _PATH,
+    "files": _PATH,
+    "event_type": {"maxLength": 64},
+    "expires": {"pattern": f"^ *(?:[nN][eE][vV][eE][rR]|{_SPAN}) *$"},
+    "lease_minutes": _LENGTH,
+    "ttl_minutes": _LENGTH,
+    "scopes": {"enum": sorted(SCOPES)},
+}
+_BEYOND_ONE: dict[type[BaseModel], dict[str, Json]] = {
+    ThisTask: {"id": _TASK},
+    ThisLock: {"id": _PATH},
+    Renew: {"id": _PATH},
+    Explain: {"id": _PATH},
+    CreateKey: {"identity": {"maxLength": 64, "pattern": NAME}},
+    RevokeKey: {"id": {"pattern": "^(?:rk_)?[0-9a-f]{16}$"}},
+    SubmitWork: {"task_id": {"pattern": f"^{_UUID}$"}},
 }
 _SESSION = {
     "name": "X-Relay-Session",
     "in": "header",
     "required": False,
     "description": "the caller's session; without it the key's own",
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:@+~-]{1,128}$"},
+    "schema": {"type": "string", "pattern": SESSION},
 }
 _REFUSED = {
     "400": "malformed: `error.message` names the field",
@@ -49,8 +90,9 @@ _REFUSED = {
     "404": "an unknown id or path",
     "408": "the body took too long",
     "413": "the request is too large",
+    "415": "the body is packed in a way that the room does not know",
     "429": "too many requests; Retry-After says when to come again",
-    "503": "busy; Retry-After says when to come again",
+    "503": "busy: Retry-After says when to come again; unavailable, without it: a person mends it first",
 }
 _ABOUT = """\
 The room where people and agents work on one codebase: locks, work, memory, changesets, and the room itself.
@@ -108,7 +150,8 @@ def _operation(
     names: Names,
     schemas: dict[str, Json],
 ) -> Json:
-    request = schemas[names[operation.request, "validation"]]
+    request = dict(schemas[names[operation.request, "validation"]])
+    request["properties"] = _beyond(operation.request, request.get("properties", {}))
     result: Json = {"$ref": _REF.format(model=names[operation.result, "serialization"])}
     if operation.result_list:
         result = {"type": "array", "items": result}
@@ -117,12 +160,20 @@ def _operation(
         "summary": summary,
         "description": _description(operation, more),
         "tags": [operation.tag],
-        "parameters": [*_parameters(request, method, path), _SESSION],
+        # A request says its session once: in its body where it has one, else in the header.
+        "parameters": [*_parameters(request, method, path), *([] if method == "POST" else [_SESSION])],
         "responses": _responses("200", "done, or refused by the domain", result),
     }
     if method == "POST":
         body = {**copy.deepcopy(request)}
-        body["properties"] = {**body.get("properties", {}), **_WHO}
+        required = body.get("required", ())
+        fields = body.get("properties", {}).items()
+        # Null is as good as left out (`relay.faces.operation`).
+        fields = {name: one if name in required else _or_null(one) for name, one in fields}
+        body["properties"] = {**fields, **_WHO}
+        body["allOf"] = [not_both("agent_id", "name")]
+        if operation.request.exactly_one:
+            body["allOf"].append(exactly_one(*operation.request.exactly_one))
         entry["requestBody"] = {
             "required": bool(body.get("required")),
             "content": {"application/json": {"schema": body}},
@@ -151,11 +202,45 @@ def _parameters(request: Json, method: str, path: str) -> list[Json]:
     if method == "POST":
         return found
     required = request.get("required", ())
-    for name, schema in {**fields, **_WHO}.items():
+    who = {name: schema for name, schema in _WHO.items() if name not in ("name", "session_id")}
+    for name, schema in {**fields, **who}.items():
         if name not in places:
             shown = {"name": name, "in": "query", "required": name in required, "schema": _not_null(schema)}
             found.append(shown)
     return found
+
+
+def _beyond(request: type[BaseModel], fields: Json) -> Json:
+    """The fields with what holds beyond their declaration."""
+    more = dict(_BEYOND)
+    for model, own in _BEYOND_ONE.items():
+        more.update(own if issubclass(request, model) else {})
+    return {name: _with(schema, more[name]) if name in more else schema for name, schema in fields.items()}
+
+
+def _with(schema: Json, more: Json) -> Json:
+    """The schema, its texts and numbers being `more`; of a list each entry is."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_with(one, more) for one in schema["anyOf"]]}
+    if schema.get("type") == "array":
+        return {**schema, "items": _with(schema["items"], more)}
+    return {**schema, **more} if schema.get("type") in ("string", "number") else schema
+
+
+def _or_null(schema: Json) -> Json:
+    """What a field may be that may be left out."""
+    kept = copy.deepcopy(schema)
+    if "anyOf" in kept:
+        if {"type": "null"} not in kept["anyOf"]:
+            kept["anyOf"].append({"type": "null"})
+    elif "enum" in kept:
+        kept["enum"] = [*kept["enum"], *([None] if None not in kept["enum"] else [])]
+        kept.pop("type", None)
+    elif isinstance(kept.get("type"), str):
+        kept["type"] = [kept["type"], "null"]
+    elif "$ref" in kept or "const" in kept:
+        kept = {"anyOf": [kept, {"type": "null"}]}
+    return kept
 
 
 def _not_null(schema: Json) -> Json:
@@ -172,6 +257,13 @@ def _responses(status: str, text: str, schema: Json, *, kind: str = "application
     return {status: good} | {code: {"$ref": f"#/components/responses/Refused{code}"} for code in _REFUSED}
 
 
+def _rules(door: RoomDoor) -> list[Any]:
+    """What holds between the fields of a door's body; of two names for who speaks one is left out."""
+    own = list(door.rules)
+    both = not_both("name", "agent_id")
+    return own if both in own or "agent_id" not in (door.body or {}) else [*own, both]
+
+
 def _room_door(door: RoomDoor) -> Json:
     entry: Json = {
         "operationId": re.sub(r"\W+", "_", f"{door.method.lower()}{door.path}").strip("_"),
@@ -182,7 +274,7 @@ def _room_door(door: RoomDoor) -> Json:
             for name in _PLACE.findall(door.path)
         ]
         + [
-            {"name": name, "in": "query", "required": False, "schema": dict(schema)}
+            {"name": name, "in": "query", "required": name in door.needed, "schema": dict(schema)}
             for name, schema in door.query.items()
         ],
         "responses": _responses(
@@ -203,6 +295,7 @@ def _room_door(door: RoomDoor) -> Json:
                         "properties": {name: dict(schema) for name, schema in door.body.items()},
                         "required": list(door.required),
                         "additionalProperties": False,
+                        **({"allOf": [dict(rule) for rule in _rules(door)]} if _rules(door) else {}),
                     }
                 }
             },

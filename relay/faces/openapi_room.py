@@ -12,11 +12,45 @@ from typing import Any
 Json = Mapping[str, Any]
 
 _TEXT: Json = {"type": "string", "minLength": 1}
+#: What no name holds: brackets, and what is not seen (`str.isprintable`, without the characters not yet assigned).
+_NOT_SEEN = (
+    r"\[\]\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+    r"\ud800-\uf8ff\ufeff\ufff0-\ufffb"
+)
+#: A name as `relay.room.mentions.clean_name` takes it: no sign of a mention or a command in front.
+NAME = f"^ *[^ @/{_NOT_SEEN}][^{_NOT_SEEN}]*$"
 _MAYBE: Json = {"type": ["string", "null"]}
 _FLAG: Json = {"type": "boolean"}
 _TEXTS: Json = {"type": "array", "items": {"type": "string"}}
+_PATHS: Json = {"type": ["array", "null"], "items": _TEXT}
+_NAME: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": 32, "pattern": NAME}
+_SAYING: Json = {**_TEXT, "pattern": r"\S"}
+_TIME: Json = {"type": "string", "format": "date-time"}
 _CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,18}$"}
-_WHO = {"name": _MAYBE, "agent_id": _MAYBE}
+_WHO = {"name": _NAME, "agent_id": _NAME}
+_STATES: Json = {"enum": ["pending", "active", "done", "failed", "skipped", "dead", ""]}
+_STATUS = ["pending", "in_progress", "done"]
+
+
+def not_both(one: str, other: str) -> dict[str, Any]:
+    """Of two fields one is left out, or null."""
+    return {"anyOf": [{"properties": {name: {"type": "null"}}} for name in (one, other)]}
+
+
+def at_least_one(*fields: str) -> dict[str, Any]:
+    """One of these fields is there."""
+    return {"anyOf": [{"required": [name]} for name in fields]}
+
+
+def exactly_one(*fields: str) -> dict[str, Any]:
+    """One of these fields says something, and the others are left out, or null."""
+    null, said = {"type": "null"}, {"not": {"type": "null"}}
+    return {
+        "anyOf": [
+            {"required": [one], "properties": {name: said if name == one else null for name in fields}}
+            for one in fields
+        ]
+    }
 
 
 def _limit(most: int) -> Json:
@@ -25,7 +59,8 @@ def _limit(most: int) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class RoomDoor:
-    """One door. `body`: the fields of its request, None = it has none; `required` of them; `open`: wants no key."""
+    """One door. `body`: the fields of its request, None = it has none; `required` of them, and the `rules` that hold
+    between them; `needed` of the query; `open`: wants no key."""
 
     method: str
     path: str
@@ -36,6 +71,8 @@ class RoomDoor:
     status: int = 200
     kind: str = "application/json"
     open: bool = False
+    rules: tuple[Json, ...] = ()
+    needed: tuple[str, ...] = ()
 
 
 ROOM_DOORS = (
@@ -60,24 +97,31 @@ ROOM_DOORS = (
         "A page of the transcript.",
         {"after": _CURSOR, "before": _CURSOR, "around": _TEXT, "limit": _limit(1000)},
     ),
-    RoomDoor("GET", "/api/search", "Entries with these words.", {"q": _TEXT, "limit": _limit(1000)}),
+    RoomDoor(
+        "GET",
+        "/api/search",
+        "Entries with these words.",
+        {"q": _SAYING, "limit": _limit(1000)},
+        needed=("q",),
+    ),
     RoomDoor(
         "GET",
         "/api/queue",
         "Jobs of the dispatch queue.",
-        {"state": _TEXT, "messages": _TEXT, "limit": _limit(1000)},
+        {"state": _STATES, "messages": {"type": "string", "pattern": "[^,]"}, "limit": _limit(1000)},
     ),
     RoomDoor("GET", "/api/tasks", "The board.", {"status": {"enum": ["pending", "in_progress", "done"]}}),
     RoomDoor("GET", "/api/tasks/{number}", "One task, with its story."),
     RoomDoor(
-        "POST", "/api/tasks", "A new task.", body={"title": _TEXT, **_WHO}, required=("title",), status=201
+        "POST", "/api/tasks", "A new task.", body={"title": _SAYING, **_WHO}, required=("title",), status=201
     ),
     RoomDoor("POST", "/api/tasks/undo", "Take the last change of the board back.", body={**_WHO}),
     RoomDoor(
         "PATCH",
         "/api/tasks/{number}",
         "Move or rename a task.",
-        body={"status": _TEXT, "title": _TEXT, **_WHO},
+        body={"status": {"enum": _STATUS}, "title": _SAYING, **_WHO},
+        rules=(at_least_one("status", "title"),),
     ),
     RoomDoor("GET", "/api/agents/{agent}/log", "What an agent's program wrote.", {"limit": _limit(2000)}),
     RoomDoor(
@@ -85,6 +129,7 @@ ROOM_DOORS = (
         "/api/agents/{agent}",
         "Set an agent's model, effort or whether it works.",
         body={"model": _MAYBE, "effort": _MAYBE, "enabled": _FLAG, **_WHO},
+        rules=(at_least_one("model", "effort", "enabled"),),
     ),
     RoomDoor("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
     RoomDoor("POST", "/api/agents/{agent}/resume", "Let it go on.", body={**_WHO}),
@@ -97,7 +142,12 @@ ROOM_DOORS = (
         "POST",
         "/api/messages",
         "Say something in the room.",
-        body={"body": _TEXT, "in_reply_to": _MAYBE, "client_id": _MAYBE, **_WHO},
+        body={
+            "body": _SAYING,
+            "in_reply_to": _MAYBE,
+            "client_id": {**_MAYBE, "minLength": 1, "maxLength": 128},
+            **_WHO,
+        },
         required=("body",),
         status=201,
     ),
@@ -105,7 +155,7 @@ ROOM_DOORS = (
         "POST",
         "/api/messages/{message}/route",
         "Say who answers a message.",
-        body={"agents": _TEXTS, **_WHO},
+        body={"agents": {**_TEXTS, "minItems": 1}, **_WHO},
         required=("agents",),
     ),
     RoomDoor("POST", "/api/queue/{job}/retry", "Try a job again.", body={**_WHO}),
@@ -116,22 +166,29 @@ ROOM_DOORS = (
         "May an agent change this file now, or each of these?",
         body={
             "agent": _TEXT,
-            "path": _MAYBE,
-            "paths": {"type": ["array", "null"], "items": {"type": "string"}},
-            "lines": {"type": ["array", "null"]},
+            "path": {**_MAYBE, "pattern": r"\S"},
+            "paths": _PATHS,
+            "lines": {
+                "type": ["array", "null"],
+                "items": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+                "minItems": 2,
+                "maxItems": 2,
+                "description": "first and last, both included",
+            },
             "tool": _MAYBE,
             "session": _MAYBE,
         },
         required=("agent",),
+        rules=(exactly_one("path", "paths"), not_both("paths", "lines")),
     ),
     RoomDoor(
         "POST",
         "/api/guard/write",
         "May these files be committed, merged or pushed now?",
         body={
-            "agent": _MAYBE,
+            "agent": {**_NAME, "maxLength": 64},
             "session": _MAYBE,
-            "paths": _TEXTS,
+            "paths": {"type": "array", "items": _TEXT},
             "act": {"enum": ["commit", "merge", "push"]},
             "override": _MAYBE,
         },
@@ -142,7 +199,7 @@ ROOM_DOORS = (
         "POST",
         "/api/locks/release",
         "Take a lock from its holder, with a message in the room.",
-        body={"path": _TEXT, "reason": _TEXT, **_WHO},
+        body={"path": _SAYING, "reason": _SAYING, **_WHO},
         required=("path", "reason"),
     ),
     RoomDoor("GET", "/api/permissions", "What agents ask people for."),
@@ -150,11 +207,11 @@ ROOM_DOORS = (
         "POST",
         "/api/permissions/{request}",
         "Answer one.",
-        body={"option": _TEXT, **_WHO},
+        body={"option": _SAYING, **_WHO},
         required=("option",),
     ),
     RoomDoor("GET", "/api/airspace", "How close agents are.", {"files": {"enum": ["all", "touched"]}}),
-    RoomDoor("GET", "/api/airspace/history", "How close they were.", {"from": _TEXT, "to": _TEXT}),
+    RoomDoor("GET", "/api/airspace/history", "How close they were.", {"from": _TIME, "to": _TIME}),
     RoomDoor("GET", "/api/airspace/advisories", "The newest advisories.", {"limit": _limit(1000)}),
     RoomDoor(
         "POST",
@@ -167,14 +224,14 @@ ROOM_DOORS = (
         "POST",
         "/api/airspace/intent",
         "Say which files an agent will touch.",
-        body={"agent": _TEXT, "paths": _TEXTS, "own": _FLAG, **_WHO},
+        body={"agent": _SAYING, "paths": {**_TEXTS, "items": _SAYING}, "own": _FLAG, **_WHO},
         required=("agent", "paths"),
     ),
     RoomDoor(
         "POST",
         "/api/airspace/decide",
         "Decide where agents collide: who goes first, who stops, who takes the main branch in.",
-        body={"action": {"enum": ["first", "stop", "update"]}, "agent": _TEXT, **_WHO},
+        body={"action": {"enum": ["first", "stop", "update"]}, "agent": _SAYING, **_WHO},
         required=("action", "agent"),
     ),
     RoomDoor("GET", "/api/worktrees", "The agents' worktrees."),

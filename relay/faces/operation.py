@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -67,9 +67,11 @@ Names = Annotated[list[Name], Field(max_length=1000)]
 
 
 class Request(BaseModel):
-    """What an operation is asked."""
+    """What an operation is asked. `exactly_one` of these fields is said, where it names any."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    exactly_one: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -77,6 +79,12 @@ class Request(BaseModel):
         if isinstance(values, Mapping):
             return {name: value for name, value in values.items() if value is not None}
         return values
+
+    @model_validator(mode="after")
+    def _says_one(self) -> Self:
+        if self.exactly_one:
+            one_of(self, *self.exactly_one)
+        return self
 
 
 class Nothing(Request):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -52,18 +52,17 @@ class OperationDoors:
         """The routes of all operations; fixed paths stand before those with a parameter."""
         ends = [(end, operation) for operation in OPERATIONS.values() for end in operation.endpoints]
         ends.sort(key=lambda one: "{" in one[0][1])
-        return [
-            web.route(
-                method, _PLACE.sub(lambda found: _WHOLE.get(found[1], found[0]), path), self._door(operation)
-            )
+        fixed = [path for (_, path), _ in ends if "{" not in path]
+        routes = [
+            web.route(method, _route(path, fixed), self._door(operation))
             for (method, path), operation in ends
-        ] + [
-            web.route(
-                "HEAD", _PLACE.sub(lambda found: _WHOLE.get(found[1], found[0]), path), self._door(operation)
-            )
+        ]
+        heads = [
+            web.route("HEAD", _route(path, fixed), self._door(operation))
             for (method, path), operation in ends
             if method == "GET"
         ]
+        return routes + heads
 
     def _door(self, operation: Operation) -> Callable[[web.Request], Any]:
         async def door(request: web.Request) -> web.Response:
@@ -112,6 +111,21 @@ class OperationDoors:
         return caller_of(
             credential, agent, session=session, agent_type=kind, claimed=bool(claims["agent_id"])
         )
+
+
+def _route(path: str, fixed: Sequence[str]) -> str:
+    """A path with its parameters as aiohttp reads them. What is a path of its own is no parameter's value: else it
+    would have the methods of both."""
+
+    def place(found: re.Match[str]) -> str:
+        if found[1] in _WHOLE:
+            return _WHOLE[found[1]]
+        before = path[: found.start()]
+        taken = [one.removeprefix(before) for one in fixed if one.startswith(before)]
+        taken = [re.escape(one) for one in taken if one and "/" not in one]
+        return f"{{{found[1]}:(?!(?:{'|'.join(taken)})$)[^/]+}}" if taken else found[0]
+
+    return _PLACE.sub(place, path)
 
 
 def caller_of(

@@ -42,7 +42,9 @@ class CreateKey(Request):
         description="the one name that the key speaks for"
     )
     key_type: Annotated[Name, Field(max_length=60)] = Field("agent", description="agent_type of its sessions")
-    scopes: list[str] | None = Field(None, max_length=10, description=f"of: {_SCOPES}; all but admin")
+    scopes: list[str] | None = Field(
+        None, max_length=10, description=f"of: {_SCOPES}; all but admin", json_schema_extra={"minItems": 1}
+    )
     expires: Annotated[str, Field(max_length=20)] = Field("never", description="like 30d, 12h, 45m, or never")
     note: Annotated[Text, Field(max_length=400)] | None = Field(None, description="what it is for")
 

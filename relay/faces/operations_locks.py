@@ -5,13 +5,13 @@ Invariant: names and shapes are the document's; what a path means is the locks' 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from relay.coordination.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
 from relay.coordination.paths import MAX_BYTES, MAX_TARGETS
-from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, Token, need, one_of
+from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, Token, need
 from relay.faces.services import Services
 from relay.faces.waiting import HEARD
 from relay.model import ADMIN, Caller
@@ -44,10 +44,7 @@ class AcquireLock(Request):
     wait_seconds: float = Field(0, ge=0, le=MAX_WAIT_S, description="wait in line so long")
     idempotency_key: Annotated[Name, Field(max_length=200)] | None = None
 
-    @model_validator(mode="after")
-    def _one_or_several(self) -> Self:
-        one_of(self, "file_path", "file_paths")
-        return self
+    exactly_one = ("file_path", "file_paths")
 
     @property
     def paths(self) -> list[str]:
@@ -108,10 +105,7 @@ class ThisLock(Request):
     kind: Literal["lock"] | None = Field(None, description="as the tool says it")
     id: Name | None = Field(None, description="the same as file_path")
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        one_of(self, "file_path", "id")
-        return self
+    exactly_one = ("file_path", "id")
 
     @property
     def path(self) -> str:

@@ -104,10 +104,7 @@ class ThisTask(Request):
     kind: Literal["claim", "work", "task"] | None = Field(None, description="as the tool says it")
     id: Word | None = Field(None, description="the same as task_id")
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        one_of(self, "task_id", "id")
-        return self
+    exactly_one = ("task_id", "id")
 
     @property
     def task(self) -> str:
