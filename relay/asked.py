@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from relay.airspace.words import newest
-from relay.coordination.sessions import Q as WORK
+from relay.coordination import sessions
 from relay.log.events import dumps
 from relay.log.store import Store, Tx
-from relay.room.ledger import Q as ROOM
+from relay.room import ledger
 
 #: Messages of people that are read of each agent: what it was asked last, and what that followed on.
 MOST_ASKED = 2
@@ -25,9 +25,10 @@ async def asked(store: Store, agents: Collection[str]) -> Mapping[str, Sequence[
 
     async def work(tx: Tx) -> dict[str, list[str]]:
         names = dumps(sorted(agents))
-        rows = await tx.all(ROOM.asked_of, agents=names, limit=MOST_JOBS)
+        rows = await tx.all(ledger.Q.asked_of, agents=names, limit=MOST_JOBS)
         found = newest([(row["agent"], row["body"]) for row in rows], MOST_ASKED)
-        for row in await tx.all(WORK.texts_of_claims, agents=names):
+        claims = await tx.all(sessions.Q.texts_of_claims, agents=names)
+        for row in sorted(claims, key=lambda one: -one["number"]):
             found.setdefault(row["agent"], []).append(f"{row['task_type']}\n{row['task_description']}")
         return found
 

@@ -109,6 +109,5 @@ SELECT id, fence, lease_until FROM work_queue WHERE status = 'claimed' AND lease
 
 -- What the tasks are about that these agents have claimed.
 -- name: texts_of_claims
-SELECT claimed_by AS agent, task_type, task_description FROM work_queue
-WHERE status = 'claimed' AND claimed_by = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
-ORDER BY number DESC
+SELECT claimed_by AS agent, number, task_type, task_description FROM work_queue
+WHERE status = 'claimed' AND claimed_by = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb)))) AND archived_at IS NULL

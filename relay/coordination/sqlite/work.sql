@@ -107,5 +107,5 @@ SELECT id, fence, lease_until FROM work_queue WHERE status = 'claimed' AND lease
 
 -- What the tasks are about that these agents have claimed.
 -- name: texts_of_claims
-SELECT claimed_by AS agent, task_type, task_description FROM work_queue
-WHERE status = 'claimed' AND claimed_by IN (SELECT value FROM json_each(:agents)) ORDER BY number DESC
+SELECT w.claimed_by AS agent, w.number, w.task_type, w.task_description FROM json_each(:agents) a
+JOIN work_queue w ON w.claimed_by = a.value AND w.status = 'claimed'
