@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -148,7 +147,7 @@ class Daemon:
         watchdog.start()
         try:
             await self._run_room(store, watchdog)
-        except sqlite3.Error as error:
+        except store.errors as error:
             raise CannotStart(
                 f"the database {store.place} cannot be used: {error}. {script('healthcheck.sh')} names what is "
                 "damaged, and docs/service.md says what to do"

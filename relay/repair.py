@@ -27,8 +27,7 @@ from relay.coordination.projection import TasksFile, rebuild, strays
 from relay.faces.auth import ensure_token
 from relay.files import read_regular, write_atomically
 from relay.health.data import JOURNAL_BYTES
-from relay.log import sqlite_files
-from relay.log.open import open_store
+from relay.log.open import has_saved, open_store, put_back
 from relay.log.store import Store, StoreError, StoreMissing, Tx
 from relay.room import place, queue
 from relay.room.swap import PlaceMoved, kept_place
@@ -185,11 +184,11 @@ def _stale(settings: Settings) -> list[Repaired]:
 
 def _saved(settings: Settings) -> list[Repaired]:
     """Put back what a daemon saved of a database whose files were removed or replaced beneath it."""
-    if settings.storage != "sqlite" or not sqlite_files.saved_path(settings.db_path).exists():
+    if not has_saved(settings):
         return []
     if _daemon_is_there(settings):
         return [Repaired("database", "a saved copy is put back when relay is stopped", done=False)]
-    told = sqlite_files.put_back(settings.db_path)
+    told = put_back(settings)
     return [Repaired("database", told)] if told else []
 
 

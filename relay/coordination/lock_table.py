@@ -297,7 +297,8 @@ async def say(
 async def to_compare(tx: Tx, caller: Caller) -> tuple[list[Held], int]:
     """What a wish of the caller's may have to be compared with, and up to which fencing token that is all."""
     rows = await tx.all(Q.to_compare, agent=caller.agent, session=caller.session)
-    return [(row["kind"], row["key"], row["base"]) for row in rows], rows[0]["token"] if rows else 0
+    held = [(row["kind"], row["key"], row["base"]) for row in rows]
+    return held, max((row["token"] for row in rows), default=0)
 
 
 async def living(tx: Tx) -> list[Lock]:

@@ -107,3 +107,20 @@ async def open_store(
         sqlite_files.refuse_saved(where.db_path)
         raise StoreMissing(f"there is no database at {where.db_path} yet")
     return await sqlite_store.open_store(where.db_path, wings, keeper=keeper)
+
+
+def has_saved(where: Storage) -> bool:
+    """Did a daemon save a copy of a database whose files were removed or replaced beneath it?"""
+    if where.storage != "sqlite":
+        return False
+    from relay.log import sqlite_files
+
+    return sqlite_files.saved_path(where.db_path).exists()
+
+
+def put_back(where: Storage) -> str | None:
+    """Put the saved copy in the database's place; what was done, None where there is nothing to do. No process may
+    have the database open."""
+    from relay.log import sqlite_files
+
+    return sqlite_files.put_back(where.db_path)

@@ -55,6 +55,7 @@ WALKS = {
     ("coordination", "waits"): "who stands in line now",
     ("coordination", "take_lock"): "the same, to the first",
     ("coordination", "forget_waits"): "as many",
+    ("coordination", "to_compare"): "the locks of a day at most, to be compared outside of the writer's turn",
     ("coordination", "all_sessions"): "backwards by an index, as far as its limit",
     ("coordination", "ready"): "an index of what is pending, as far as its limit",
     ("coordination", "work_counts"): "indexes of what is pending, claimed and blocked",

@@ -27,7 +27,7 @@ ALSO = {
     ("room", "release_held"): "empties the table",
 }
 #: What a statement is given here and not on SQLite, where a function of Python does it.
-GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}}
+GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}, "lapsed": {"shape"}}
 #: Steps that are PostgreSQL's alone: what a crash of its server takes back, and functions of the database.
 ONLY_THERE = {"after_a_crash", "own_event", "named_folders"}
 #: A room that has been used for a while: an empty table is read in any way.

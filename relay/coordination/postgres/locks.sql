@@ -101,11 +101,11 @@ WHERE CASE WHEN (l.expires_at <= :now OR s.ended_at IS NOT NULL OR s.lease_until
 UPDATE file_locks SET lost_at = LEAST(expires_at, :now), expires_at = 0
 WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
 
--- What a target may have to be compared with: of holders other than this one.
--- What a target may have to be compared with, of holders other than this one; `token`: of the latest lock there is.
+-- What a target may have to be compared with, of holders other than this one; `token`: the latest of its locks.
 -- name: to_compare
-SELECT DISTINCT kind, key, base, (SELECT MAX(fencing_token) FROM file_locks) AS token FROM file_locks
+SELECT kind, key, base, MAX(fencing_token) AS token FROM file_locks
 WHERE lost_at IS NULL AND kind <> 'key' AND NOT (agent_id = :agent AND session_id = :session)
+GROUP BY kind, key, base
 
 -- name: free_lock
 DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session
