@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 from relay.airspace.berth import Berth, Lost
-from relay.airspace.checkout import head_of
 from relay.airspace.git import GitError
 from relay.airspace.hangar import EDITORS, Hangar
 from relay.airspace.landing import Conflict, Landing, Side, Wish, named, under_way
@@ -91,7 +90,7 @@ class Ground:
         hangar = self._hangar
         assert hangar.worktrees is not None and hangar.main is not None
         branch, before = seen.head.branch, seen.head.commit
-        main = (await head_of(hangar.main.git)).commit
+        main = (await hangar.main_head()).commit
         if branch != branch_name(berth.name) or before is None or main is None or main == before:
             return seen
         if not await is_ancestor(hangar.main.git, before, main) or await under_way(berth.checkout):

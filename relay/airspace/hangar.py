@@ -19,7 +19,7 @@ import structlog
 
 from relay.airspace import diff
 from relay.airspace.berth import Berth, Lost
-from relay.airspace.checkout import Checkout, Unfit, head_of, list_worktrees, open_checkout
+from relay.airspace.checkout import Checkout, Head, Unfit, head_of, list_worktrees, open_checkout
 from relay.airspace.diff import Differ, Outline
 from relay.airspace.git import GitError
 from relay.airspace.globs import matcher
@@ -28,7 +28,7 @@ from relay.airspace.listener import Listener
 from relay.airspace.near import Merge
 from relay.airspace.scratch import Scratch
 from relay.airspace.snapshot import Camera
-from relay.airspace.speculative import Speculation, Target, Trial
+from relay.airspace.speculative import Speculation, Target, Trial, Verdict
 from relay.airspace.survey import Surveyor, Work, messages
 from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet
@@ -89,6 +89,8 @@ class Hangar:
         self._speculation = Speculation(self.differ)
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
+        #: The branch that the main checkout was on when it last was on one.
+        self._main_branch: str | None = None
         self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
         #: Of the main branch's newest messages.
         self.vocabulary = Vocabulary()
@@ -246,7 +248,7 @@ class Hangar:
 
     async def _look_at_main(self) -> None:
         assert self.main is not None
-        head = await head_of(self.main.git)
+        head = await self.main_head()
         if head.commit is not None:
             self._main_commit = head.commit
         if self._main_commit and self._churn[0] != self._main_commit:
@@ -270,6 +272,7 @@ class Hangar:
                 work = await self._surveyor.survey(
                     berth.camera.git, berth.checkout, seen, main, berth.first_seen, time.time()
                 )
+                work = await self._without_what_is_in(work)
                 if before is not None and before.started_at and work.started_at:
                     # A file that is written again has a new time; the work began when it began.
                     work = replace(work, started_at=min(work.started_at, before.started_at))
@@ -287,6 +290,14 @@ class Hangar:
             return False
         berth.trouble = ""
         return work != before
+
+    async def _without_what_is_in(self, work: Work) -> Work:
+        """The main branch may have all of it by other commits (a squash): then it has nothing in hand."""
+        if not work.records or self.main is None:
+            return work
+        git = self.scratch.git(self.main)
+        trial = await self._speculation.trial(git, work.seen.commit, work.main, nothing=False)
+        return replace(work, records=(), committed=0) if trial.verdict is Verdict.NOTHING else work
 
     def berth(self, agent: str) -> Berth | None:
         """By the agent's name, in any case."""
@@ -318,8 +329,21 @@ class Hangar:
         """What worktrees are merged into, as it is at this moment; None without a repository or a commit."""
         if self.main is None:
             return None
-        head = await head_of(self.main.git)
+        head = await self.main_head()
         return None if head.commit is None else Target(head.branch, head.commit)
+
+    async def main_head(self) -> Head:
+        """What worktrees are merged into. Nothing is while the main checkout is on no branch (a look at an older
+        commit, a rebase, a bisection), so it is the branch that it was on before, where that is known."""
+        assert self.main is not None
+        head = await head_of(self.main.git)
+        if head.branch is not None:
+            self._main_branch = head.branch
+        elif self._main_branch is not None:
+            asked = ("rev-parse", "--verify", "-q", f"refs/heads/{self._main_branch}^{{commit}}")
+            commit = await self.main.git.maybe(*asked)
+            return head if commit is None else Head(self._main_branch, commit)
+        return head
 
     async def trials(self, target: Target | None = None) -> Mapping[str, Trial]:
         """Of each worktree, would it merge into `target` (None: what it would really be merged into now) as it
@@ -363,8 +387,8 @@ class Hangar:
         """Of these pairs, those that git can tell: would the one worktree merge onto the other as they stand?
 
         What one of a pair does not touch, and the main branch does not take from the other either, lies between
-        that other and the main branch (`trials`), not between the two. `most`: pairs that are asked of git at
-        most; those that are remembered cost nothing.
+        that other and the main branch (`trials`), not between the two; so does all of one that has nothing to merge.
+        `most`: pairs that are asked of git at most; those that are remembered cost nothing.
         """
         if self.main is None:
             return {}
@@ -383,6 +407,9 @@ class Hangar:
             for pair in dict.fromkeys(pairs):
                 a, b = (self.berths[name].work if name in self.berths else None for name in pair)
                 if a is None or b is None:
+                    continue
+                if any(one.verdict is Verdict.NOTHING for name in pair if (one := trials.get(name))):
+                    found[pair] = Merge(())
                     continue
                 if not self._speculation.knows(a.seen.commit, b.seen.commit):
                     if most is not None and asked >= most:

@@ -70,6 +70,52 @@ async def test_what_each_merge_would_do_to_the_others_is_told(tmp_path: Path) ->
     assert (await shown(one))["B"]["merges"] == "clean"
 
 
+async def test_who_was_squashed_into_main_collides_with_nobody(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A", "B")
+    write(one.at("A"), {"a.py": lines(1, 9) + "of a\n" + lines(11, 20)})
+    write(one.at("B"), {"a.py": lines(1, 9) + "of b\n" + lines(11, 20)})
+    commit(one.at("A"))
+    await one.look()
+    # A person merges A as one commit, as a service of pull requests does: main does not have A's own commits.
+    git(repo, "merge", "-q", "--squash", "relay/a")
+    git(repo, "commit", "-q", "-m", "squashed")
+    held = await one.look()
+    seen = await shown(one)
+    assert (seen["A"]["merges"], seen["A"]["files"], held["A"].files) == ("nothing", 0, ())
+    assert (seen["B"]["merges"], seen["B"]["collides"]) == ("conflicts", [])
+    # B takes main in, and settles it: that A's own commits conflict with B stands in nobody's way.
+    commit(one.at("B"))
+    write(one.at("B"), {"a.py": lines(1, 9) + "of a\n" + lines(11, 20)})
+    git(one.at("B"), "commit", "-q", "-a", "-m", "as in main")
+    git(one.at("B"), "merge", "-q", "--no-edit", "main")
+    write(one.at("B"), {"a.py": lines(1, 9) + "of a and b\n" + lines(11, 20)})
+    await one.look()
+    seen = await shown(one)
+    assert (seen["B"]["merges"], seen["A"]["collides"], seen["B"]["collides"]) == ("clean", [], [])
+    assert (await one.hangar.merges([("A", "B")]))["A", "B"].clean
+
+
+async def test_a_look_at_an_older_commit_is_no_other_main_branch(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A")
+    write(one.at("A"), {"a.py": lines(1, 9) + "of a\n" + lines(11, 20)})
+    write(repo, {"a.py": lines(1, 9) + "of main\n" + lines(11, 20)})
+    commit(repo)
+    await one.look()
+    assert (await shown(one))["A"]["merges"] == "conflicts"
+    git(repo, "checkout", "-q", "--detach", "HEAD~1")
+    await one.look()
+    seen = (await shown(one))["A"]
+    assert (seen["merges"], seen["into"]) == ("conflicts", "main"), (
+        "nothing is merged into what has no branch"
+    )
+    git(repo, "checkout", "-q", "-b", "other")
+    await one.look()
+    seen = (await shown(one))["A"]
+    assert (seen["merges"], seen["into"]) == ("clean", "other")
+
+
 # -- made and found again
 
 
