@@ -5,7 +5,7 @@ Invariants:
   really be merged into conflicts, until one does not, or there is nothing left to merge;
 - what git could not tell changes nothing;
 - a conflict is told at once, each time that the main branch moves into files that the agent has not been told of;
-  while main stands still, a worktree that goes to and fro tells it once in a cool-down.
+  while main stands still, a worktree that goes to and fro, or conflicts in more files, tells it once in a cool-down.
 
 Pure.
 """

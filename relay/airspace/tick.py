@@ -153,7 +153,8 @@ def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_
         now,
         observation.muted,
     )
-    tracks |= (mains := _main_tracks(standing, backs, observation, rules))
+    mains, due = _main_tracks(standing, backs, observation, rules)
+    tracks |= mains
     groups = group(contacts, {id: one.known for id, one in open_ones.items()})
     owned = _owners(backs, open_ones, observation)
     groups += [Group(None, {}) for _ in owned.get(None, ())]
@@ -164,9 +165,7 @@ def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_
         was = open_ones.get(one.id) if one.id is not None else None
         mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
         group_backs = {name: backs[name] for name in mine}
-        tell = tuple(
-            name for name, each in group_backs.items() if each.untold and _said_now(mains, each, now)
-        )
+        tell = tuple(name for name, each in group_backs.items() if each.untold and name in due)
         made = _step(was, one, heard, observation, places, steer_s, group_backs, tell)
         if made is not None:
             steps.append(made)
@@ -195,23 +194,31 @@ def _as_before(pair: Pair, seen: Seen, open_ones: Mapping[str, Advisory], observ
 
 def _main_tracks(
     standing: Standing, backs: Mapping[str, SetBack], observation: Observation, rules: Rules
-) -> dict[Pair, Track]:
-    """What is kept of agents and the main branch, where it is another than before: so that one that goes to and fro
-    while main stands still is not said each time."""
+) -> tuple[dict[Pair, Track], frozenset[str]]:
+    """What is kept of agents and main, where it is another than before, and who may be told now: while main
+    stands still, one that goes to and fro, or conflicts in ever more files, is told once in a cool-down."""
     now = observation.at
     found = {}
-    keys = {set_back.track_of(name, one.commit) for name, one in backs.items()}
+    keys = {set_back.track_of(name, one.commit): one for name, one in backs.items()}
+    due = set()
     for key in sorted({*(pair for pair in standing.tracks if set_back.is_main(pair)), *keys}):
         before = standing.tracks.get(key, Track())
-        after, _ = step(before, Sample(1.0 if key in keys else 0.0), rules, now)
+        after, say = step(before, Sample(1.0 if key in keys else 0.0), rules, now)
+        if say is None and key in keys and keys[key].untold and _is_long_ago(after, rules, now):
+            after = replace(after, said={**(after.said or {}), after.level.word: now})
         if after != before:
             found[key] = after
-    return found
+        if key in keys and now in (after.said or {}).values():
+            due.add(key[0])
+    return found, frozenset(due)
 
 
-def _said_now(mains: Mapping[Pair, Track], one: SetBack, now: float) -> bool:
-    track = mains.get(set_back.track_of(one.agent, one.commit))
-    return track is not None and now in (track.said or {}).values()
+def _is_long_ago(told: Track, rules: Rules, now: float) -> bool:
+    """Is what was said of it last older than the cool-down?"""
+    return (
+        told.told is not Level.CLEAR
+        and max((told.said or {}).values(), default=now) <= now - rules.cooldown_s
+    )
 
 
 def _owners(

@@ -123,6 +123,19 @@ async def test_each_landing_that_reaches_new_files_is_told_and_a_flicker_is_not(
     assert (counts["true"], counts["open"]) == (0, 0), "it forecasts nothing"
 
 
+async def test_a_further_file_is_told_though_main_stands_still(sky: Sky) -> None:
+    await look(sky, CODEX=torn())
+    for _ in range(3):
+        await look(sky, CODEX=torn(FILE, "src/free.py"))
+    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 1, "it was told just now"
+    await look(sky, seconds=sky.protocol.rules.cooldown_s, CODEX=torn(FILE, "src/free.py"))
+    assert "src/free.py" in (await bodies(sky))[-1]
+    for _ in range(3):
+        await look(sky)
+        await look(sky, CODEX=torn(FILE, "src/free.py"))
+    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 2
+
+
 async def test_a_branch_that_is_gone_is_over_and_not_clear(sky: Sky) -> None:
     await look(sky, CODEX=torn())
     await sky.tick(2.0, trials={"CLAUDE": CLEAN}, target=ONE)
