@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -22,13 +23,13 @@ NAMES = "ABCDE"
 PAIRS = [(a, b) for a in NAMES for b in NAMES if a < b]
 
 
-def after(standing: Standing, decision: Decision, names: Mapping[str, str]) -> Standing:
-    """What the protocol keeps of a decision. `names` gives new advisories their ids, by founders."""
+def after(standing: Standing, decision: Decision, ids: Iterator[int]) -> Standing:
+    """What the protocol keeps of a decision. `ids`: of new advisories."""
     advisories = {id: one for id, one in standing.advisories.items() if one.open}
     for step in decision.steps:
         one = step.after
         if not one.id:
-            one = replace(one, id=names.setdefault("|".join(min(one.contacts)), f"{len(names):04}"))  # type: ignore[attr-defined]
+            one = replace(one, id=f"{next(ids):04}")
         if step.heard is not None and step.heard is not Level.CLEAR:
             one = replace(one, message_id=f"m{one.id}")
         advisories[one.id] = one
@@ -59,7 +60,7 @@ def observed(
 def test_a_course_of_ticks(course: list[tuple[float, dict, dict]], rng: random.Random) -> None:  # type: ignore[type-arg]
     standing, now = Standing(), 0.0
     said: dict[tuple[Pair, Level], float] = {}
-    ids: dict[str, str] = {}
+    ids = itertools.count()
     for wait, pairs, done in course:
         now += wait
         shuffled = list(pairs.items())
