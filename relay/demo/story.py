@@ -270,7 +270,8 @@ def verdict(told: dict[str, Any]) -> str:
         merged = f"{len(act['merged'])} of {len(AGENTS)} branches merged"
         refused = "".join(f"; {agent}: {reason}" for agent, reason in act["refused"].items())
         steered = f"; {', '.join(act['steered'])} gave way" if act["steered"] else ""
-        writes = f"; {act['refused_writes']} writes refused" if act["refused_writes"] else ""
+        count = act["refused_writes"]
+        writes = f"; {count} edit{'s' * (count != 1)} refused" if count else ""
         lines.append(f"{name}: {merged}{steered}{writes}{refused}")
     lines.append("That is how it should go." if told["ok"] else "That is NOT how it should go.")
     return "\n".join(lines)

@@ -326,17 +326,19 @@ class Transcript:
             what = "a line that gives" if forged == 1 else f"{forged} lines that give"
             notices.append(
                 Notice(
-                    f"The transcript got {what} an entry of the room other words or another speaker. What the "
-                    "room has stays as it is.",
+                    f"{self.path.name} got {what} an entry of the room other words or another speaker. The room "
+                    "keeps the entry as it was.",
                     "transcript_forged",
                 )
             )
         if junk:
-            what = "a line" if junk == 1 else f"{junk} lines"
+            what, one, stay = (
+                ("a line", "it", "It stays") if junk == 1 else (f"{junk} lines", "them", "They stay")
+            )
             notices.append(
                 Notice(
-                    f"The transcript got {what} that nobody can be said to have written: a line starts with "
-                    "`[NAME] `. They stay in the file and were not read.",
+                    f"The room left out {what} of {self.path.name}, since it is not clear who wrote {one}. {stay} in "
+                    "the file. A message begins with `[NAME] `.",
                     "transcript_junk",
                 )
             )

@@ -210,7 +210,8 @@ async def test_junk_is_told_of_once_a_batch_and_hurts_nobody(desk: Desk) -> None
     await desk.tail.sync()
     assert await desk.bodies() == ["one", "two"]
     (notice,) = await notices(desk.store, "transcript_junk")
-    assert "2 lines" in notice.body
+    assert notice.body.startswith("The room left out 2 lines of ")
+    assert "since it is not clear who wrote them. They stay in the file." in notice.body
 
 
 async def test_many_lines_are_each_read_once_and_in_order(desk: Desk) -> None:
