@@ -91,8 +91,9 @@ class Tower:
             self.protocol,
             lambda: self.scanner.sets,
             self._settings,
-            links=lambda: self.scanner.assessments,
+            links=lambda: self.scanner.foretold,
             about=self.scanner.about,
+            changed=self._poke,
         )
         self.interrupter = Interrupter(
             self.protocol,

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 class AirspaceGuard:
     """`relay.model.Guard`. `sets` gives the working sets as they were last seen, `links` what lies between the pairs,
-    `about` what each agent was asked for."""
+    `about` what each agent was asked for; `changed` asks for a tick, which keeps what was told over a restart."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class AirspaceGuard:
         *,
         links: Callable[[], Mapping[tuple[str, str], Assessment]] = dict,
         about: Callable[[str], str] = lambda agent: "",
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._protocol = protocol
         self._sets = sets
         self._settings = settings
         self._links = links
         self._about = about
-        #: Who was told of whom, where, while the other one has it in hand.
-        self._told: set[tuple[str, str, str]] = set()
+        self._changed = changed
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
@@ -70,22 +70,28 @@ class AirspaceGuard:
     def _entering(self, mine: WorkingSet, sets: Mapping[str, WorkingSet], path: str) -> str:
         """Who has this file in hand, or with whom a collision is foretold there; '' when it was told before."""
         in_hand = lookahead.in_hand(sets.values(), path)
-        self._told = {one for one in self._told if one[2] != path or one[1] in in_hand}
+        links = self._links()
+        ahead_of = {*self._protocol.standing.foretold, *(pair for pair, one in links.items() if one.ahead)}
+        here = {one for one in self._protocol.told if one[2] == path}
+        before = self._protocol.told
+        self._protocol.told = (before - here) | lookahead.still_told(here, sets, ahead_of)
         notes = []
         for other in sorted(sets.keys() - {mine.agent}):
             theirs = in_hand.get(other)
-            link = self._links().get((min(mine.agent, other), max(mine.agent, other)))
+            link = links.get((min(mine.agent, other), max(mine.agent, other)))
             ahead = link.evidence if link is not None and link.ahead else ()
             about = theirs is not None or any(path in (one.path, one.other_path) for one in ahead)
             key = (mine.agent, other, path)
-            if not about or key in self._told:
+            if not about or key in self._protocol.told:
                 continue
-            self._told.add(key)
+            self._protocol.told |= {key}
             if theirs is not None and mine.agent in in_hand:
                 # It has entered before anybody looked: nothing is new but what is foretold.
                 theirs = None
             if theirs is not None or ahead:
                 notes.append(wording.entering(other, path, theirs, self._about(other), ahead))
+        if self._protocol.told != before:
+            self._changed()
         return " ".join([*notes, "This edit is allowed."]) if notes else ""
 
 

@@ -7,12 +7,15 @@ that ask, one may always go on. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from relay.airspace.reading import Evidence
 from relay.airspace.right_of_way import right_of_way
 from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
+
+#: (agent, other, path): at an edit of the file, the agent was told of the other.
+Told = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,18 @@ def in_hand(works: Iterable[WorkingSet], path: str) -> Mapping[str, FileTouch]:
     """Who has changed this file, and how, by agent."""
     found = ((work.agent, _touch_of(work, path)) for work in works)
     return {agent: touch for agent, touch in found if touch is not None}
+
+
+def still_told(
+    told: Iterable[Told], sets: Mapping[str, WorkingSet], foretold: Collection[tuple[str, str]]
+) -> frozenset[Told]:
+    """What was told and is not over: the other has the file in hand, or a look-ahead of the two stands."""
+    return frozenset(
+        (agent, other, path)
+        for agent, other, path in told
+        if (min(agent, other), max(agent, other)) in foretold
+        or ((work := sets.get(other)) is not None and _touch_of(work, path) is not None)
+    )
 
 
 def touches(one: Span, other: Span) -> bool:

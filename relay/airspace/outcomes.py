@@ -62,8 +62,9 @@ def at_merge(advisory: Advisory, agent: str, conflicts: Sequence[str]) -> Adviso
 
 
 def precision(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """`{true, false, averted, open, useful, noise, precision, traffic: {...}}` from rows `{worst, outcome, mark,
-    advisories}`. The top level counts the resolution advisories, `traffic` those that never were more."""
+    """`{true, false, averted, open, useful, noise, n, precision, traffic: {...}}` from rows `{worst, outcome, mark,
+    advisories}`. The top level counts the resolution advisories, `traffic` those that never were more; `n`: those
+    that precision is of."""
     told = {"resolution": _none(), "traffic": _none()}
     for row in counts:
         kind = told["resolution" if row["worst"] == 2 else "traffic"]
@@ -72,7 +73,7 @@ def precision(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             kind[row["mark"]] += row["advisories"]
     for kind in told.values():
         sure = kind["true"] + kind["false"]
-        kind["precision"] = kind["true"] / sure if sure else None
+        kind |= {"n": sure, "precision": kind["true"] / sure if sure else None}
     return {**told["resolution"], "traffic": told["traffic"]}
 
 

@@ -23,6 +23,7 @@ from relay.airspace import outcomes, records, steering, wording
 from relay.airspace.advisories import Pair, Rules
 from relay.airspace.advisory import Advisory, Asked, Mark, Steering
 from relay.airspace.choices import choices
+from relay.airspace.lookahead import Told
 from relay.airspace.multiway import Contact
 from relay.airspace.reading import Level, Thresholds
 from relay.airspace.tick import Observation, Standing, Step, decide, next_at, part_of
@@ -69,6 +70,9 @@ class AdvisoryProtocol:
         self._clock = clock
         self._alone = asyncio.Lock()
         self.standing = Standing()
+        #: What agents were told at an edit: the guard adds to it, and the next tick keeps it.
+        self.told: frozenset[Told] = frozenset()
+        self._loaded = False
 
     @property
     def rules(self) -> Rules:
@@ -87,6 +91,9 @@ class AdvisoryProtocol:
         """Take what the database holds."""
         async with self._alone:
             self.standing = await self._store.read(records.standing)
+            if not self._loaded:
+                self.told |= self.standing.told
+                self._loaded = True
 
     # -- a tick
 
@@ -100,6 +107,9 @@ class AdvisoryProtocol:
             # The clear ones too, which are forgotten when their cool-down is over.
             clear = {pair: one for pair, one in standing.tracks.items() if one.level is Level.CLEAR}
             await records.keep_tracks(tx, {**clear, **decision.tracks}, rules, observation.at)
+            await records.keep_foretold(tx, standing.foretold, decision.foretold)
+            if decision.told and observation.told is not None:
+                await records.keep_told(tx, standing.told, observation.told)
             for step in decision.steps:
                 await self._carry_out(tx, step, observation, settings)
             return await records.standing(tx)
@@ -455,6 +465,7 @@ class AdvisoryProtocol:
                 else:
                     await self._say_clear(tx, ended, Step(ended, one, ("closed",)), now)
             await tx.execute(records.Q.forget_pairs)
+            await tx.execute(records.Q.end_lookaheads, now=now)
             return await records.standing(tx)
 
         async with self._alone:

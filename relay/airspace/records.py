@@ -12,8 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from relay.airspace import foretold
 from relay.airspace.advisories import Pair, Rules, Track
 from relay.airspace.advisory import Advisory
+from relay.airspace.foretold import Lookahead
+from relay.airspace.lookahead import Told
 from relay.airspace.outcomes import precision
 from relay.airspace.reading import Level
 from relay.airspace.tick import Standing
@@ -36,7 +39,29 @@ async def standing(tx: Tx) -> Standing:
     """What is kept from one tick to the next."""
     tracks = {(row["a"], row["b"]): Track.of_json(loads(row["track"])) for row in await tx.all(Q.pair_tracks)}
     kept = [of_row(row) for row in await tx.all(Q.standing_advisories)]
-    return Standing(tracks, {one.id: one for one in kept})
+    ahead = {
+        (row["a"], row["b"]): Lookahead(row["began_at"], tuple(loads(row["worked"])), bool(row["asked"]))
+        for row in await tx.all(Q.open_lookaheads)
+    }
+    told = frozenset((row["agent"], row["other"], row["path"]) for row in await tx.all(Q.told_edits))
+    return Standing(tracks, {one.id: one for one in kept}, ahead, told)
+
+
+async def keep_foretold(tx: Tx, before: Mapping[Pair, Lookahead], after: Mapping[Pair, Lookahead]) -> None:
+    """Keep the look-aheads that are another than `before`."""
+    for (a, b), one in after.items():
+        row = {"a": a, "b": b, "worked": dumps(list(one.worked)), "asked": int(one.asked)}
+        if (a, b) in before:
+            await tx.execute(Q.keep_lookahead, ended_at=one.ended_at, outcome=str(one.came), **row)
+        else:
+            await tx.execute(Q.begin_lookahead, began_at=one.began_at, **row)
+
+
+async def keep_told(tx: Tx, before: frozenset[Told], after: frozenset[Told]) -> None:
+    """Keep what agents were told at an edit, and forget what is over."""
+    for query, some in ((Q.forget_told_edit, before - after), (Q.put_told_edit, after - before)):
+        for agent, other, path in sorted(some):
+            await tx.execute(query, agent=agent, other=other, path=path)
 
 
 async def keep_tracks(tx: Tx, tracks: Mapping[Pair, Track], rules: Rules, now: float) -> None:
@@ -116,5 +141,6 @@ async def latest(tx: Tx, limit: int) -> list[Advisory]:
 
 
 async def counts(tx: Tx) -> dict[str, Any]:
-    """The precision so far (`outcomes.precision`)."""
-    return precision(await tx.all(Q.advisory_counts))
+    """The precision so far, by kind (`outcomes.precision`); `lookahead`: `foretold.precision`."""
+    said = precision(await tx.all(Q.advisory_counts))
+    return {**said, "lookahead": foretold.precision(await tx.all(Q.lookahead_counts))}

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from relay.airspace import history, intent, records, sky
+from relay.airspace import history, intent, lookahead, records, sky
 from relay.airspace.advisories import Pair, Sample, ceiling, closing
 from relay.airspace.advisory import iso
 from relay.airspace.globs import matches
@@ -156,7 +156,7 @@ class Scanner:
                 self.poke()
             if any(event.type == records.CHANGED for event in batch):
                 await self._protocol.load()
-                self._precision = None
+                self._precision = await self._store.read(records.counts)
                 self._to_show.set()
                 if self._protocol.due_at() is not None:
                     self.poke()
@@ -177,7 +177,13 @@ class Scanner:
             await self._switched_off()
             return
         await self._look(settings, now)
-        await self._protocol.observe(await asyncio.to_thread(self._observation, settings, now))
+        ahead = {pair for pair, found in self._sky.links.items() if found.ahead}
+        stand = {*ahead, *self._protocol.standing.foretold}
+        self._protocol.told = lookahead.still_told(self._protocol.told, self._sets, stand)
+        observation = await asyncio.to_thread(self._observation, settings, now)
+        observation = replace(observation, ahead=frozenset(ahead), told=self._protocol.told)
+        if await self._protocol.observe(observation) or self._precision is None:
+            self._precision = await self._store.read(records.counts)
         await self._protocol.remind()
         self._after_tick()
         sample = self._sample()
@@ -192,7 +198,8 @@ class Scanner:
     async def _switched_off(self) -> None:
         self._sets, self._sky, self._trails = {}, Sky(), {}
         self._conflicts, self._trials, self._target = {}, {}, None
-        if self._protocol.standing.advisories or self._protocol.standing.tracks:
+        standing = self._protocol.standing
+        if standing.advisories or standing.tracks or standing.foretold:
             await self._protocol.end_all("the airspace is switched off")
         self._to_show.set()
 
@@ -320,9 +327,15 @@ class Scanner:
         return self._about.get(agent, "")
 
     @property
-    def assessments(self) -> Mapping[Pair, Assessment]:
-        """What lies between the pairs above the floor."""
-        return self._sky.links
+    def foretold(self) -> Mapping[Pair, Assessment]:
+        """The clear pairs of which a collision is foretold: what is drawn, told at an edit and counted."""
+        ahead = {pair: found for pair, found in self._sky.links.items() if found.ahead}
+        return {pair: ahead[pair] for pair, level in self.levels(ahead).items() if level is Level.CLEAR}
+
+    @property
+    def precision(self) -> Mapping[str, Any]:
+        """How many of what was said and foretold came true, by kind (`records.counts`), as of the last tick."""
+        return self._precision or {}
 
     @property
     def sets(self) -> Mapping[str, WorkingSet]:

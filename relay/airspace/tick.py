@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from relay.airspace import set_back, steering
+from relay.airspace import foretold, set_back, steering
 from relay.airspace.advisories import Pair, Rules, Sample, Track, next_said_at, step
 from relay.airspace.advisory import Advisory, Steering
+from relay.airspace.foretold import Lookahead
 from relay.airspace.globs import matches
+from relay.airspace.lookahead import Told
 from relay.airspace.multiway import Contact, Group, Place, group, latch, place_of
 from relay.airspace.outcomes import looked, on_close
 from relay.airspace.reading import Assessment, Evidence, Level
@@ -45,6 +47,7 @@ class Observation:
     agents whose branch was merged into the main one. `announced`: by agent, the paths that are its intent only
     since it answered an advisory. `trials`: of each agent with a worktree, what came of trying to merge it into
     `target`, the main branch; `target` None: git was not asked. `muted`: patterns of files that count for nothing.
+    `ahead`: the pairs that something is foretold of; `told`: what agents were told at an edit, None: nobody asked.
     """
 
     at: float
@@ -56,6 +59,8 @@ class Observation:
     trials: Mapping[str, Trial] = field(default_factory=dict)
     target: Target | None = None
     muted: tuple[str, ...] = ()
+    ahead: frozenset[Pair] = frozenset()
+    told: frozenset[Told] | None = None
 
     def gone(self, agent: str) -> bool:
         """Was its work merged, by the room or by a person's git, or is there none any more?"""
@@ -65,11 +70,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is kept from one tick to the next: the pairs that are not clear or were said lately, and the
-    advisories that are open, by id."""
+    """What is kept from one tick to the next: the pairs that are not clear or were said lately, the advisories
+    that are open, by id, the look-aheads that are open, and what agents were told at an edit."""
 
     tracks: Mapping[Pair, Track] = field(default_factory=dict)
     advisories: Mapping[str, Advisory] = field(default_factory=dict)
+    foretold: Mapping[Pair, Lookahead] = field(default_factory=dict)
+    told: frozenset[Told] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +98,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`tracks`: those that are another than before (a CLEAR one that was never said may be forgotten)."""
+    """`tracks`, `foretold`: those that are another than before (a CLEAR track that was never said may be forgotten);
+    `told`: what was told at an edit is another than before."""
 
     tracks: Mapping[Pair, Track] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
+    foretold: Mapping[Pair, Lookahead] = field(default_factory=dict)
+    told: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.tracks or self.steps)
+        return bool(self.tracks or self.steps or self.foretold or self.told)
 
 
 def seen_of(assessment: Assessment, sample: Sample, muted: Sequence[str] = ()) -> Seen:
@@ -169,7 +179,32 @@ def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_
         made = _step(was, one, heard, observation, places, steer_s, group_backs, tell)
         if made is not None:
             steps.append(made)
-    return Decision(tracks, tuple(steps))
+    return Decision(
+        tracks,
+        tuple(steps),
+        _foretold(standing, tracks, observation),
+        observation.told is not None and observation.told != standing.told,
+    )
+
+
+def _foretold(
+    standing: Standing, tracks: Mapping[Pair, Track], observation: Observation
+) -> dict[Pair, Lookahead]:
+    """What was foretold and how it came: drawn is what is clear, since an advisory says more."""
+    drawn = [
+        pair
+        for pair in observation.ahead
+        if (tracks.get(pair) or standing.tracks.get(pair, Track())).level is Level.CLEAR
+    ]
+    return foretold.look(
+        standing.foretold,
+        drawn,
+        observation.sets,
+        observation.conflicts,
+        observation.merged,
+        observation.trials,
+        observation.at,
+    )
 
 
 def _held(pair: Pair, observation: Observation) -> bool:

@@ -7,6 +7,7 @@ Names and paths come from outside; they enter on one line, and no backtick of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from relay.airspace.advisory import Advisory
 from relay.airspace.choices import Choice
@@ -219,6 +220,13 @@ def interrupted(reason: str, contested: Sequence[str]) -> str:
         f"Your turn was cut off, since another agent works in the same place: {reason}. Make no further change in "
         f"{files(contested)}. Go on with the rest, or end your turn and say what you wait for."
     )
+
+
+def precision(told: Mapping[str, Any]) -> str:
+    """How many of what was said and foretold came true, each kind apart; of a kind without an outcome nothing."""
+    kinds = {"resolution": told, "traffic": told.get("traffic", {}), "look-ahead": told.get("lookahead", {})}
+    parts = [f"{name} {one['true']} of {one['n']}" for name, one in kinds.items() if one.get("n")]
+    return f"Came true so far: {', '.join(parts)}." if parts else ""
 
 
 def intent(agent: str, paths: Sequence[str], number: int) -> str:

@@ -81,6 +81,8 @@ class PlayedMeasure:
         self.scans = 0
         self.given: Sequence[WorkingSet] = ()
         self.words: Mapping[Pair, Likeness] = {}
+        #: Two that share nothing come near each other.
+        self.foretells = False
 
     def scan(
         self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
@@ -108,6 +110,9 @@ class PlayedMeasure:
             channels["merge"] = Reading(
                 1.0, evidence=(Evidence("git cannot merge them", merge.conflicts[0]),)
             )
+        if self.foretells and not channels:
+            reading = Reading(0.2, foretells=True, evidence=(Evidence("both were asked about the cart"),))
+            return Assessment(0.2, Level.CLEAR, {"words": reading}, ahead=True)
         return assess(channels, Thresholds()) if channels else None
 
     def graph(self) -> dict[str, Any]:

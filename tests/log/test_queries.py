@@ -45,6 +45,7 @@ WALKS = {
     ("airspace", "prune_graph_snapshots"): "a row a repository",
     ("airspace", "intents"): "what holds for half an hour",
     ("airspace", "forget_intents"): "as many",
+    ("airspace", "told_edits"): "what agents have in hand now",
     ("airspace", "samples"): "what its inner query found by an index",
     ("coordination", "latest_changesets"): "backwards by an index, as far as its limit",
     ("coordination", "shown_tasks"): "an index of what is shown",

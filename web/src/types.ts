@@ -341,15 +341,21 @@ export interface Choice {
 }
 
 /** Counts of resolution advisories whose branches did, did not, or may still conflict; `averted` = steered away before. */
-export interface Precision {
-  /** Of those that never were more than traffic. */
-  traffic?: Omit<Precision, "traffic">;
+/** How many came true, of one kind. */
+export interface Counted {
   true: number;
   false: number;
   open: number;
   averted?: number;
-  useful: number;
-  noise: number;
+  useful?: number;
+  noise?: number;
+}
+
+export interface Precision extends Counted {
+  /** Of those that never were more than traffic. */
+  traffic?: Counted;
+  /** Of what was foretold: drawn, or told at an edit. */
+  lookahead?: Counted;
 }
 
 export interface AirspaceState {

@@ -41,6 +41,33 @@ DELETE FROM advisory_pairs WHERE a = :a AND b = :b
 -- name: forget_pairs
 DELETE FROM advisory_pairs
 
+-- name: open_lookaheads
+SELECT a, b, began_at, worked, asked FROM lookaheads WHERE outcome = 'open' ORDER BY a, b
+
+-- name: begin_lookahead
+INSERT INTO lookaheads (a, b, began_at, worked, asked) VALUES (:a, :b, :began_at, :worked, :asked)
+ON CONFLICT DO NOTHING
+
+-- name: keep_lookahead
+UPDATE lookaheads SET ended_at = :ended_at, outcome = :outcome, worked = :worked, asked = :asked
+WHERE a = :a AND b = :b AND outcome = 'open'
+
+-- name: end_lookaheads
+UPDATE lookaheads SET ended_at = :now, outcome = 'unknown' WHERE outcome = 'open'
+
+-- name: lookahead_counts
+SELECT outcome, COUNT(*) AS lookaheads FROM lookaheads WHERE outcome IN ('open', 'true', 'false', 'unknown')
+GROUP BY outcome ORDER BY outcome
+
+-- name: told_edits
+SELECT agent, other, path FROM told_edits ORDER BY agent, other, path
+
+-- name: put_told_edit
+INSERT INTO told_edits (agent, other, path) VALUES (:agent, :other, :path) ON CONFLICT DO NOTHING
+
+-- name: forget_told_edit
+DELETE FROM told_edits WHERE agent = :agent AND other = :other AND path = :path
+
 -- name: declare_intent
 INSERT INTO declared_intents (agent, path, source, session, declared_at, expires_at)
 VALUES (:agent, :path, :source, :session, :declared_at, :expires_at)

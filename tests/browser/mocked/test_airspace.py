@@ -437,7 +437,7 @@ async def test_the_list_follows_the_advisories(room: MockRoom, open_page: OpenPa
     air.fly("B", {"src/auth/login.py": []})
     page = await open_page()
     await fly(page)
-    await expect(page.get_by_test_id("precision")).to_have_text("no outcome known yet")
+    await expect(page.get_by_test_id("precision-none")).to_have_text("no outcome known yet")
     await expect(page.get_by_text("None yet. When two agents come near each other")).to_be_visible()
     evidence = [{"text": "both change lines 1-9 of src/checkout/cart.py"}]
     air.advise(new_advisory(1, ["A", "B"], "advisory", evidence=evidence))
@@ -452,13 +452,15 @@ async def test_the_list_follows_the_advisories(room: MockRoom, open_page: OpenPa
     await expect(page.get_by_test_id("pick-advisory")).to_be_visible()
     closed = {"closed_at": datetime.now(UTC).isoformat(), "level": "clear", "outcome": True}
     traffic = air.precision | {"true": 1, "false": 2}
-    air.precision = air.precision | {"true": 1, "traffic": traffic}
+    ahead = {"true": 2, "false": 10, "open": 1}
+    air.precision = air.precision | {"true": 1, "traffic": traffic, "lookahead": ahead}
     air.advise(air.advisories["adv-1"] | closed)
     air.tick(cloud=False)
     await expect(page.get_by_test_id("advisories-closed").get_by_test_id("advisory")).to_have_count(1)
     await expect(page.get_by_test_id("pick-advisory")).to_contain_text("True alarm")
-    await expect(page.get_by_test_id("precision")).to_have_text("1 of 1 true")
-    await expect(page.get_by_test_id("precision-traffic")).to_have_text("traffic only: 1 of 3 true")
+    await expect(page.get_by_test_id("precision-resolution")).to_have_text("resolution: 1 of 1 true")
+    await expect(page.get_by_test_id("precision-traffic")).to_have_text("traffic: 1 of 3 true")
+    await expect(page.get_by_test_id("precision-look-ahead")).to_have_text("look-ahead: 2 of 12 true, 1 open")
 
 
 async def test_a_person_decides_by_a_button(room: MockRoom, open_page: OpenPage) -> None:

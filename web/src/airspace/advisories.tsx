@@ -1,6 +1,6 @@
 /** The advisories beside the picture: the open ones first, and how right they have been so far. */
 
-import { advisoryList, isOpen, precision, precisionLine, silentIn, VERDICTS, verdict, why } from "../state/airspace";
+import { advisoryList, isOpen, precision, precisionKinds, silentIn, VERDICTS, verdict, why } from "../state/airspace";
 import { now } from "../state/room";
 import { picked } from "../state/view";
 import { ago, instant, span } from "../text/format";
@@ -34,14 +34,20 @@ function Row({ one }: { one: Advisory }) {
   );
 }
 
+const KINDS: Readonly<Record<string, string>> = {
+  resolution: "How many resolution advisories were true: git could not merge the branches.",
+  traffic: "How many of those that never were more than traffic were true.",
+  "look-ahead": "How many foretold collisions came: drawn, or told at an edit, and never posted in the room.",
+};
+
 export function AdvisoryList() {
   const list = advisoryList.value;
   const open = list.filter(isOpen);
   const closed = list.filter((one) => !isOpen(one));
-  const traffic = precision.value?.traffic;
+  const kinds = precisionKinds(precision.value);
   return (
     <section class="advs" aria-label="Advisories">
-      <header><h2>Advisories</h2><span class="muted" data-testid="precision" tabIndex={0} data-tip="How many resolution advisories were true: git could not merge the branches.">{precisionLine(precision.value)}</span>{traffic && traffic.true + traffic.false > 0 && <span class="muted" data-testid="precision-traffic">traffic only: {precisionLine(traffic)}</span>}</header>
+      <header><h2>Advisories</h2>{kinds.map(({ kind, line }) => <span key={kind} class="muted" data-testid={`precision-${kind}`} tabIndex={0} data-tip={KINDS[kind]}>{kind}: {line}</span>)}{!kinds.length && <span class="muted" data-testid="precision-none">no outcome known yet</span>}</header>
       {open.length > 0 && <ul data-testid="advisories-open">{open.map((one) => <Row key={one.id} one={one} />)}</ul>}
       {!open.length && <p class="muted advs-none">{list.length ? "None is open." : "None yet. When two agents come near each other in the code, it is said here and in the room."}</p>}
       {closed.length > 0 && <><h3>Closed</h3><ul data-testid="advisories-closed">{closed.slice(0, CLOSED).map((one) => <Row key={one.id} one={one} />)}</ul>{closed.length > CLOSED && <p class="muted advs-none">and {closed.length - CLOSED} older</p>}</>}

@@ -1,6 +1,6 @@
 /** What is said about nearness, from plain values. Pure. */
 
-import type { Advisory, Evidence, Level, Link, Point, Precision, Reading } from "../types";
+import type { Advisory, Evidence, Level, Link, Point, Counted, Precision, Reading } from "../types";
 
 export type Coordinates = Readonly<Record<string, Point>>;
 
@@ -42,7 +42,7 @@ export function why(one: Pick<Advisory, "evidence" | "files" | "text">): string 
 }
 
 /** "12 of 13 true, 3 averted, 2 open". Counts, and no rate of nothing. */
-export function precisionLine(p: Omit<Precision, "traffic"> | null): string {
+export function precisionLine(p: Counted | null): string {
   if (!p) return "no outcome known yet";
   const known = p.true + p.false;
   const parts = [
@@ -66,6 +66,12 @@ export const VERDICTS: Readonly<Record<Verdict, { mark: string; name: string; sa
   averted: { mark: "↷", name: "averted", says: "Averted: the steering agent left, and no conflict was seen." },
   open: { mark: "·", name: "outcome not known", says: "Nobody knows yet whether it was true." },
 };
+
+/** Each kind of which an outcome is known, apart: its rate says of how many. */
+export function precisionKinds(p: Precision | null): { kind: string; line: string }[] {
+  const kinds = { resolution: p, traffic: p?.traffic, "look-ahead": p?.lookahead };
+  return Object.entries(kinds).flatMap(([kind, one]) => (one && one.true + one.false ? [{ kind, line: precisionLine(one) }] : []));
+}
 
 /** Who was asked and has not answered yet. */
 export const silentIn = (one: Pick<Advisory, "agents" | "asked" | "answers">): string[] => (one.asked ?? one.agents).filter((a) => !one.answers[a]);
