@@ -17,7 +17,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from relay.log.sqlite_files import DatabaseFiles
@@ -35,7 +35,8 @@ GROUP_S = 0.01
 class Wanted:
     """A write that is waited for. `give_up`: when it no longer waits for the lock, in seconds of the monotonic clock.
 
-    Its answer: `result`, or `error`, and the number of `rows` that it changed.
+    Its answer: `result`, or `error`, the number of `rows` that it changed, and the types of the events that it
+    appended, by their places in the log.
     """
 
     work: Work[Any]
@@ -46,6 +47,7 @@ class Wanted:
     result: Any = None
     error: BaseException | None = None
     rows: int = 0
+    appended: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +71,29 @@ class Writer:
         except BaseException:
             # Whose fault it was, each finds out by itself.
             for one in group:
-                one.alone, one.result, one.error, one.rows = True, None, None, 0
+                one.alone, one.result, one.error, one.rows, one.appended = True, None, None, 0, {}
             return (), group
 
     def _alone(self, one: Wanted) -> None:
         if one.future.cancelled():
             return
         try:
-            one.result, one.rows = self._synced(one.durable, self._transaction, one)
+            one.result, one.rows, one.appended = self._synced(one.durable, self._transaction, one)
         except BaseException as error:
             one.error = error
 
-    def _transaction(self, one: Wanted) -> tuple[Any, int]:
+    def _transaction(self, one: Wanted) -> tuple[Any, int, dict[int, str]]:
         begin(self.connection, self.busy_timeout_s, one.give_up)
         before = self.connection.total_changes
+        tx = SqliteTx(self.connection, self.clock)
         try:
-            result = drive(one.work, SqliteTx(self.connection, self.clock))
+            result = drive(one.work, tx)
             self.files.check()
             self.connection.execute("COMMIT")
         except BaseException:
             self._roll_back()
             raise
-        return result, self.connection.total_changes - before
+        return result, self.connection.total_changes - before, tx.appended
 
     def _together(self, group: Sequence[Wanted]) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
         """As `carry_out`. Raises when the group is lost."""
@@ -119,9 +122,10 @@ class Writer:
         run("SAVEPOINT one")
         before = self.connection.total_changes
         try:
-            one.result = drive(one.work, SqliteTx(self.connection, self.clock))
+            tx = SqliteTx(self.connection, self.clock)
+            one.result = drive(one.work, tx)
             run("RELEASE one")
-            one.rows = self.connection.total_changes - before
+            one.rows, one.appended = self.connection.total_changes - before, tx.appended
         except BaseException as error:
             if not self.connection.in_transaction:
                 raise  # a full disk, say: SQLite gave up the whole

@@ -37,9 +37,10 @@ class WriteQueue:
         clock: Callable[[], float],
         busy_timeout_s: float,
         files: DatabaseFiles,
-        changed: Callable[[int], None],
+        changed: Callable[[int, dict[int, str]], None],
     ) -> None:
-        """`changed` is called on the loop with the number of rows, once for what was committed together."""
+        """`changed` is called on the loop with the number of rows and the types of the events that were appended, by
+        their places in the log: once for what was committed together."""
         self._connection = connection
         self._writer = Writer(connection._conn, clock, busy_timeout_s, files)
         self._changed = changed
@@ -49,7 +50,9 @@ class WriteQueue:
         # Whether the thread is at it, or was told to; under the lock, so that none is left behind as it falls asleep.
         self._lock = threading.Lock()
         self._awake = False
-        self._rows = 0  # changed by what is answered, and not yet told of; under the lock too
+        # Changed and appended by what is answered, and not yet told of; under the lock too.
+        self._rows = 0
+        self._appended: dict[int, str] = {}
         # Whether the loop was told of answers that it has not looked at.
         self._told = False
         self._answering = False
@@ -89,7 +92,9 @@ class WriteQueue:
             self._waiting.extendleft(reversed(left))
             self._answered.extend(answered)
             with self._lock:
-                self._rows += sum(one.rows for one in answered)
+                for one in answered:
+                    self._rows += one.rows
+                    self._appended.update(one.appended)
                 awake = self._awake = bool(self._waiting)
             # Last, so that the loop need not share the processor with what is left to do here.
             self._tell()
@@ -114,9 +119,10 @@ class WriteQueue:
         self._told = False
         with self._lock:
             rows, self._rows = self._rows, 0
+            appended, self._appended = self._appended, {}
         # Who looks for work in a transaction and finds none must not wake everybody, itself included.
         if rows:
-            self._changed(rows)
+            self._changed(rows, appended)
         while self._answered:
             one = self._answered.popleft()
             if one.future.done():

@@ -4,6 +4,8 @@ reads (a search, a check), which hold up no short one.
 Invariants:
 - a transaction (`sqlite_transaction`) runs on the thread of its connection, never on the event loop's;
 - checkpoints run on a connection and a thread of their own, never inside a commit;
+- a commit wakes who waits here for events of the types that it appended, and who waits for any commit; the look-out
+  does the same for other processes' commits;
 - a side task (the look-out, the checkpoints) that fails says so and goes on.
 
 `synchronous` is NORMAL (a commit survives a killed process, not a power cut) and FULL where the caller asks for
@@ -39,6 +41,11 @@ T = TypeVar("T")
 POLL_S = 0.1
 #: At every how many of these looks SQLite is asked, even if its file looks as before.
 ASK_EVERY = 10
+#: Events that are read at a look.
+BATCH = 1000
+_HAS_LOG = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'events'"
+_END = "SELECT coalesce(max(pos), 0) FROM events"
+_BEHIND = "SELECT pos, type FROM events WHERE pos > ? ORDER BY pos LIMIT ?"
 #: Seconds, about, between two looks whether a checkpoint is due: after this many rows of ours (about 4 MiB of
 #: write-ahead log), when the file grew by this many bytes, or after this many seconds.
 CHECKPOINT_EVERY_S = 1.0
@@ -76,6 +83,8 @@ class SqliteStore:
         self.trouble = ""
         self._writes = WriteQueue(writer, clock, busy_timeout_s, self._files, self._count)
         self._subscribers = Subscribers()
+        #: The places of events whose appending woke those here already; the look-out forgets those that it has seen.
+        self._told: set[int] = set()
         self._side: list[asyncio.Task[None]] = []
         self._rows_written = 0
 
@@ -85,9 +94,10 @@ class SqliteStore:
         # One writer, who has every right: `single` and `actor` say nothing here.
         return await self._writes.write(work, durable)
 
-    def _count(self, rows: int) -> None:
+    def _count(self, rows: int, appended: dict[int, str]) -> None:
         self._rows_written += rows
-        self._subscribers.notify()
+        self._told.update(appended)
+        self._subscribers.notify(set(appended.values()))
 
     async def read(
         self, work: Work[T], *, long: bool = False, single: bool = False, actor: Caller | None = None
@@ -114,21 +124,24 @@ class SqliteStore:
         ]
 
     async def _watch_commits(self) -> None:
-        last, looks, stood = -1, 0, (0, 0)
+        last, pos, looks, stood = -1, -1, 0, (0, 0)
         while True:
             await self._look_at_files()
+            if self.trouble:
+                pos = -1  # another file may come, whose log ends elsewhere
             # A commit changes the file, and to ask for that wakes no thread. A file's time is coarse: two
             # commits may look like one, so SQLite itself is asked now and then all the same.
             stands = _stamp(self._wal)
             if stands != stood or looks % ASK_EVERY == 0:
                 stood = stands
                 try:
-                    version = await _hop(self._reader, _data_version)
+                    version, end, types = await _hop(self._reader, _news, last, pos, self._told.copy())
                 except sqlite3.OperationalError:
                     version = last  # a locked or full database: the next look decides
                 if version != last:
-                    last = version
-                    self._subscribers.notify()
+                    last, pos = version, end
+                    self._told = {at for at in self._told if at > end}
+                    self._subscribers.notify(types)
             looks += 1
             await asyncio.sleep(POLL_S)
 
@@ -270,9 +283,22 @@ def _stamp(path: Path) -> tuple[int, int]:
     return told.st_mtime_ns, told.st_size
 
 
-def _data_version(connection: sqlite3.Connection) -> int:
+def _news(
+    connection: sqlite3.Connection, last: int, pos: int, told: set[int]
+) -> tuple[int, int, set[str] | None]:
+    """The number of the database's state; and where it is not `last`, the end of the log (-1: it has none) and the
+    types of the events behind `pos` that are not `told`. None: unknown. No types: perhaps what is new is no event."""
     version: int = connection.execute("PRAGMA data_version").fetchone()[0]
-    return version
+    if version == last:
+        return version, pos, set()
+    if pos < 0 and connection.execute(_HAS_LOG).fetchone() is None:
+        return version, -1, None
+    rows = [] if pos < 0 else connection.execute(_BEHIND, (pos, BATCH)).fetchall()
+    if pos < 0 or len(rows) == BATCH:
+        end: int = connection.execute(_END).fetchone()[0]
+        return version, end, None
+    types = {row["type"] for row in rows if row["pos"] not in told}
+    return version, rows[-1]["pos"] if rows else pos, types
 
 
 async def _connect(path: Path, wings: list[Path], *, query_only: bool) -> aiosqlite.Connection:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from relay.log.events import Q
 from relay.log.store import AwaitedOutside, Query, Row, StoreBusy, Work, query_text
 
 T = TypeVar("T")
@@ -27,12 +28,14 @@ _WAIT_S = (0.0002, 0.002)
 class SqliteTx:
     """`Tx` over an open connection. Its methods never suspend: they run on the connection's own thread."""
 
-    __slots__ = ("_clock", "_connection", "_now")
+    __slots__ = ("_clock", "_connection", "_now", "appended")
 
     def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._connection = connection
         self._clock = clock
         self._now: float | None = None
+        #: The types of the events that it appended, by their places in the log.
+        self.appended: dict[int, str] = {}
 
     async def now(self) -> float:
         if self._now is None:
@@ -43,10 +46,15 @@ class SqliteTx:
         return contextlib.nullcontext()
 
     async def execute(self, query: Query, **params: Any) -> int:
-        return self._connection.execute(query_text(query, DIALECT), params).rowcount
+        ran = self._connection.execute(query_text(query, DIALECT), params)
+        if query is Q.record_event and ran.lastrowid is not None:
+            self.appended[ran.lastrowid] = params["type"]
+        return ran.rowcount
 
     async def one(self, query: Query, **params: Any) -> Row | None:
         row: Row | None = self._connection.execute(query_text(query, DIALECT), params).fetchone()
+        if query is Q.put_event and row is not None:
+            self.appended[row["pos"]] = params["type"]
         return row
 
     async def all(self, query: Query, **params: Any) -> Sequence[Row]:

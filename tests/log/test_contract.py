@@ -31,6 +31,10 @@ async def note(tx: Tx) -> events.Event:
     return await events.append(tx, NewEvent("note", ANN, outputs={"body": "hello"}))
 
 
+async def recorded(tx: Tx) -> None:
+    await events.record(tx, NewEvent("note", Lane("room", "ANN")))
+
+
 @pytest.mark.parametrize("engine", sorted(OPENERS))
 def test_every_engine_has_every_query_of_the_log(engine: str) -> None:
     assert set(load_queries(events.FOLDER, engine)) == set(load_queries(events.FOLDER, "sqlite"))
@@ -147,6 +151,22 @@ async def test_a_commit_between_two_waits_is_not_missed(any_store: Store) -> Non
     await any_store.write(note)
     assert await first.wait(PATIENT_S)
     assert not await second.wait(0.05)
+
+
+async def test_a_commit_wakes_who_waits_for_what_it_appended(open_any: Opener) -> None:
+    one, other = await open_any((events.FOLDER,)), await open_any((events.FOLDER,))
+    waits = {"notes": one.wakeup(["note"]), "others": one.wakeup(["other"]), "all": one.wakeup()}
+    for wakeup in waits.values():
+        while await wakeup.wait(1.2):
+            pass  # the look-outs' first looks are over
+    for writer, add in ((one, note), (one, recorded), (other, note), (other, recorded)):
+        await writer.write(add)
+        assert await waits["notes"].wait(PATIENT_S)
+        assert await waits["all"].wait(PATIENT_S)
+    assert not await waits["others"].wait(1.5)  # nor by a later look
+    await other.write(lambda tx: events.append(tx, NewEvent("other", Lane("room", "ANN"))))
+    assert await waits["others"].wait(PATIENT_S)
+    assert await one.read(events.last_pos) == 5
 
 
 async def test_another_stores_commit_wakes(open_any: Opener) -> None:

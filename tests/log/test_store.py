@@ -12,6 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -124,6 +125,7 @@ async def test_what_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
 OPENER = """
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from relay.log.sqlite_store import open_store
 from tests.room.parts import WINGS
 
@@ -161,6 +163,7 @@ async def test_processes_that_open_at_once_all_succeed(tmp_path: Path) -> None:
 WRITER = """
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from relay.log import events, sqlite_store
 from relay.log.events import Lane, NewEvent
 from relay.log.sqlite_store import open_store
@@ -437,19 +440,19 @@ async def test_a_side_task_that_fails_is_told_and_goes_on(
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_EVERY_S", 0.01)
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_ROWS", 1)
     looks, checkpoints, checkpointed = iter(range(3)), iter(range(3)), asyncio.Event()
-    loop, honest = asyncio.get_running_loop(), sqlite_store._data_version
+    loop, honest = asyncio.get_running_loop(), sqlite_store._news
 
-    def look(connection: sqlite3.Connection) -> int:
+    def look(*asked: Any) -> Any:
         if next(looks, None) is not None:
             raise sqlite3.DatabaseError("a bad look")
-        return honest(connection)
+        return honest(*asked)
 
     def checkpoint(path: Path) -> None:
         if next(checkpoints, None) is not None:
             raise sqlite3.DatabaseError("a bad checkpoint")
         loop.call_soon_threadsafe(checkpointed.set)
 
-    monkeypatch.setattr(sqlite_store, "_data_version", look)
+    monkeypatch.setattr(sqlite_store, "_news", look)
     monkeypatch.setattr(sqlite_store, "_checkpoint_now", checkpoint)
     with capture_logs() as told:
         one, other = [await open_store(tmp_path / "events.db", [LOG]) for _ in range(2)]
