@@ -6,6 +6,8 @@ Invariants:
 - no state is kept between requests (MCP 2025-06-18, "Transports, Session Management": a session id is optional), so
   a client goes on when the daemon was started anew. A wait ends with its connection, or when it is cancelled by who
   asked;
+- what may take its time, or is to be told of on its way, is answered as a stream of events; all else as one JSON,
+  which costs less;
 - the daemon does not pay for it until somebody asks: the SDK is imported then, off the event loop.
 
 The SDK's session manager speaks ASGI; `_Exchange` is one request of aiohttp as ASGI 3.0, HTTP, sees it.
@@ -40,7 +42,10 @@ MAX_BODY = 4 * 1024 * 1024
 #: Seconds between two looks whether the client of a waiting request is still there: aiohttp tells nobody who reads.
 LOOK_S = 0.5
 
+#: Questions whose answer is ready.
+_QUICK = ("initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list")
 Message = dict[str, Any]
+Json = dict[str, Any]
 #: One request that is under way: whose, in which session, under which id of JSON-RPC.
 Asked = tuple[str, str, str]
 
@@ -72,14 +77,16 @@ class McpDoor:
         agent = speaker(credential, {}, self._reserved(), self._owner)
         caller = caller_of(credential, agent, session=_session(request))
         body = await read_bytes(request, MAX_BODY, self._limits.body_s)
-        method, id = _asked(body)
+        said = _said(body)
+        method, id = _asked(said)
         if method == "notifications/cancelled":
             self._cancel(credential.key, caller.session, id)
         exchange = _Exchange(request, body, caller)
         asked = (credential.key, caller.session, id)
         self._under_way.setdefault(asked, []).append(exchange)
         try:
-            manager = await self._running()
+            whole, streaming = await self._running()
+            manager = streaming if _takes_time(said) else whole
             await manager.handle_request(exchange.scope, exchange.receive, exchange.send)
         finally:
             self._under_way[asked].remove(exchange)
@@ -95,7 +102,7 @@ class McpDoor:
             meant[0].gone.set()
 
     async def _running(self) -> Any:
-        """The SDK's session manager, begun by the first request."""
+        """The SDK's session managers (see `_managers`), begun by the first request."""
         if self._task is None or self._task.done():
             self._ready = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._run(self._ready), name="mcp-http")
@@ -104,9 +111,9 @@ class McpDoor:
     async def _run(self, ready: asyncio.Future[Any]) -> None:
         """Enter the manager, and leave it in the same task, as its group of tasks wants."""
         try:
-            manager = await asyncio.to_thread(_manager, self._services)
-            async with manager.run():
-                ready.set_result(manager)
+            whole, streaming = await asyncio.to_thread(_managers, self._services)
+            async with whole.run(), streaming.run():
+                ready.set_result((whole, streaming))
                 await self._stop.wait()
         except BaseException as error:
             if not ready.done():
@@ -126,8 +133,8 @@ class McpDoor:
                 await self._task
 
 
-def _manager(services: Services) -> Any:
-    """The SDK's part; its import takes most of a second."""
+def _managers(services: Services) -> tuple[Any, Any]:
+    """The SDK's part, whose import takes most of a second: who answers as one JSON, and who as a stream."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from relay.faces.mcp import make_server
@@ -137,7 +144,13 @@ def _manager(services: Services) -> Any:
         return services, context.request.scope[CALLER]
 
     server = make_server(OPERATIONS, asking)
-    return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MAX_BODY)
+    whole, streaming = (
+        StreamableHTTPSessionManager(
+            server, stateless=True, max_request_body_size=MAX_BODY, json_response=as_json
+        )
+        for as_json in (True, False)
+    )
+    return whole, streaming
 
 
 def _session(request: web.Request) -> str | None:
@@ -150,23 +163,39 @@ def _session(request: web.Request) -> str | None:
     return session_of(request, said[0] if said else None)
 
 
-def _asked(body: bytes) -> tuple[str, str]:
-    """Method and id of the message, as far as it is one; of a cancellation the id that it cancels."""
+def _said(body: bytes) -> Json:
+    """The message, as far as it is one: the SDK says what is wrong with any other."""
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
-        return "", ""
-    if not isinstance(said, dict):
-        return "", ""
-    method, id, params = said.get("method"), said.get("id"), said.get("params")
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _of(said: Json, name: str) -> Json:
+    """An object's field that is an object; an empty one where it is none."""
+    found = said.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _asked(said: Json) -> tuple[str, str]:
+    """Method and id of the message; of a cancellation the id that it cancels."""
+    method, id = str(said.get("method")), said.get("id")
     if method == "notifications/cancelled":
-        id = params.get("requestId") if isinstance(params, dict) else None
-    return str(method), json.dumps(id)
+        id = _of(said, "params").get("requestId")
+    return method, json.dumps(id)
 
 
-def _is_plain_refusal(start: Message) -> bool:
-    headers = {name.lower(): value for name, value in start.get("headers", ())}
-    return start["status"] >= 400 and not headers.get(b"content-type", b"").startswith(b"application/json")
+def _takes_time(said: Json) -> bool:
+    """Is it more than one quick question? A tool waits where it is told to (`wait_seconds`), and only a stream of
+    events tells that its client has gone, or how it goes on (MCP 2025-06-18, "Progress"). What is no call of a tool,
+    nor a question that each client asks at its start, is left to the stream too."""
+    params = _of(said, "params")
+    if "progressToken" in _of(params, "_meta"):
+        return True
+    if said.get("method") == "tools/call":
+        return bool(_of(params, "arguments").get("wait_seconds"))
+    return said.get("method") not in _QUICK
 
 
 class _Exchange:
@@ -177,7 +206,8 @@ class _Exchange:
         self.gone = asyncio.Event()
         self._response: web.StreamResponse | None = None
         self._told = False
-        self._refused, self._why = 0, b""
+        #: What is answered in one piece: its status, headers and body so far. 0: it is not.
+        self._status, self._headers, self._whole = 0, [("", "")], b""
         self.scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -210,21 +240,23 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Begin the answer, or a further piece of it. A client that has gone is told nothing more. What the SDK
-        refuses in plain words (a wrong Content-Type, say) gets the form of every refusal."""
-        if message["type"] == "http.response.start" and _is_plain_refusal(message):
-            self._refused = message["status"]
-        elif self._refused:
-            self._why += message.get("body", b"")
-            why = self._why.decode("utf-8", "replace").rstrip(".") or "The request is no message of MCP"
-            fix = "Send one message of JSON-RPC as application/json (docs/mcp.md)."
-            self._response = ApiError(self._refused, "bad_request", f"{why}.", fix).response()
-        elif message["type"] == "http.response.start":
+        """Begin the answer, or a further piece of it. A client that has gone is told nothing more."""
+        if message["type"] == "http.response.start":
+            headers = [
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in message.get("headers", ())
+                if name.lower() not in (b"transfer-encoding", b"content-length")  # aiohttp's to say
+            ]
+            if not any(name.lower() == "content-type" and "event-stream" in value for name, value in headers):
+                self._status, self._headers = message["status"], headers
+                return
             self._response = web.StreamResponse(status=message["status"])
-            for name, value in message.get("headers", ()):
-                if name.lower() != b"transfer-encoding":  # aiohttp's to say
-                    self._response.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+            self._response.headers.extend(headers)
             await self._response.prepare(self._request)
+        elif self._status:
+            self._whole += message.get("body", b"")
+            if not message.get("more_body"):
+                self._response = self._in_one()
         elif message["type"] == "http.response.body" and self._response is not None:
             try:
                 if message.get("body"):
@@ -233,6 +265,19 @@ class _Exchange:
                     await self._response.write_eof()
             except ConnectionError:
                 self.gone.set()
+
+    def _in_one(self) -> web.Response:
+        """The answer of one piece. What the SDK refuses in plain words (a wrong Content-Type, say) gets the form of
+        every refusal."""
+        kinds = [value for name, value in self._headers if name.lower() == "content-type"]
+        if self._status < 400 or (kinds and kinds[0].startswith("application/json")):
+            response = web.Response(status=self._status, body=self._whole)
+            response.headers.popall("Content-Type", None)
+            response.headers.extend(self._headers)
+            return response
+        why = self._whole.decode("utf-8", "replace").rstrip(".") or "The request is no message of MCP"
+        fix = "Send one message of JSON-RPC as application/json (docs/mcp.md)."
+        return ApiError(self._status, "bad_request", f"{why}.", fix).response()
 
     def answer(self) -> web.StreamResponse:
         """What was answered; where nothing was, the client has gone."""

@@ -194,3 +194,30 @@ async def test_who_may_come_in(place: Place) -> None:
         waits.cancel()
         await asyncio.gather(waits, return_exceptions=True)
         await place.open()
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+async def test_a_quick_call_is_one_json_and_a_wait_is_a_stream(place: Place, version: str) -> None:
+    who = {"io.modelcontextprotocol/protocolVersion": version} if version > "2026" else {}
+    who |= {f"io.modelcontextprotocol/{name}": HELLO[name] for name in ("clientInfo",) if who}
+    capabilities: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {}} if who else {}
+    async with aiohttp.ClientSession() as http:
+
+        async def kind(name: str, meta: dict[str, Any], **arguments: Any) -> str:
+            params = {"name": name, "arguments": arguments, "_meta": {**who, **capabilities, **meta}}
+            said = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+            headers = {**ACCEPT, "X-API-Key": place.token, "MCP-Protocol-Version": version}
+            if who:
+                headers |= {"Mcp-Method": "tools/call", "Mcp-Name": name}
+            async with http.post(place.url, json=said, headers=headers) as answer:
+                text = await answer.text()
+                assert answer.status == 200 and "result" in text, text
+                return answer.content_type
+
+        assert await kind("acquire_lock", {}, file_path="a") == "application/json"
+        assert await kind("acquire_lock", {}, file_path="a", wait_seconds=0) == "application/json"
+        # Which ones are told of on their way, and end with their client.
+        told = {"progressToken": 1}
+        assert await kind("acquire_lock", told, file_path="line") == "text/event-stream"
+        if version < "2026":  # the later era begins a stream with its first word
+            assert await kind("acquire_lock", {}, file_path="a", wait_seconds=5) == "text/event-stream"
