@@ -3,7 +3,9 @@
     python -m scripts.bench.doors_ratio [--count N]
 
 Invariant: all are asked in turns, one request each on one kept connection, so that what else the machine does meets
-all alike; a ratio is of two medians of the same run. PostgreSQL is left out, and said to be, where there is none.
+all alike; a ratio is of two medians of the same run. `cpu_ms` is the processor time that the door's process takes for
+a request, by bursts in turns: what stands on a loaded machine too. It has the process's own work meanwhile in it
+(look-outs, heartbeats). PostgreSQL is left out, and said to be, where there is none.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_doors import HttpAgent, closing_http
@@ -44,13 +49,28 @@ import asyncio
 asyncio.run(main())
 """
 Ask = Callable[[int], None]
+#: Requests in a burst whose processor time is counted: the system counts it in hundredths of a second.
+BURST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """`ask` makes one request; `pid` is the process that answers it."""
+
+    ask: Ask
+    pid: int
+
+    def cpu_ms(self) -> float:
+        """What its process has taken of the processor so far."""
+        used = psutil.Process(self.pid).cpu_times()
+        return float(used.user + used.system) * 1000
 
 
 def measure(count: int) -> dict[str, Any]:
     """Medians in milliseconds, and how many times the echo's each is."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-bench-")))
-        doors: dict[str, Ask] = {ECHO: stack.enter_context(echo())}
+        doors: dict[str, Door] = {ECHO: stack.enter_context(echo())}
         plain = {"dispatcher": {"enabled": False}}
         doors |= of_daemon(stack, "SQLite", folder / "sqlite", plain)
         found = postgres.binaries()
@@ -63,26 +83,36 @@ def measure(count: int) -> dict[str, Any]:
             (place / "dsn").write_text(server.dsn(server.new_database()))
             kept = {**plain, "storage": "postgres", "postgres": {"dsn_file": "dsn"}}
             doors |= of_daemon(stack, "PostgreSQL", place, kept)
-        for ask in doors.values():
-            for number in range(20):
-                ask(number)
+        for door in doors.values():
+            for number in range(60):
+                door.ask(number)
         took: dict[str, list[float]] = {name: [] for name in doors}
         for number in range(count):
-            for name, ask in doors.items():
+            for name, door in doors.items():
                 began = time.perf_counter()
-                ask(number)
+                door.ask(number)
                 took[name].append((time.perf_counter() - began) * 1000)
+        used: dict[str, list[float]] = {name: [] for name in doors}
+        for _ in range(max(1, count // BURST)):
+            for name, door in doors.items():
+                before = door.cpu_ms()
+                for number in range(BURST):
+                    door.ask(number)
+                used[name].append((door.cpu_ms() - before) / BURST)
+    costs = {name: statistics.mean(bursts) for name, bursts in used.items()}
     medians = {name: statistics.median(samples) for name, samples in took.items()}
     return {
         "count": count,
         "postgres": found is not None,
         "p50_ms": {name: round(value, 3) for name, value in medians.items()},
         "ratio": {name: round(value / medians[ECHO], 2) for name, value in medians.items()},
+        "cpu_ms": {name: round(value, 3) for name, value in costs.items()},
+        "cpu_ratio": {name: round(value / costs[ECHO], 2) for name, value in costs.items() if costs[ECHO]},
     }
 
 
 @contextmanager
-def echo() -> Iterator[Ask]:
+def echo() -> Iterator[Door]:
     process = subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -91,14 +121,14 @@ def echo() -> Iterator[Ask]:
         def ask(number: int) -> None:
             _post(connection, "/echo", {"file_path": f"src/file{number % 50}.py"}, {})
 
-        yield ask
+        yield Door(ask, process.pid)
         connection.close()
     finally:
         process.kill()
         process.wait()
 
 
-def of_daemon(stack: ExitStack, engine: str, folder: Path, settings: dict[str, Any]) -> dict[str, Ask]:
+def of_daemon(stack: ExitStack, engine: str, folder: Path, settings: dict[str, Any]) -> dict[str, Door]:
     """A lock, by HTTP and by MCP over HTTP: the first fifty are taken, and then refreshed."""
     daemon = stack.enter_context(running(folder, settings))
     agent = stack.enter_context(closing_http(daemon))
@@ -108,7 +138,16 @@ def of_daemon(stack: ExitStack, engine: str, folder: Path, settings: dict[str, A
     def by_http(number: int) -> None:
         _done(agent.call("acquire_lock", file_path=f"src/http/file{number % 50}.py"))
 
-    return {f"HTTP acquire, {engine}": by_http, f"MCP over HTTP acquire, {engine}": tools.acquire}
+    def both(number: int) -> None:
+        for act in ("acquire_lock", "release_lock"):
+            _done(agent.call(act, file_path=f"src/both/file{number % 50}.py"))
+
+    asks: dict[str, Ask] = {
+        f"HTTP acquire, {engine}": by_http,
+        f"HTTP acquire and release, {engine}": both,
+        f"MCP over HTTP acquire, {engine}": tools.acquire,
+    }
+    return {name: Door(ask, daemon.process.pid) for name, ask in asks.items()}
 
 
 class _Tools:
