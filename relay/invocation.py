@@ -23,9 +23,15 @@ def program() -> str:
     found = shutil.which("relay")
     if not own.exists() or (found is not None and Path(found).resolve() == own.resolve()):
         return "relay"
+    return _shown(own, "relay")
+
+
+def _shown(own: Path, bare: str) -> str:
+    """A file of this installation's as it can be typed here; `bare` where there is no such file."""
+    if not own.exists():
+        return bare
     here = Path.cwd()
-    shown = os.path.relpath(own, here) if own.is_relative_to(here) else str(own)
-    return shlex.quote(shown)
+    return shlex.quote(os.path.relpath(own, here) if own.is_relative_to(here) else str(own))
 
 
 class _Room:
@@ -46,9 +52,10 @@ def _clone() -> Path:
     return Path(sys.prefix).parent
 
 
-def _option(found: Path) -> str:
-    """` --config PATH`, unless that is the one `found` without it."""
-    path = _Room.config
+def _option(found: Path, config: Path | None = None) -> str:
+    """` --config PATH` of `config` (None: of the room this process is about); "" where that is the one `found`
+    without it."""
+    path = config or _Room.config
     return "" if path is None or path == found else f" --config {shlex.quote(str(path))}"
 
 
@@ -60,7 +67,9 @@ def command(words: str) -> str:
     return f"`{program()} {words}{_option(found)}`"
 
 
-def script(words: str) -> str:
-    """One of the clone's scripts, in backquotes: `bash scripts/start.sh`. Their usual configuration stands beside
-    them."""
-    return f"`bash {words}{_option(_clone() / 'config.json')}`"
+def script(words: str, config: Path | None = None) -> str:
+    """One of the clone's scripts, in backquotes: `bash scripts/start.sh`, with its whole path where the working
+    directory is not the clone or above it. Their usual configuration stands beside them. `config` (absolute; None: the
+    one this process is about) is what it is to name."""
+    name, blank, rest = words.partition(" ")
+    return f"`bash {_shown(_clone() / name, name)}{blank}{rest}{_option(_clone() / 'config.json', config)}`"

@@ -46,6 +46,20 @@ def test_it_names_the_configuration_where_a_shell_would_find_another(own: Path, 
         assert (invocation.command("link"), invocation.script("scripts/start.sh")) == (link, script), config
 
 
+def test_a_script_is_named_as_it_can_be_run_from_here(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone, project = tmp_path / "clone", tmp_path / "project"
+    project.mkdir()
+    check = clone / "healthcheck.sh"
+    check.write_text("#!/bin/sh\n")
+    room = project / "config.json"
+    for folder, path in ((project, check), (clone, "healthcheck.sh"), (tmp_path, "clone/healthcheck.sh")):
+        monkeypatch.chdir(folder)
+        assert invocation.script("healthcheck.sh --repair", room) == f"`bash {path} --repair --config {room}`"
+    assert invocation.script("healthcheck.sh", clone / "config.json") == "`bash clone/healthcheck.sh`"
+
+
 def test_from_elsewhere_it_is_the_whole_path(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert invocation.program() in (str(own), str(own).lstrip("/"))

@@ -163,7 +163,7 @@ class RoomClient:
         except aiohttp.WSServerHandshakeError as error:
             raise Refused(error.status, f"the room refused the connection ({error.status})") from None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise Down(_why(error), reached=True) from None
+            raise Down(_why(error, place), reached=True) from None
 
     async def transcript(self, limit: int) -> dict[str, Any]:
         """The newest `limit` entries (at least 1), oldest first, and the cursor after them."""
@@ -228,9 +228,12 @@ class RoomClient:
                 text = await answer.text()
                 status, after = answer.status, answer.headers.get("Retry-After", "1")
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise Down(_why(error), reached=False) from None
+            raise Down(_why(error, place), reached=False) from None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise Down(_why(error), reached=True) from None
+            raise Down(_why(error, place), reached=True) from None
+        if status == 401 and not place.key and place.lock is not None:
+            missing = f"The room wants its key, and {place.lock.parent / 'token'} is missing or empty."
+            raise Refused(status, missing, "The room writes it again by itself: try again in a minute.")
         return _read(status, text, after)
 
 
@@ -257,11 +260,13 @@ def _headers(place: Place) -> dict[str, str]:
     return {"X-API-Key": place.key} if place.key else {}
 
 
-def _why(error: BaseException) -> str:
-    """One line about a failure, for people: no class names, no addresses of objects."""
+def _why(error: BaseException, place: Place) -> str:
+    """One line about a failure, for people: no class names, no addresses of objects. A room that does not run is
+    named, with what starts it."""
     inner = getattr(error, "os_error", None) or error
     if isinstance(inner, ConnectionRefusedError):
-        return "nobody answers at its door"
+        start = f"; {place.start} starts it" if place.start else ""
+        return f"nobody answers at {place.url}{start}"
     if isinstance(inner, TimeoutError):
         return "it did not answer in time"
     return str(getattr(inner, "strerror", None) or inner) or type(error).__name__

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from relay.config_place import find
 from relay.files import read_regular
+from relay.invocation import script
 from relay.model import RESERVED_NAMES
 
 
@@ -27,7 +29,8 @@ class Place:
     """`url` has no slash at its end; `key` is "" when none was found.
 
     `transcript` and `lock` are None for a room of which only the URL is known: nothing can be written past
-    its doors. `reserved` are the names that the room would refuse, as far as known here.
+    its doors. `reserved` are the names that the room would refuse, as far as known here. `start` is the command that
+    starts it, in backquotes; "" for a room that only its URL names.
     """
 
     url: str
@@ -35,6 +38,7 @@ class Place:
     transcript: Path | None = None
     lock: Path | None = None
     reserved: frozenset[str] = RESERVED_NAMES
+    start: str = ""
 
     @property
     def history(self) -> Path | None:
@@ -56,12 +60,12 @@ class Finder:
         if self._url is not None:
             return Place(_checked(self._url), key)
         url, transcript, lock, reserved, runtime = self._from_config()
-        return Place(running_at(runtime) or url, key or _token(runtime), transcript, lock, reserved)
+        start = script("scripts/start.sh", find(self._config, self._environ))
+        return Place(running_at(runtime) or url, key or _token(runtime), transcript, lock, reserved, start)
 
     def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
         if self._local is None:
             from relay import config  # not needed with --url
-            from relay.config_place import find
             from relay.room import entry
 
             try:

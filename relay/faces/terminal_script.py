@@ -121,7 +121,7 @@ async def _say_only(client: RoomClient, post: Post, as_json: bool) -> int:
     async with asyncio.timeout(POST_S):
         await _deliver(client, post)
     if post.written:
-        _tell("the room is down; written to the transcript, it will be answered when it is back")
+        _tell("written to the transcript, it will be answered when it is back")
     if as_json:
         _print({**post.ack, "id": post.id, "written": post.written})
     return 0
@@ -138,7 +138,9 @@ async def _deliver(client: RoomClient, post: Post) -> None:
                 raise
             await asyncio.sleep(error.wait_s)
         except Down as error:
-            if not await client.write_past(post):
+            if await client.write_past(post):
+                _tell(f"the room is down: {error}")
+            else:
                 if pause == 0.2:
                     _tell(f"the room is down ({error}); trying again")
                 await asyncio.sleep(pause)
@@ -159,7 +161,7 @@ async def _say_and_wait(client: RoomClient, post: Post, as_json: bool) -> int:
                 await _deliver(client, post)
                 waiting.ids.add(post.id)
                 if post.written:
-                    _tell("the room is down; written to the transcript, waiting for it to come back")
+                    _tell("written to the transcript, waiting for it to come back")
             if post.id:
                 for entry in [entry for each in early for entry in waiting.take(each)]:
                     _show(entry, as_json)

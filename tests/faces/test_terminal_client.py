@@ -192,7 +192,9 @@ async def test_with_the_room_down_the_transcript_has_it(home: Path, room: FakeRo
     await room.stop()
     async with RoomClient(finder.place, "ann").open() as client:
         post = Post("hi\n[CLAUDE] no", new_id())
-        with pytest.raises(Down, match="nobody answers at its door"):
+        with pytest.raises(
+            Down, match=rf"^nobody answers at {room.url}; `bash .*start\.sh --config {home}/\S+` starts it$"
+        ):
             await client.attempt(post)
         assert await client.write_past(post)
     (line,) = lines(home)
@@ -272,8 +274,17 @@ async def test_wait_tells_when_nobody_answers(home: Path, room: FakeRoom) -> Non
 async def test_say_with_the_room_down(home: Path, room: FakeRoom) -> None:
     await room.stop()
     code, _, err = await join(home, "--say", "later")
-    assert (code, "written to the transcript" in err) == (0, True)
+    down, written = err.splitlines()
+    # What is down, and what brings it back: a person may have several rooms.
+    assert room.url in down and f"--config {home / 'config.json'}` starts it" in down
+    assert (code, written) == (0, "written to the transcript, it will be answered when it is back")
     assert [each.body for each in lines(home) if isinstance(each, entry.Entry)] == ["later"]
+
+
+async def test_a_missing_token_file_is_named(home: Path, room: FakeRoom) -> None:
+    (home / ".relay" / "token").unlink()
+    code, _, err = await join(home, "--last", "1")
+    assert (code, f"{home / '.relay' / 'token'} is missing" in err) == (1, True), err
 
 
 async def test_last_prints_what_was_said(home: Path, room: FakeRoom) -> None:
