@@ -49,4 +49,4 @@ class Nobody:
     """Stands in for the people of a room that has no door to ask them by."""
 
     async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
-        return PermissionAnswer(None, reason="nobody is connected who could answer")
+        return PermissionAnswer(None, reason="nobody who could answer is connected")

@@ -137,12 +137,12 @@ class Acts:
         names = list(dict.fromkeys(str(one["locked_by"]) for one in taken))
         verb, told = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
         where = code_span(str(taken[0]["file_path"]))
-        return Done(f"{where} is free: {_list(names)} {verb} it no more, and {told}.")
+        return Done(f"{where} is free: {_list(names)} no longer {verb} it, and {told}.")
 
     def _permit(self, request: str, option: str | None, allow: bool, act: Act) -> Done:
         """Answer what an agent asks for; it hears of it once this is committed."""
         if self._permissions is None:
-            raise Refusal("No agent of this room asks for leave.")
+            raise Refusal("No agent in this room asks for permission.")
         one = self._permissions.find(request)
         kinds = ALLOW if allow else REJECT
         chosen = one.option(option, kinds)
@@ -164,7 +164,9 @@ class Acts:
 
     def _sky(self) -> Airspace:
         if self._airspace is None:
-            raise Refusal("This room has no airspace.", "Set `airspace.enabled` to true and start it anew.")
+            raise Refusal(
+                "This room has no airspace.", "Set `airspace.enabled` to true and restart the room."
+            )
         return self._airspace
 
     async def _board_command(self, tx: Tx, command: commands.Command, act: Act) -> Done:
@@ -250,7 +252,7 @@ class Acts:
                 continue
             await queue.probe_now(tx, policy)
             said.append(
-                f"The next message for {name} is the attempt that closes its circuit or leaves it open."
+                f"The next message for {name} is its trial: the circuit closes if it succeeds, and stays open if not."
             )
         return Done(" ".join(said))
 
@@ -286,7 +288,7 @@ class Acts:
             raise Refusal(f"{' and '.join(agents)} had nothing to cancel.", "`/queue` shows who works.")
         told = [f"ending {name}'s turn" for name, _ in running]
         if waiting:
-            told.append(f"{len(waiting)} waiting taken back")
+            told.append(f"{len(waiting)} waiting message{'s' * (len(waiting) != 1)} taken back")
         text = ", ".join(told)
         return Done(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
 
@@ -301,7 +303,7 @@ class Acts:
             done = Done("")
         ended = f" {done.text}" if done.text else ""
         again = f"/resume {' '.join(f'@{name}' for name in names)}"
-        text = f"{act.by} stopped {_list(names)}.{ended} What is asked waits; `{again}` goes on."
+        text = f"{act.by} stopped {_list(names)}.{ended} New messages wait until `{again}`."
         return Done(text, cancel=done.cancel)
 
     async def pause(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
@@ -310,7 +312,7 @@ class Acts:
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=1)
             await self._say_state(tx, name, "paused", act)
-        return Done(f"{_list(names)} paused. What is asked waits; `/resume` goes on.")
+        return Done(f"{_list(names)} paused. New messages wait until `/resume`.")
 
     async def resume(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """Give these agents turns again; also closes an open breaker and ends a rate limit's wait."""
@@ -365,9 +367,7 @@ def _list(names: Sequence[str]) -> str:
 async def _message(tx: Tx, number: int) -> Message:
     row = await tx.one(Q.message_by_number, number=number)
     if row is None:
-        raise Refusal(
-            f"There is no message {references.message(number)}.", "The numbers stand beside the messages."
-        )
+        raise Refusal(f"There is no message {references.message(number)}.", "Each message shows its number.")
     return message_of_row(row)
 
 

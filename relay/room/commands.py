@@ -272,7 +272,7 @@ def _status(text: str) -> Status:
         return STATUS_WORDS[words]
     near = get_close_matches(words, STATUS_WORDS, n=1)
     guess = f" Did you mean `{STATUS_WORDS[near[0]]}`?" if near else ""
-    raise _WrongArguments(f"`{_shown(words)}` is no status: `pending`, `in_progress` or `done`.{guess}")
+    raise _WrongArguments(f"`{_shown(words)}` is not a status: `pending`, `in_progress` or `done`.{guess}")
 
 
 def _number(text: str, thing: Thing) -> int:
@@ -388,7 +388,7 @@ def _stop(rest: str, agents: Sequence[str]) -> Command:
 def _take_main(rest: str, agents: Sequence[str]) -> Command:
     chosen = _agents(rest, agents)
     if not chosen:
-        raise _WrongArguments("Say which agent is to take the main branch in.")
+        raise _WrongArguments("Say which agent is to merge the main branch.")
     return TakeMain(chosen)
 
 
@@ -411,7 +411,7 @@ def _intent(rest: str, agents: Sequence[str]) -> Command:
     try:
         words = shlex.split(rest.replace("\n", " "))  # a path with blanks stands in quotes
     except ValueError:
-        raise _WrongArguments("A quotation mark has no second one.") from None
+        raise _WrongArguments("A quotation mark is not closed.") from None
     chosen = _agents(words[0], agents) if words else ()
     if len(chosen) != 1:
         raise _WrongArguments("Say which agent it is about, one at a time.")
@@ -429,26 +429,26 @@ def _first_word(text: str) -> tuple[str, str]:
     try:
         word = words.get_token() or ""
     except ValueError:
-        raise _WrongArguments("A quotation mark has no second one.") from None
+        raise _WrongArguments("A quotation mark is not closed.") from None
     return word, stream.read().strip()
 
 
 def _show_locks(rest: str, _agents: Sequence[str]) -> Command:
     path, more = _first_word(rest)
     if more:
-        raise _WrongArguments("One path at a time; in quotes, when it has blanks.")
+        raise _WrongArguments("One path at a time; put it in quotes if it has spaces.")
     return ShowLocks(path or None)
 
 
 def _force_release(rest: str, _agents: Sequence[str]) -> Command:
     path, reason = _first_word(rest)
     if not path:
-        raise _WrongArguments("Say which path is to be free.")
+        raise _WrongArguments("Say which path to unlock.")
     reason = " ".join(reason.split())
     if not reason:
         raise _WrongArguments("Say why: its holder is told.")
     if len(reason) > MAX_REASON:
-        raise _WrongArguments(f"The reason has {len(reason)} characters; {MAX_REASON} are enough.")
+        raise _WrongArguments(f"The reason has {len(reason)} characters; the limit is {MAX_REASON}.")
     return ForceRelease(path, reason)
 
 
@@ -503,7 +503,7 @@ COMMANDS: tuple[Spec, ...] = (
     Spec(
         "/unlock",
         "/unlock <path> <reason>",
-        "take a lock from its holder, who is told why (a path with blanks in quotes)",
+        "take a lock from its holder, who is told why (put a path with spaces in quotes)",
         "/unlock src/app.py I take it over",
         _force_release,
     ),
@@ -539,7 +539,7 @@ COMMANDS: tuple[Spec, ...] = (
     Spec(
         "/try",
         "/try @AGENT",
-        "try an agent now that failed too often: one attempt, and if it succeeds it gets work again",
+        "give an agent that failed too often one attempt now; if it succeeds, it gets work again",
         "/try @CLAUDE",
         _try_now,
     ),
@@ -561,7 +561,7 @@ COMMANDS: tuple[Spec, ...] = (
     Spec(
         "/update",
         "/update @AGENT",
-        "ask an agent to take the main branch into its own",
+        "ask an agent to merge the main branch into its own",
         "/update @CODEX",
         _take_main,
     ),

@@ -294,7 +294,7 @@ class Drain:
                 await self._listen(seat, plan, heard)
             outcome = self._outcome(plan, heard)
         except TimeoutError:
-            detail = f"no end after {seat.timeout_s:g} s"
+            detail = f"timed out after {seat.timeout_s:g} s"
             outcome = self._cut_short(heard, Outcome(failure=FailureClass.TIMEOUT, detail=detail))
         except asyncio.CancelledError:
             outcome = self._cut_short(heard, self._cancelled(plan))

@@ -165,7 +165,7 @@ def decode(line: bytes) -> Parsed:
         return Junk(Reason.NO_TAG, "The line does not start with a [NAME] tag.", damaged)
     speaker, said = tagged[1].strip(), tagged[2].strip()
     if not is_speaker(speaker):
-        return Junk(Reason.BAD_TAG, f"The line's tag is no name: {_SPEAKER_RULE}.", damaged)
+        return Junk(Reason.BAD_TAG, f"The line's tag is not a name: {_SPEAKER_RULE}.", damaged)
     if not said:
         return Junk(Reason.EMPTY, f"{speaker} said nothing.", damaged)
     if said[0] != "{":
@@ -306,7 +306,7 @@ def holding(lock: Path) -> Iterator[None]:
                 break
             except portalocker.AlreadyLocked:
                 if time.monotonic() > give_up:
-                    said = f"{lock.name} is held by another program for more than {LOCK_S:g} s"
+                    said = f"{lock.name} has been held by another program for more than {LOCK_S:g} s"
                     raise TimeoutError(errno.ETIMEDOUT, said) from None
             time.sleep(random.uniform(0.0005, 0.003))
         yield  # closing the file gives the lock back

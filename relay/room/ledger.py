@@ -228,7 +228,7 @@ def _apart(message: Message, apart: Sequence[str], named: Sequence[str], agents:
         if agents
         else ""
     )
-    return f"{said} Nobody else was asked.{other}"
+    return f"{said} No other agent was asked.{other}"
 
 
 async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:
@@ -237,8 +237,8 @@ async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:
     if await hops.hold(tx, message.id, message.to):
         await say(
             tx,
-            f"Agents were set to work {rules.hop_limit} times by lines that prove nobody, since a person spoke "
-            "in the page or with join.py. What comes next that way is held back; `/continue` there lets it go on.",
+            f"Unverified lines have set agents to work {rules.hop_limit} times since a person last spoke in the "
+            "page or with join.py. Further ones are held; `/continue` there releases them.",
             now=new.at,
             about=message.id,
             parents=[event.id],

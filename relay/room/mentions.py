@@ -217,11 +217,11 @@ def clean_name(name: str, *, most: int = MAX_NAME) -> str:
     if not cleaned.isprintable():
         bad = next(c for c in cleaned if not c.isprintable())
         raise ValueError(
-            f"The name holds the invisible character U+{ord(bad):04X}: use letters, digits and spaces."
+            f"The name contains the invisible character U+{ord(bad):04X}: use letters, digits and spaces."
         )
     if "[" in cleaned or "]" in cleaned:
         raise ValueError(
-            "The name holds a square bracket, which marks speakers in the transcript: leave it out."
+            "The name contains a square bracket, which marks speakers in the transcript: leave it out."
         )
     if cleaned[0] in "@/":
         raise ValueError(

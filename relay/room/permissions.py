@@ -103,13 +103,15 @@ class PermissionDesk:
         for one in self.pending:
             if ref == one.id or named == (references.Thing.REQUEST, one.number):
                 return one
-        raise Refusal(f"No permission request {ref[:20]} waits: it was answered, or its time is over.", _HERE)
+        raise Refusal(
+            f"There is no open permission request {ref[:20]}: it was answered or has expired.", _HERE
+        )
 
     async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
         """Wait for a person; see `relay.model.Permits`."""
         if not self._live.people:
             await self._nobody(request)
-            return PermissionAnswer(None, reason="nobody is connected who could answer")
+            return PermissionAnswer(None, reason="nobody who could answer is connected")
         self._count += 1
         now = self._clock()
         one = Pending(self._count, f"{self._run}-{self._count}", request, now, now + timeout_s)
@@ -119,7 +121,7 @@ class PermissionDesk:
         try:
             self._tell(one, "open")
             await self._notice(
-                f"{request.agent} asks for leave: {code_span(request.title)}. "
+                f"{request.agent} asks for permission: {code_span(request.title)}. "
                 f"`/allow {references.request(one.number)}` or `/deny {references.request(one.number)}`; "
                 f"without an answer it is refused in {timeout_s:g} s.",
                 one,
@@ -158,7 +160,7 @@ class PermissionDesk:
             return
         self._noticed[request.agent] = now
         await self._notice(
-            f"{request.agent} asked for leave ({code_span(request.title)}) while nobody was connected: refused.",
+            f"{request.agent} asked for permission ({code_span(request.title)}) while nobody was connected: refused.",
             None,
             agent=request.agent,
         )

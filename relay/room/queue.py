@@ -565,7 +565,7 @@ def _words(
         return f"{plan.agent} was skipped: {detail}."
     if what is Fate.PARK:
         until = clock_time(breaker.parked_until or now, now)
-        return f"{plan.agent} is rate limited until {until}: {detail}. It goes on then."
+        return f"{plan.agent} is rate limited until {until}: {detail}. It continues then."
     return ""
 
 
@@ -601,9 +601,9 @@ async def lift_hops(tx: Tx, rules: ledger.Rules, *, now: float, parents: Sequenc
             await ledger.open_cycle(tx, message, rules, now=now)
             told.append(f"{references.message(message.number)} is routed")
     if not told:
-        return "The hop limit begins anew. Nothing was held back."
+        return "The hop limit starts again. Nothing was held."
     more = f" and {len(told) - 20} more" if len(told) > 20 else ""
-    return f"On it goes: {', '.join(told[:20])}{more}."
+    return f"Released: {', '.join(told[:20])}{more}."
 
 
 async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]:

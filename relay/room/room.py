@@ -202,7 +202,7 @@ class Room:
             raise RoomError(
                 "reserved",
                 f"{clean} reads like {other}, who is here.",
-                "Choose a name that nobody takes for theirs.",
+                "Choose a name that cannot be mistaken for theirs.",
             )
         return clean
 
@@ -404,7 +404,7 @@ class Room:
                     await wakeup.wait(5.0)
         except TimeoutError:
             raise RoomError(
-                "busy", "The room has not got to it yet.", "It is queued: look in the room."
+                "busy", "The room has not processed it yet.", "It is queued: look in the room."
             ) from None
         finally:
             wakeup.close()
@@ -514,7 +514,7 @@ class Room:
         return await self._order(f"/intent {self._mention(agent)} {told}", by)
 
     async def decide(self, action: str, agent: str, *, by: str) -> dict[str, Any]:
-        """Say who goes first, who stops or who takes the main branch in, as `/first`, `/stop` and `/update` do."""
+        """Say who goes first, who stops or who merges the main branch, as `/first`, `/stop` and `/update` do."""
         return await self._order(f"/{action} {self._mention(agent)}", by)
 
     async def force_release(self, path: str, reason: str, *, by: str) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def render_locks_at(view: StewardView, path: str, met: Collection[LockIdentity])
     beside = [lock for lock in view.locks if lock.identity not in met and near(path, lock.path)]
     told = f"**Meets {_path(path)}** ({len(held)})\n{_locks(held)}" if held else f"{_path(path)} is free."
     if beside:
-        told += f"\n\n**Near it, not in its way** ({len(beside)})\n{_locks(beside)}"
+        told += f"\n\n**Near it, but not blocking it** ({len(beside)})\n{_locks(beside)}"
     rest = len(view.locks) - len(held) - len(beside)
     return told + (f"\n\n{_count(rest, 'lock')} elsewhere: `/locks`." if rest else "")
 
@@ -225,7 +225,7 @@ def render_skips(view: StewardView) -> str:
         return "Nothing was skipped: it waits for its turn.\n\n" + render_queue(view)
     return (
         "I know of no message that was skipped. A message gets an answer when it asks for something: the "
-        "dispatcher answers thanks and greetings itself. `@NAME` reaches an agent past it, and "
+        "dispatcher answers thanks and greetings itself. `@NAME` reaches an agent directly, and "
         "`/route m<number> NAME` sends an earlier message on."
     )
 
@@ -265,7 +265,7 @@ def render_abilities(view: StewardView) -> str:
     who = f"Ready to work: {active}." if active else _nobody(view)
     page = f" The page is at {view.address}." if view.address else ""
     return (
-        f"I am {STEWARD}, the steward of this room: no model, but I know what goes on here. Ask me who is "
+        f"I am {STEWARD}, the steward of this room: not a model, but I know what happens here. Ask me who is "
         "here, what is queued, why there was no answer, or how to install an agent; `/help` lists the "
         "commands.\n\n"
         f"People and coding agents share this room. {who}{page}"
@@ -381,7 +381,7 @@ def _hindered(agent: AgentView) -> str:
     """What keeps an active agent from its next turn, or ""."""
     if agent.breaker == "open":
         return (
-            "failed several times in a row and is left alone; "
+            "failed several times in a row and gets no work for now; "
             f"one attempt is made in {_span(agent.retry_in_s)}, or now by `/try @{agent.name}`"
         )
     if agent.breaker == "half_open":

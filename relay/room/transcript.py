@@ -79,8 +79,8 @@ async def begin_anew(tx: Tx, here: Place, size: int, *, now: float) -> Place:
     fresh = Place(history_until=size)
     await swap.move(tx, here, fresh)
     text = (
-        "The transcript file was replaced or cut. What is in it now is shown as history and opens no work; "
-        "new lines are read as always."
+        "The transcript file was replaced or cut. What is in it now is shown as history and starts no work; "
+        "new lines are read as usual."
     )
     await ledger.say(tx, text, now=now, meta={"notice": "transcript_replaced"})
     return fresh
@@ -323,11 +323,11 @@ class Transcript:
         if seen:
             await tx.execute(Q.seen_in_file, ids=dumps(seen))
         if forged:
-            what = "a line that gives" if forged == 1 else f"{forged} lines that give"
+            what = "a line that changes" if forged == 1 else f"{forged} lines that change"
             notices.append(
                 Notice(
-                    f"{self.path.name} got {what} an entry of the room other words or another speaker. The room "
-                    "keeps the entry as it was.",
+                    f"{self.path.name} has {what} the text or the speaker of an entry that the room already has. "
+                    "The room keeps its own version.",
                     "transcript_forged",
                 )
             )

@@ -54,8 +54,12 @@ def why(
     unknown = strangers(body, known)[:MOST_STRANGERS]
     others = [name for name in apart if name != speaker]
     told = [told_apart(others, number)] if others else []
-    told += [f"@{one} is a person and no agent: persons read the room." for one in humans if one != speaker]
-    told += [f"@{one} is no agent of this room: `who` lists them." for one in unknown]
+    told += [
+        f"@{one} is a person, not an agent: people read the room themselves."
+        for one in humans
+        if one != speaker
+    ]
+    told += [f"@{one} is not an agent of this room: `who` lists them." for one in unknown]
     if person:
         # Who names those alone that the room does not start asks nobody else (`ledger.admit`).
         told += [] if named or apart else ["It names no agent, so the room decides who answers."]
@@ -80,9 +84,9 @@ def _of_an_agent(
     if not named:
         return ["It names no agent with @NAME, so nobody gets a turn for it; all may read it."]
     if not set(named) - {speaker}:
-        return ["It names yourself alone."]
+        return ["It names only you."]
     if to_advisory:
-        return ["What an agent answers to an advisory sets nobody to work."]
+        return ["An agent's answer to an advisory gives nobody a turn."]
     if not rules.agent_mentions:
         return [
             "`room.agent_mentions` is off, so what agents write sets no agent to work; a person may ask them, "

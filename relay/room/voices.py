@@ -153,7 +153,7 @@ class Voices:
                 Fault.FORBIDDEN,
                 "reserved",
                 f"{caller.agent} reads like {other}, who is here.",
-                "Choose a name that nobody takes for theirs.",
+                "Choose a name that cannot be mistaken for theirs.",
             )
         present = await self._present(tx) if "@" in body else NOBODY
         message = await ledger.admit(tx, new, self._rules(), visitors=present.visitors)
@@ -294,7 +294,7 @@ async def _known(tx: Tx, caller: Caller, client_id: str | None) -> Message | Non
         raise Rejected(
             Fault.REFUSED,
             "client_id_taken",
-            "Another one has used this client_id.",
+            "Another sender has used this client_id.",
             "Send a UUID of your own.",
         )
     return message_of_row(row)

@@ -88,7 +88,7 @@ async def test_locks_of_another_process_show_and_are_taken(
     assert (refused.value.code, refused.value.details["forced_by"]) == ("stale_token", "ann")
     await ann.go("room")
     await ann.sees("/unlock src/app.py it's mine now", "ann")
-    await ann.sees("src/app.py is free: CLAUDE holds it no more", "RELAY")
+    await ann.sees("src/app.py is free: CLAUDE no longer holds it", "RELAY")
     await ann.sees("ann took the lock on src/app.py from @CLAUDE", "RELAY")
     await ann.say("/unlock src/app.py again")
     await ann.sees("Nobody holds a lock on exactly src/app.py", "RELAY")

@@ -61,7 +61,7 @@ async def test_with_nobody_there_it_is_refused_and_the_room_says_so(
     one = await open_room(speaker(str(tmp_path_factory.mktemp("ace")), "permit", FAKE_KIND="execute"))
     posted = await one.post("@ACE do it")
     assert (await one.reply_to(posted["id"], "ACE"))["body"] == "The answer was no."
-    assert "nobody was connected" in (await one.until_said("asked for leave", speaker="RELAY"))["body"]
+    assert "nobody was connected" in (await one.until_said("asked for permission", speaker="RELAY"))["body"]
 
 
 async def test_the_guards_door_knows_the_agents(

@@ -161,7 +161,7 @@ async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> 
         ("/resume @ALPHA", "ALPHA may work again"),
         ("/pause", "ALPHA and BETA paused"),
         ("/resume", "ALPHA and BETA may work again"),
-        ("/continue", "Nothing was held back"),
+        ("/continue", "Nothing was held"),
         ("@RELAY who is here?", "ALPHA"),
     ],
 )
@@ -227,14 +227,14 @@ async def test_a_lock_is_shown_and_taken_from_its_holder(office: Office) -> None
     assert (await office.ask("/locks src/app.py")).body.startswith(
         "**Meets `src/app.py`** (1)\n- `src/app.py`"
     )
-    assert "**Near it, not in its way** (1)" in (await office.ask("/locks src/parser.py")).body
+    assert "**Near it, but not blocking it** (1)" in (await office.ask("/locks src/parser.py")).body
     refused = await office.ask("/unlock src/ap.py mine")
     assert refused.meta["error"] is True
     assert refused.body == "Nobody holds src/ap.py. Held near it: src/app.py."
     unproved = await office.ask("/unlock src/app.py mine", verified=False)
     assert "proves nobody" in unproved.body and office.shelf.held
     answer = await office.ask("/unlock src/app.py it's mine now")
-    assert answer.body == "`src/app.py` is free: ALPHA holds it no more, and is told."
+    assert answer.body == "`src/app.py` is free: ALPHA no longer holds it, and is told."
     assert office.shelf.held == []
     (forced,) = await all_events(office.store, "lock.forced")
     chain = await office.store.read(lambda tx: events.why(tx, forced.id))
@@ -387,7 +387,7 @@ async def test_cancel_ends_the_running_turn_and_what_waits(office: Office) -> No
     await begun.wait()
     second = await office.post("@ALPHA two")
     answer = await office.ask("/cancel @ALPHA", by="bob")
-    assert "nding ALPHA's turn, 1 waiting taken back" in answer.body
+    assert "nding ALPHA's turn, 1 waiting message taken back" in answer.body
 
     async def ended() -> bool:
         jobs = {job.message_id: job for job in await all_jobs(office.store)}

@@ -183,7 +183,10 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
         (AgentView("L", installed=False, fix="Look at the port."), "is not installed: Look at the port"),
         (replace(CLAUDE, paused=True), "is paused: `/resume @CLAUDE`"),
         (replace(CLAUDE, enabled=False), "is switched off"),
-        (replace(CLAUDE, breaker="open", retry_in_s=200), "left alone; one attempt is made in 3 min"),
+        (
+            replace(CLAUDE, breaker="open", retry_in_s=200),
+            "gets no work for now; one attempt is made in 3 min",
+        ),
         (replace(CLAUDE, breaker="half_open"), "next turn is a trial"),
         (replace(CLAUDE, parked_s=4000), "rate limit and goes on in 1 h 6 min"),
         (
@@ -298,7 +301,7 @@ def test_the_locks() -> None:
     for path, there in (("src/app.py", 1), ("src", 1), ("src/other.py", 1), ("lib/app.py", 1), ("x.py", 0)):
         told = render_locks_at(view, path, ())
         assert told.startswith(f"`{path}` is free."), told
-        assert told.partition("**Near it, not in its way** (1)")[2].count("`src/app.py`") == there, told
+        assert told.partition("**Near it, but not blocking it** (1)")[2].count("`src/app.py`") == there, told
     assert render_locks_at(view, "x.py", ()) == "`x.py` is free.\n\n3 locks elsewhere: `/locks`."
 
 

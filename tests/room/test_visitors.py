@@ -56,7 +56,7 @@ async def test_who_is_a_visitor(store: Store, clock: Clock) -> None:
     assert (alone.to, await jobs(alone)) == (("dev-codex",), [])
     assert said[alone.id].body == (
         f"@dev-codex works on its own: the room does not start it. It reads m{alone.number} with its next look at "
-        f"the room (`read_room`). Nobody else was asked. `/route m{alone.number} @CLAUDE` asks one of the room's."
+        f"the room (`read_room`). No other agent was asked. `/route m{alone.number} @CLAUDE` asks one of the room's."
     )
     assert (both.to, await jobs(both)) == (("CLAUDE", "dev-codex", "zoe"), ["CLAUDE"])
     assert said[both.id].body.startswith("@dev-codex, @zoe work on their own")

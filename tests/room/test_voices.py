@@ -161,9 +161,9 @@ async def test_agents_set_agents_to_work_by_the_rooms_rule(store: Store) -> None
     assert answered["asked"] == [] and "advisory" in answered["why"]
     for body, asked, said in (
         ("hello", [], "names no agent with @NAME"),
-        ("@GAMMA look", [], "@GAMMA is no agent of this room"),
-        ("@BETA and @GAMMA look", ["BETA"], "@GAMMA is no agent of this room"),
-        ("@ALPHA myself", [], "yourself alone"),
+        ("@GAMMA look", [], "@GAMMA is not an agent of this room"),
+        ("@BETA and @GAMMA look", ["BETA"], "@GAMMA is not an agent of this room"),
+        ("@ALPHA myself", [], "only you"),
     ):
         told = await room.post(A, body, client_id=body)
         assert told["asked"] == asked and said in told["why"], body
@@ -209,13 +209,19 @@ async def test_who_is_here_without_being_the_rooms_reads_for_itself(store: Store
     alone = "@root-claude works on its own: the room does not start it. It reads m{} with its next look at the room"
     for caller, body, asked, said, never in (
         (A, "@root-claude look", [], alone, "no agent"),
-        (A, "@BETA and @Root-Claude look", ["BETA"], alone, "no agent"),
-        (A, "@ann look", [], "@ann is a person and no agent: persons read the room.", "who"),
-        (A, "@Dee Kay, look", [], "@dee kay is a person and no agent", "who"),
-        (A, "@GAMMA and @ann", [], "@GAMMA is no agent of this room: `who` lists them.", "names no agent"),
+        (A, "@BETA and @Root-Claude look", ["BETA"], alone, "not an agent"),
+        (A, "@ann look", [], "@ann is a person, not an agent: people read the room themselves.", "who"),
+        (A, "@Dee Kay, look", [], "@dee kay is a person, not an agent", "who"),
+        (
+            A,
+            "@GAMMA and @ann",
+            [],
+            "@GAMMA is not an agent of this room: `who` lists them.",
+            "names no agent",
+        ),
         (ANN, "@root-claude look", [], alone, "decides who answers"),
-        (ANN, "@dee kay look", [], "the room decides who answers", "no agent of this room"),
-        (beth, "@root-claude myself", [], "yourself alone", "works on its own"),
+        (ANN, "@dee kay look", [], "the room decides who answers", "not an agent of this room"),
+        (beth, "@root-claude myself", [], "only you", "works on its own"),
     ):
         told = await room.post(caller, body)
         assert told["asked"] == asked and said.format(told["number"]) in told["why"], body
