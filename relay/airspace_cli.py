@@ -16,7 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.config import Settings, load
 from relay.files import read_regular
-from relay.invocation import about
+from relay.invocation import about, script
 from relay.plain import indented
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
@@ -57,8 +57,8 @@ def _add_intent(commands: Any) -> argparse.ArgumentParser:
 #: What a person decides where agents collide; each is a command of the room too.
 _DECISIONS = (
     ("first", "Say which agent goes first where two collide; the others give way."),
-    ("stop", "End an agent's turn, take back what waits for it, and start no new one."),
-    ("update", "Ask an agent to take the main branch into its own."),
+    ("stop", "End an agent's turn, cancel what waits for it, and start no new one."),
+    ("update", "Ask an agent to merge the main branch into its own."),
 )
 
 
@@ -91,7 +91,8 @@ def _told(
         told = _post(f"{state['url']}/api/airspace/{door}", key, body)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
-        print(indented(f"relay: the room does not answer ({reason}); start it first"), file=sys.stderr)
+        start = script("scripts/start.sh")
+        print(indented(f"relay: the room does not answer ({reason}); start it with {start}"), file=sys.stderr)
         return 1
     if as_json:
         print(json.dumps(told))

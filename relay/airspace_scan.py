@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     except ScenarioError as error:
         return _fail(f"{args.scenario}: {error}", 2)
     for key in scenario.unknown(told)[:20]:
-        print(f"relay: {safe_line(key)} is no key of a scenario, and was left out", file=sys.stderr)
+        print(f"relay: {safe_line(key)} is not a key of a scenario, and was ignored", file=sys.stderr)
     space = Airspace()
     space.set_graph(read.adjacency)
     return _tell(read.agents, space, profile, {}, None, as_json_text=args.json)

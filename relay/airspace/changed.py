@@ -36,7 +36,7 @@ class RepoChanges:
                 Fault.BUSY,
                 "git_failed",
                 f"git cannot say what was changed: {error}.",
-                "Put that right and send it again.",
+                "Fix that and send it again.",
             ) from error
 
     async def _changed(self, agent: str, base: str | None, head: str | None) -> Sequence[str] | None:
@@ -78,7 +78,7 @@ async def _commit(git: Git, field: str, revision: str) -> str:
         raise Rejected(
             Fault.MALFORMED,
             "unknown_revision",
-            f"{field}: {revision[:80]!r} is no commit of this repository.",
+            f"{field}: {revision[:80]!r} is not a commit of this repository.",
             "Give a commit, a branch or a tag that is there, or leave it out.",
         )
     return found

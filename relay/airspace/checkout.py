@@ -64,7 +64,7 @@ async def open_checkout(folder: Path) -> Checkout:
     except GitError as error:
         raise Unfit(_why_not(folder, error)) from error
     if len(told) != 4:
-        raise Unfit(f"{folder} has a line end in its path, which relay cannot follow")
+        raise Unfit(f"{folder} has a line break in its path, which relay does not support")
     bare, git_dir, common, hash = told
     try:
         top = await git.line("rev-parse", "--path-format=absolute", "--show-toplevel")

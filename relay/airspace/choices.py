@@ -44,5 +44,5 @@ def choices(advisory: Advisory, agents: Collection[str]) -> tuple[Choice, ...]:
     late = {*told.steer, *advisory.set_back} & set(agents)
     for name in (name for name in advisory.part if name in late):
         found.append(Choice(STOP, name, f"Stop {name}"))
-        found.append(Choice(UPDATE, name, f"Ask {name} to take main in"))
+        found.append(Choice(UPDATE, name, f"Ask {name} to merge main into its branch"))
     return tuple(found)

@@ -132,7 +132,7 @@ async def _run(
             )
             code = await process.wait()
     except TimeoutError:
-        raise GitError(name, -1, f"no end after {timeout_s:g} s") from None
+        raise GitError(name, -1, f"timed out after {timeout_s:g} s") from None
     finally:
         await _end(process)
     return Done(code, out, name_of(err).strip())

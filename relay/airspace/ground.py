@@ -224,7 +224,7 @@ class Ground:
                 held = await worktrees.held(berth.name)
                 wanted = ref or next(iter(held), "")
                 if wanted not in held:
-                    what = f"{ref} holds no work" if ref else "There is no kept work"
+                    what = f"{ref} has no work" if ref else "There is no kept work"
                     where = f"{KEPT}{folder_name(berth.name)}/"
                     raise Refusal(
                         f"{what} of {berth.name}.", f"`git for-each-ref {where}` lists what is kept."
@@ -276,7 +276,7 @@ class Ground:
         seen = await berth.look(everything=True)
         if seen.left_out:
             raise Refusal(
-                f"{top} holds files that git would not store: {named(seen.left_out)}.", "Move it away first."
+                f"{top} has files that git would not store: {named(seen.left_out)}.", "Move them away first."
             )
         ref = await worktrees.keep(berth.name, berth.checkout, seen)
         await worktrees.remove(berth.name, top)

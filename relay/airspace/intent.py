@@ -123,13 +123,11 @@ async def declare(
         one = clean(path)
         if one is None:
             raise Refusal(
-                f"{path[:80]!r} is no path inside the repository.", "Give it relative, like src/app.py."
+                f"{path[:80]!r} is not a path inside the repository.", "Give it relative, like src/app.py."
             )
         kept.append(one)
     if len(kept) > MOST_PATHS:
-        raise Refusal(
-            f"{len(kept)} paths are more than the {MOST_PATHS} that one intent holds.", "Name a few."
-        )
+        raise Refusal(f"{len(kept)} paths are too many: one intent has at most {MOST_PATHS}.", "Name a few.")
     everything = source is Source.COMMAND and not kept
     await tx.execute(Q.forget_intents, now=now)
     if source is Source.AGENT:

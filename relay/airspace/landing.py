@@ -259,7 +259,7 @@ class Landing:
         git = self._scratch.git(self._main)
         if side.seen.dirty or head is None or not await is_ancestor(git, head, main):
             raise Refusal(
-                f"{branch} holds other work, which would be lost.",
+                f"{branch} has other work, which would be lost.",
                 f"Merge or discard that first, or make a branch of what is kept: `git branch NAME {ref}`.",
             )
         kept = await self._main.git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
@@ -278,7 +278,7 @@ class Landing:
             raise nothing
         merged = await merge_trees(git, main, side.seen.commit)
         if merged is None:
-            raise Refusal(f"git finds no common history of {branch} and {into}.", "Merge it by hand.")
+            raise Refusal(f"{branch} and {into} have no common history.", "Merge it by hand.")
         if not merged.merge.clean:
             raise Conflict(
                 merged.merge.conflicts,
@@ -362,7 +362,7 @@ class Landing:
             raise Refusal(
                 f"{side.agent}'s worktree has files that relay does not commit by itself (too large, unreadable, or "
                 f"a repository inside): {named(side.seen.left_out)}.",
-                "Commit it, ignore it or move it away.",
+                "Commit them, ignore them or move them away.",
             )
         if side.seen.dirty:
             await self._no_filters(side)
@@ -394,8 +394,7 @@ class Landing:
             )
         if there := await in_the_way(self._scratch, self._main, main, tree):
             raise Refusal(
-                f"In {self._main.top} there are files that git does not know, where the merge would write: "
-                f"{named(there)}.",
+                f"{self._main.top} has untracked files where the merge would write: {named(there)}.",
                 "Move them away first.",
             )
 
@@ -421,7 +420,7 @@ class Landing:
         try:
             await checkout.git.run("update-ref", "-m", why, f"refs/heads/{branch}", new, old)
         except GitError as error:
-            raise Refusal(f"{branch} changed at the same time.", "Try again.") from error
+            raise Refusal(f"{branch} changed while this ran.", "Try again.") from error
 
     async def _move(self, into: str, before: str, after: str) -> None:
         """Move the main branch and the files of its checkout, both or neither."""

@@ -116,12 +116,12 @@ class LiveAirspace:
     async def take_main(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
         found = self._scanner.main_of(agent)
         if found is None:
-            raise Refusal(f"{agent} has no worktree to take the main branch into.")
+            raise Refusal(f"{agent} has no worktree to merge the main branch into.")
         target, behind = found
         if not behind:
             raise Refusal(
-                f"{agent} has all of {target.name}: there is nothing to take in.",
-                "Merge who goes first, then ask again.",
+                f"{agent} has all of {target.name} already: there is nothing to merge.",
+                "Merge the branch of whoever goes first, then ask again.",
             )
         return await self._protocol.take_main(tx, agent, target.name, by=by, now=self._clock(), cause=cause)
 

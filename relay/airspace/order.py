@@ -31,7 +31,7 @@ class Turn:
         return {"agent": self.agent, "first": self.first, "sets_back": told}
 
 
-TAKE_MAIN = "take main in"
+TAKE_MAIN = "merge main into its branch"
 
 
 def best(

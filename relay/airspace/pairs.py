@@ -114,7 +114,7 @@ def _pair(line: bytes) -> Pair:
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise BadPairs(f"this is not JSON: {error}") from None
+        raise BadPairs(f"not JSON: {error}") from None
     record = _typed(record, dict, "the line")
     # A path's commits stand in the mainline, so they hold for the half-done work as well.
     churn: dict[str, int] = {}
@@ -126,7 +126,7 @@ def _pair(line: bytes) -> Pair:
         _truth(record.get("early") or {}, "conflict_now", "early."),
     )
     if not isinstance(name, str) or not name:
-        raise BadPairs("id is missing or no text")
+        raise BadPairs("id is missing or not a string")
     repo, kind = (None if one is None else str(one) for one in (repo, kind))
     return Pair(name, full, early, conflict, repo, kind, now)
 
@@ -170,11 +170,11 @@ def _touch(listed: Any, where: str, churn: dict[str, int]) -> FileTouch:
     one = _typed(listed, dict, where)
     path, letter, moved = one.get("path"), one.get("st"), one.get("new")
     if not isinstance(path, str) or not path:
-        raise BadPairs(f"{where}.path is missing or no text")
+        raise BadPairs(f"{where}.path is missing or not a string")
     if letter not in _CHANGES:
         raise BadPairs(f"{where}.st is {letter!r}, not one of {', '.join(sorted(_CHANGES))}")
     if moved is not None and not isinstance(moved, str):
-        raise BadPairs(f"{where}.new is no text")
+        raise BadPairs(f"{where}.new is not a string")
     commits, length = _count(one, "c", where), _count(one, "len", where)
     if commits is not None:
         churn[path] = commits

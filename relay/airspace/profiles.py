@@ -19,4 +19,4 @@ def profile(name: str) -> Profile:
     try:
         return PROFILES[name]
     except KeyError:
-        raise KeyError(f"no profile {name!r}; there are {', '.join(PROFILES)}") from None
+        raise KeyError(f"there is no profile {name!r}; the profiles are {', '.join(PROFILES)}") from None

@@ -341,7 +341,7 @@ class AdvisoryProtocol:
         ]
         if not found:
             raise Refusal(
-                f"{agent} is part of no resolution advisory, so nobody has to give way to it.",
+                f"{agent} is not part of a resolution advisory, so nobody has to give way to it.",
                 "`/airspace` shows who is near whom.",
             )
         settings, given_way = self._settings(), dict[str, None]()
@@ -390,7 +390,7 @@ class AdvisoryProtocol:
         )
         if about is not None:
             await records.change(tx, about, ["asked"], cause=[spoken.event_id], by=by)
-        return f"{by} asked {agent} to take {branch} in."
+        return f"{by} asked {agent} to merge {branch} into its branch."
 
     # -- what others ask
 

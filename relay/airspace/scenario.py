@@ -38,9 +38,9 @@ class Scenario:
 def read(value: Any) -> Scenario:
     """The scenario that a JSON value describes."""
     if not isinstance(value, dict):
-        raise ScenarioError("scenario", f"an object with `agents` is wanted, not {_kind(value)}")
+        raise ScenarioError("scenario", f"expected an object with `agents`, got {_kind(value)}")
     if "agents" not in value:
-        raise ScenarioError("agents", "missing; a list of agents is wanted")
+        raise ScenarioError("agents", "missing; expected a list of agents")
     agents: dict[str, WorkingSet] = {}
     for at, one in enumerate(_list("agents", value["agents"])):
         agent = _agent(f"agents[{at}]", one)
@@ -72,12 +72,12 @@ def unknown(value: Any) -> list[str]:
 
 def _agent(key: str, value: Any) -> WorkingSet:
     if not isinstance(value, dict):
-        raise ScenarioError(key, f"an object with `agentId` and `files` is wanted, not {_kind(value)}")
+        raise ScenarioError(key, f"expected an object with `agentId` and `files`, got {_kind(value)}")
     name = value.get("agentId")
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
     if not isinstance(name, str) or not name.strip():
-        raise ScenarioError(f"{key}.agentId", f"a name is wanted, not {_kind(name)}")
+        raise ScenarioError(f"{key}.agentId", f"expected a name, got {_kind(name)}")
     files = _files(f"{key}.files", value.get("files"))
     return WorkingSet(
         agent=name,
@@ -106,7 +106,7 @@ def _file(key: str, value: Any) -> FileTouch:
     if isinstance(value, str):
         return FileTouch(path_of(key, value))
     if not isinstance(value, dict):
-        raise ScenarioError(key, f"a path or an object with `path` is wanted, not {_kind(value)}")
+        raise ScenarioError(key, f"expected a path or an object with `path`, got {_kind(value)}")
     return FileTouch(
         path_of(f"{key}.path", value.get("path")),
         lines=tuple(
@@ -120,24 +120,26 @@ def _file(key: str, value: Any) -> FileTouch:
 def path_of(key: str, value: Any) -> str:
     """A path relative to the repository, with `/`, without `./` before it and `/` behind it."""
     if not isinstance(value, str):
-        raise ScenarioError(key, f"a path is wanted, not {_kind(value)}")
+        raise ScenarioError(key, f"expected a path, got {_kind(value)}")
     plain = value.replace("\\", "/")
     parts = [part for part in plain.split("/") if part not in ("", ".")]
     if not parts or plain.startswith("/") or ".." in parts:
-        raise ScenarioError(key, f"a path inside the repository is wanted, relative to it, not {value!r}")
+        raise ScenarioError(
+            key, f"expected a path inside the repository, relative to its root, got {value!r}"
+        )
     return "/".join(parts)
 
 
 def _span(key: str, value: Any) -> Span:
     if not isinstance(value, list) or len(value) != 2:
         hint = "; a single range is written [[first, last]]" if isinstance(value, int) else ""
-        raise ScenarioError(key, f"a range [first, last] is wanted, not {_kind(value)}{hint}")
+        raise ScenarioError(key, f"expected a range [first, last], got {_kind(value)}{hint}")
     start, end = value
     if any(isinstance(one, bool) or not isinstance(one, int) for one in value):
-        raise ScenarioError(key, f"two line numbers are wanted, not {value}")
+        raise ScenarioError(key, f"expected two line numbers, got {value}")
     if start < 1 or end < start - 1:
         raise ScenarioError(
-            key, f"first >= 1 and last >= first are wanted (last = first - 1 is an insertion), not {value}"
+            key, f"expected first >= 1 and last >= first (last = first - 1 is an insertion), got {value}"
         )
     return Span(start, end)
 
@@ -147,7 +149,7 @@ def _weight(key: str, value: Any) -> float:
         return 1.0
     weight = _number(key, value)
     if not 0 < weight <= 1:
-        raise ScenarioError(key, f"a weight above 0 and up to 1 is wanted, not {value}")
+        raise ScenarioError(key, f"expected a weight above 0 and up to 1, got {value}")
     return weight
 
 
@@ -159,12 +161,12 @@ def _start(key: str, value: Any) -> float:
         try:
             at = datetime.fromisoformat(value.strip())
         except ValueError:
-            raise ScenarioError(key, f"an ISO 8601 time or Unix seconds are wanted, not {value!r}") from None
+            raise ScenarioError(key, f"expected an ISO 8601 time or Unix seconds, got {value!r}") from None
         # A time without a zone is in UTC: the answer must not depend on where it is asked.
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     number = _number(key, value)
     if number < 0:
-        raise ScenarioError(key, f"a time since 1970 is wanted, not {value}")
+        raise ScenarioError(key, f"expected a time since 1970, got {value}")
     return number / 1000.0 if number >= _MILLISECONDS else number
 
 
@@ -191,12 +193,12 @@ def _graph(value: Any) -> dict[str, tuple[str, ...]]:
         for at, edge in enumerate(value):
             if not isinstance(edge, list) or len(edge) != 2:
                 raise ScenarioError(
-                    f"{key}[{at}]", f"an edge [importer, imported] is wanted, not {_kind(edge)}"
+                    f"{key}[{at}]", f"expected an edge [importer, imported], got {_kind(edge)}"
                 )
             start, end = (path_of(f"{key}[{at}]", one) for one in edge)
             found.setdefault(start, []).append(end)
     else:
-        raise ScenarioError(key, f"{{file: [imported files]}} is wanted, not {_kind(value)}")
+        raise ScenarioError(key, f"expected {{file: [imported files]}}, got {_kind(value)}")
     return {path: tuple(dict.fromkeys(ends)) for path, ends in found.items()}
 
 
@@ -207,13 +209,13 @@ def _list(key: str, value: Any) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ScenarioError(key, f"a list is wanted, not {_kind(value)}")
+        raise ScenarioError(key, f"expected a list, got {_kind(value)}")
     return value
 
 
 def _number(key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ScenarioError(key, f"a number is wanted, not {_kind(value)}")
+        raise ScenarioError(key, f"expected a number, got {_kind(value)}")
     return float(value)
 
 

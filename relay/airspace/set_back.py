@@ -101,7 +101,7 @@ def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], b
     """In words, why an agent is set back no more."""
     trial = trials.get(agent)
     if trial is None:
-        return f"{agent} has no worktree any more"
+        return f"{agent} no longer has a worktree"
     if trial.verdict is Verdict.NOTHING:
         if agent in merged:
             return f"the work of {agent} is in {branch}"
@@ -110,4 +110,4 @@ def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], b
         return f"{agent} {CLEAN_AGAIN} {branch} again"
     if trial.verdict is None:
         return f"git cannot tell whether {agent} merges into {branch}: they have no common history"
-    return f"all that {agent} conflicts in is muted"
+    return f"every file that {agent} conflicts in is muted"

@@ -402,9 +402,9 @@ def _why_closed(before: Advisory, after: Advisory, observation: Observation) -> 
     merged = [name for name in names if name in observation.merged and name not in gone]
     empty = [name for name in names if observation.gone(name) and name not in (*gone, *merged)]
     for those, one, many in (
-        (gone, "has nothing in hand any more", "have nothing in hand any more"),
+        (gone, "no longer has anything in hand", "no longer have anything in hand"),
         (merged, "merged", "merged"),
-        (empty, f"has nothing that {branch} lacks", f"have nothing that {branch} lacks"),
+        (empty, f"has nothing left to merge into {branch}", f"have nothing left to merge into {branch}"),
     ):
         if those:
             ended.append(f"{' and '.join(those)} {one if len(those) == 1 else many}")

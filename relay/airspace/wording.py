@@ -112,9 +112,9 @@ def set_back(
 def take_in(branch: str) -> str:
     """What an agent does to take the main branch in."""
     return (
-        f"take {branch} in: in your worktree, commit what you have, run `git merge {branch}`, settle the conflicts "
-        "so that both sides' work stays, run the tests, and commit. Then say what you did; say so "
-        "too where you may not run git."
+        f"merge {branch} into your branch: in your worktree, commit what you have, run `git merge {branch}`, "
+        "resolve the conflicts so that the work of both sides stays, run the tests, and commit. Then say what "
+        "you did. If you may not run git, say that."
     )
 
 
@@ -155,8 +155,8 @@ def no_answer(silent: Mapping[str, str], answer_s: float) -> str:
 def stayed(agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
     """An agent was told to steer off these files and has not."""
     return (
-        f"{_names(agents)} should have left {files(told)} and {'has' if len(agents) == 1 else 'have'} not within "
-        f"{_span(steer_s)}"
+        f"{_names(agents)} {'was' if len(agents) == 1 else 'were'} to leave {files(told)} within {_span(steer_s)}, "
+        f"and {'has' if len(agents) == 1 else 'have'} not"
     )
 
 
@@ -165,7 +165,7 @@ def to_people(advisory: Advisory, told: Sequence[str], choices: Sequence[Choice]
     text = f"{'; '.join(told)}{_about(advisory)}: {line(advisory)}."
     if advisory.between is not Level.RESOLUTION:
         return f"{text} Nobody has to give way yet."
-    return "\n\n".join([f"{text} Who goes on is for a person to say.", *_offer(choices)])
+    return "\n\n".join([f"{text} A person decides who goes on.", *_offer(choices)])
 
 
 def decided(advisory: Advisory, agent: str, by: str) -> str:
@@ -177,7 +177,7 @@ def asked_to_take_in(by: str, agent: str, branch: str, back: SetBack | None) -> 
     """A person asks an agent to take the main branch in."""
     where = f" git finds conflicts in {places(back)}." if back is not None else ""
     agent, branch = flat(agent), flat(branch)
-    return f"{flat(by)} asks {agent} to take {branch} in.{where}\n\n{agent}: {take_in(branch)}"
+    return f"{flat(by)} asks {agent} to merge {branch} into its branch.{where}\n\n{agent}: {take_in(branch)}"
 
 
 def _offer(choices: Sequence[Choice]) -> list[str]:
@@ -209,7 +209,7 @@ def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead:
         parts.append(f"{flat(other)} changes {flat(path)} now{lines}{why}.")
     if ahead:
         told = "; ".join(flat(one.text) for one in ahead[:2])
-        parts.append(f"You and {flat(other)} may collide later: {told}.")
+        parts.append(f"You and {flat(other)} may conflict later: {told}.")
     parts.append("What is your part? Keep to it, or agree in the room first.")
     return " ".join(parts)
 
@@ -217,7 +217,7 @@ def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead:
 def interrupted(reason: str, contested: Sequence[str]) -> str:
     """In front of the prompt of a turn that was cut off."""
     return (
-        f"Your turn was cut off, since another agent works in the same place: {reason}. Make no further change in "
+        f"Your turn was cut off, because another agent works in the same place: {reason}. Make no further change in "
         f"{files(contested)}. Go on with the rest, or end your turn and say what you wait for."
     )
 

@@ -102,7 +102,7 @@ async def difference(hangar: Hangar, agent: str) -> dict[str, Any] | None:
     await hangar.survey(berth)
     work = berth.work
     if work is None:
-        raise GitError("diff", 1, berth.trouble or "the worktree was not looked at yet")
+        raise GitError("diff", 1, berth.trouble or "the worktree has not been read yet")
     text, truncated = await diff.unified(berth.camera.git, work.base, work.seen.tree, MOST_DIFF)
     files = []
     for one in work.records:

@@ -107,7 +107,7 @@ class Worktrees:
             return Made(await self._opened(path), "kept")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise Unfit(
-                f"{path} holds something that is no worktree of {self.main.top}: move it away, and {agent} gets one"
+                f"{path} exists and is not a worktree of {self.main.top}: move it away, and {agent} gets one"
             )
         await self._free(branch, path, agent, found)
         return Made(await self._make(path, branch, agent), "recreated" if have else "created")
@@ -164,7 +164,7 @@ class Worktrees:
         git = self._scratch.git(checkout, checkout.index)
         await self._scratch.borrow([checkout])
         if there := await in_the_way(self._scratch, checkout, before, after):
-            raise GitError("read-tree", 1, f"files that git does not know are in the way: {', '.join(there)}")
+            raise GitError("read-tree", 1, f"untracked files are in the way: {', '.join(there)}")
         await git.run("read-tree", "-m", "-u", before, after, timeout_s=LONG_S)
         try:
             await checkout.git.run(

@@ -528,7 +528,7 @@ COMMANDS: tuple[Spec, ...] = (
     Spec(
         "/stop",
         "/stop @AGENT",
-        "end the agent's turn, take back what waits for it, and start no new one (`/resume` lets it go on)",
+        "end the agent's turn, cancel what waits for it, and start no new one (`/resume` lets it go on)",
         "/stop @CODEX",
         _stop,
     ),

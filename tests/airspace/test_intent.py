@@ -189,7 +189,7 @@ async def test_people_say_an_intent_in_the_room(store: Store) -> None:
 async def test_a_wrong_intent_is_refused_and_changes_nothing(store: Store) -> None:
     office = Office(store)
     told = await office.ask("/intent @codex ../etc/passwd")
-    assert told.meta["error"] and "no path inside the repository" in told.body
+    assert told.meta["error"] and "not a path inside the repository" in told.body
     assert await all_events(store, intent.DECLARED) == []
     office.house.room.settings = replace(office.house.room.settings, enabled=False)
     assert "switched off" in (await office.ask("/intent @codex a.py")).body

@@ -439,7 +439,7 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
     await sky.tick()
     assert not await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith(f"CODEX should have left {FILE} and has not within 4 min (m1):")
+    assert asked.body.startswith(f"CODEX was to leave {FILE} within 4 min, and has not (m1):")
     assert (await sky.only()).steering is Steering.STAYED
     sky.sets["CODEX"] = work("CODEX", "src/free.py")
     await sky.tick()
@@ -498,7 +498,7 @@ async def test_a_resolution_that_is_back_gives_the_time_to_leave_again(sky: Sky)
     sky.sets["CODEX"] = work("CODEX", "src/free.py", FILE)
     await sky.tick(sky.settings.steer_s)
     assert await sky.protocol.remind()
-    assert f"CODEX should have left {FILE} and has not" in (await sky.asked_people())[-1].body
+    assert f"CODEX was to leave {FILE} within" in (await sky.asked_people())[-1].body
 
 
 async def test_the_guard_is_told_whom_and_where(sky: Sky) -> None:
@@ -545,7 +545,7 @@ async def test_a_branch_that_was_merged_has_not_steered(sky: Sky) -> None:
     await sky.tick(merged=frozenset({"CODEX"}))
     one = await sky.only()
     assert one.outcome is Outcome.FALSE
-    assert one.closed_why == "CODEX has nothing in hand any more"
+    assert one.closed_why == "CODEX no longer has anything in hand"
     await sky.store.write(lambda tx: sky.protocol.merged(tx, "CLAUDE", [FILE], now=sky.clock()))
     assert (await sky.only()).outcome is Outcome.TRUE, "the merge of the other shows it after all"
 
@@ -630,7 +630,7 @@ async def test_a_person_who_does_not_steer_is_not_told_to_be_cancelled(sky: Sky)
     sky.clock.move(sky.settings.steer_s)
     assert await sky.protocol.remind()
     (asked,) = await sky.asked_people()
-    assert asked.body.startswith("ann should have left") and "/cancel" not in asked.body
+    assert asked.body.startswith("ann was to leave") and "/cancel" not in asked.body
 
 
 async def test_connected_clients_get_the_advisory_as_a_stored_frame(sky: Sky) -> None:

@@ -252,7 +252,7 @@ async def test_a_worktree_that_is_gone_ends_its_advisories_with_the_reason(house
     await house.tick()
     house.trees.sets = [work("CLAUDE", FILE)]
     await house.tick()
-    assert (await house.room.only()).closed_why == "CODEX has nothing in hand any more"
+    assert (await house.room.only()).closed_why == "CODEX no longer has anything in hand"
     assert (await house.room.said())[-1].body.startswith("clear: CLAUDE and CODEX")
 
 

@@ -66,48 +66,49 @@ def test_a_graph(why: str, graph: Any, wanted: dict[str, tuple[str, ...]]) -> No
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ([], "scenario: an object with `agents` is wanted, not an empty list"),
-        ({}, "agents: missing; a list of agents is wanted"),
-        ({"agents": {}}, "agents: a list is wanted, not an object"),
-        ({"agents": ["A"]}, "agents[0]: an object with `agentId` and `files` is wanted, not 'A'"),
-        ({"agents": [{}]}, "agents[0].agentId: a name is wanted, not nothing"),
-        (agent(agentId=" "), "agents[0].agentId: a name is wanted, not ' '"),
-        (agent(agentId=True), "agents[0].agentId: a name is wanted, not true"),
+        ([], "scenario: expected an object with `agents`, got an empty list"),
+        ({}, "agents: missing; expected a list of agents"),
+        ({"agents": {}}, "agents: expected a list, got an object"),
+        ({"agents": ["A"]}, "agents[0]: expected an object with `agentId` and `files`, got 'A'"),
+        ({"agents": [{}]}, "agents[0].agentId: expected a name, got nothing"),
+        (agent(agentId=" "), "agents[0].agentId: expected a name, got ' '"),
+        (agent(agentId=True), "agents[0].agentId: expected a name, got true"),
         ({"agents": [{"agentId": "A"}, {"agentId": "A"}]}, "agents[1].agentId: 'A' comes twice"),
-        (agent(files="a"), "agents[0].files: a list is wanted, not 'a'"),
-        (agent(files=[1]), "agents[0].files[0]: a path or an object with `path` is wanted, not 1"),
-        (agent(files=[{}]), "agents[0].files[0].path: a path is wanted, not nothing"),
+        (agent(files="a"), "agents[0].files: expected a list, got 'a'"),
+        (agent(files=[1]), "agents[0].files[0]: expected a path or an object with `path`, got 1"),
+        (agent(files=[{}]), "agents[0].files[0].path: expected a path, got nothing"),
         (agent(files=["../x"]),
-         "agents[0].files[0]: a path inside the repository is wanted, relative to it, not '../x'"),
+         "agents[0].files[0]: expected a path inside the repository, relative to its root, got '../x'"),
         (agent(files=["/etc/x"]),
-         "agents[0].files[0]: a path inside the repository is wanted, relative to it, not '/etc/x'"),
-        (agent(files=[""]), "agents[0].files[0]: a path inside the repository is wanted, relative to it, not ''"),
+         "agents[0].files[0]: expected a path inside the repository, relative to its root, got '/etc/x'"),
+        (agent(files=[""]),
+         "agents[0].files[0]: expected a path inside the repository, relative to its root, got ''"),
         (agent(files=[{"path": "a", "lines": [1, 5]}]),
-         "agents[0].files[0].lines[0]: a range [first, last] is wanted, not 1; a single range is written "
+         "agents[0].files[0].lines[0]: expected a range [first, last], got 1; a single range is written "
          "[[first, last]]"),
         (agent(files=[{"path": "a", "lines": [[1, 2], [3]]}]),
-         "agents[0].files[0].lines[1]: a range [first, last] is wanted, not a list"),
+         "agents[0].files[0].lines[1]: expected a range [first, last], got a list"),
         (agent(files=[{"path": "a", "lines": [[1, "2"]]}]),
-         "agents[0].files[0].lines[0]: two line numbers are wanted, not [1, '2']"),
+         "agents[0].files[0].lines[0]: expected two line numbers, got [1, '2']"),
         (agent(files=[{"path": "a", "lines": [[0, 4]]}]),
-         "agents[0].files[0].lines[0]: first >= 1 and last >= first are wanted (last = first - 1 is an "
-         "insertion), not [0, 4]"),
+         "agents[0].files[0].lines[0]: expected first >= 1 and last >= first (last = first - 1 is an "
+         "insertion), got [0, 4]"),
         (agent(files=[{"path": "a", "lines": [[9, 4]]}]),
-         "agents[0].files[0].lines[0]: first >= 1 and last >= first are wanted (last = first - 1 is an "
-         "insertion), not [9, 4]"),
+         "agents[0].files[0].lines[0]: expected first >= 1 and last >= first (last = first - 1 is an "
+         "insertion), got [9, 4]"),
         (agent(files=[{"path": "a", "weight": 1.5}]),
-         "agents[0].files[0].weight: a weight above 0 and up to 1 is wanted, not 1.5"),
+         "agents[0].files[0].weight: expected a weight above 0 and up to 1, got 1.5"),
         (agent(files=[{"path": "a", "weight": 0}]),
-         "agents[0].files[0].weight: a weight above 0 and up to 1 is wanted, not 0"),
-        (agent(files=[{"path": "a", "weight": "1"}]), "agents[0].files[0].weight: a number is wanted, not '1'"),
-        (agent(startedAt="soon"), "agents[0].startedAt: an ISO 8601 time or Unix seconds are wanted, not 'soon'"),
-        (agent(startedAt=float("nan")), "agents[0].startedAt: a number is wanted, not nan"),
-        (agent(startedAt=-1), "agents[0].startedAt: a time since 1970 is wanted, not -1"),
-        (agent(intent="a"), "agents[0].intent: a list is wanted, not 'a'"),
-        ({"agents": [], "graph": "a"}, "graph: {file: [imported files]} is wanted, not 'a'"),
-        ({"agents": [], "graph": {"adjacency": {"a": "b"}}}, "graph.adjacency['a']: a list is wanted, not 'b'"),
-        ({"agents": [], "graph": {"adjacency": {"a": [1]}}}, "graph.adjacency['a'][0]: a path is wanted, not 1"),
-        ({"agents": [], "graph": [["a"]]}, "graph[0]: an edge [importer, imported] is wanted, not a list"),
+         "agents[0].files[0].weight: expected a weight above 0 and up to 1, got 0"),
+        (agent(files=[{"path": "a", "weight": "1"}]), "agents[0].files[0].weight: expected a number, got '1'"),
+        (agent(startedAt="soon"), "agents[0].startedAt: expected an ISO 8601 time or Unix seconds, got 'soon'"),
+        (agent(startedAt=float("nan")), "agents[0].startedAt: expected a number, got nan"),
+        (agent(startedAt=-1), "agents[0].startedAt: expected a time since 1970, got -1"),
+        (agent(intent="a"), "agents[0].intent: expected a list, got 'a'"),
+        ({"agents": [], "graph": "a"}, "graph: expected {file: [imported files]}, got 'a'"),
+        ({"agents": [], "graph": {"adjacency": {"a": "b"}}}, "graph.adjacency['a']: expected a list, got 'b'"),
+        ({"agents": [], "graph": {"adjacency": {"a": [1]}}}, "graph.adjacency['a'][0]: expected a path, got 1"),
+        ({"agents": [], "graph": [["a"]]}, "graph[0]: expected an edge [importer, imported], got a list"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_by_its_key(given: Any, error: str) -> None:
@@ -235,7 +236,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, out, err = scan(tmp_path, capsys, "{", "--json")
     assert (code, out) == (2, "") and "is not JSON" in err
     code, out, err = scan(tmp_path, capsys, {"agents": 3}, "--json")
-    assert (code, out) == (2, "") and "agents: a list is wanted, not 3" in err
+    assert (code, out) == (2, "") and "agents: expected a list, got 3" in err
     assert main(["airspace", "scan", "--scenario", str(tmp_path / "gone"), "--profile", "seed"]) == 1
     assert "cannot be read: No such file" in capsys.readouterr().err
     for words in (

@@ -89,7 +89,7 @@ async def test_who_was_left_behind_is_against_main_and_has_not_left(sky: Sky) ->
     assert told.to == ("CODEX",)
     assert told.body.startswith(
         f"CODEX does not merge into main now: git finds conflicts in {FILE} (lines 40-58) "
-        "(the work of CLAUDE is in main)\n\nCODEX: now, take main in: "
+        "(the work of CLAUDE is in main)\n\nCODEX: now, merge main into your branch: "
     )
     assert [job.agent for job in await sky.jobs() if job.message_id == told.id] == ["CODEX"]
     assert sky.protocol.steer("CODEX", FILE) is None, "it has to settle the conflict in this file"
@@ -139,7 +139,7 @@ async def test_a_further_file_is_told_though_main_stands_still(sky: Sky) -> None
 async def test_a_branch_that_is_gone_is_over_and_not_clear(sky: Sky) -> None:
     await look(sky, CODEX=torn())
     await sky.tick(2.0, trials={"CLAUDE": CLEAN}, target=ONE)
-    assert (await bodies(sky))[-1] == f"over: CODEX has no worktree any more ({FILE})"
+    assert (await bodies(sky))[-1] == f"over: CODEX no longer has a worktree ({FILE})"
     await look(sky, TWO, CODEX=torn())
     await look(sky, TWO, CODEX=NOTHING)
     assert (await bodies(sky))[-1] == f"over: CODEX has nothing left to merge ({FILE})"
@@ -173,7 +173,7 @@ async def test_a_person_says_who_goes_first(sky: Sky) -> None:
     await sky.tick(sky.settings.answer_s + 1)
     assert (await sky.only()).roles.steer == ("CLAUDE",)
     assert not await sky.protocol.remind()
-    with pytest.raises(Refusal, match="no resolution advisory"):
+    with pytest.raises(Refusal, match="not part of a resolution advisory"):
         await sky.store.write(
             lambda tx: sky.protocol.go_first(tx, "GEMINI", sky.sets, by="ann", now=sky.clock())
         )
@@ -185,7 +185,7 @@ async def test_who_goes_on_is_asked_once(sky: Sky) -> None:
     await sky.protocol.remind()
     await sky.tick(sky.settings.steer_s)
     await sky.protocol.remind()
-    asked = [one for one in await sky.asked_people() if "for a person to say" in one.body]
+    asked = [one for one in await sky.asked_people() if "A person decides who goes on" in one.body]
     assert len(asked) == 1
     assert [each["command"] for each in asked[0].meta["actions"]] == [
         "/first @CLAUDE",

@@ -48,7 +48,7 @@ async def test_what_each_merge_would_do_to_the_others_is_told(tmp_path: Path) ->
         ("D", "", []),
         ("A", "", ["B"]),
         ("C", "", []),
-        ("B", "take main in", []),
+        ("B", "merge main into its branch", []),
     ]
     # A person merges A by their own git: what is shown is of this moment, before anybody has looked again.
     commit(one.at("A"))
@@ -195,7 +195,7 @@ async def test_something_else_in_its_place(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     write(repo, {".relay/worktrees/a/precious": "x"})
     one = await room(repo, "A")
-    assert "no worktree of" in one.hangar.troubles["A"]
+    assert "not a worktree of" in one.hangar.troubles["A"]
     assert (repo / ".relay" / "worktrees" / "a" / "precious").read_text() == "x"
 
 
@@ -447,7 +447,7 @@ async def test_a_file_that_git_does_not_know_is_not_written_over(tmp_path: Path,
     write(one.at("A"), {"new.py": "agent\n"})
     git(one.at("A"), "add", "-f", "new.py")
     write(repo, {"new.py": "person\n"})
-    with pytest.raises(Refusal, match=r"git does not know.*new\.py"):
+    with pytest.raises(Refusal, match=r"untracked files.*new\.py"):
         await one.ground.merge("A", "ann")
     assert (repo / "new.py").read_text() == "person\n"
 
@@ -501,7 +501,7 @@ async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
         return await real(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(landing.Landing, "_commit_work", meanwhile)
-    with pytest.raises(Refusal, match="changed at the same time"):
+    with pytest.raises(Refusal, match="changed while this ran"):
         await one.ground.merge("A", "ann")
     assert git(repo, "log", "-1", "--format=%s") == "meanwhile"
     assert git(repo, "status", "--porcelain") == "" and (repo / "a.py").read_text() == lines(1, 20)

@@ -35,7 +35,7 @@ if take > edit and not (room / "idle").exists():
     git("merge", "main")
     cart.write_text((room / "base.txt").read_text().replace("TOTAL", "all of us"))
     git("add", "-A")
-    git("commit", "-q", "-m", "take main in")
+    git("commit", "-q", "-m", "merge main into its branch")
     print("main is taken in.")
 elif edit > take and "RELAY" not in prompt[edit:]:
     cart.write_text(cart.read_text().replace("return sum(items)", f"return sum(items)  # {name}"))
@@ -139,7 +139,7 @@ async def test_who_is_set_back_by_a_merge_is_told_and_stays_so_until_git_merges_
     assert (one["agents"], one["order"], one["steering"]) != (["BEN"], ["AVA", "BEN"], "left")
     told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
     assert "src/cart.py (line 2)" in told["body"] and "the work of AVA is in main" in told["body"]
-    assert "BEN: now, take main in" in told["body"]
+    assert "BEN: now, merge main into your branch" in told["body"]
     assert [each["name"] for each in told["meta"]["actions"]] == ["stop", "update"]
     # The agent is told at once too: by a turn, in which it does nothing.
     await room.reply_to(told["id"], "BEN")
@@ -156,7 +156,11 @@ async def test_who_is_set_back_by_a_merge_is_told_and_stays_so_until_git_merges_
     status, done = await room.ask(
         "POST", "/api/airspace/decide", json={"action": "update", "agent": "BEN", "name": "ann"}
     )
-    assert (status, done["success"], done["reason"]) == (200, True, "ann asked BEN to take main in.")
+    assert (status, done["success"], done["reason"]) == (
+        200,
+        True,
+        "ann asked BEN to merge main into its branch.",
+    )
     await room.until_said("clear: BEN merges clean into main again", speaker="RELAY")
     assert (await rows(room))["BEN"]["merges"] == "clean"
     closed = await until(room, lambda each: each["id"] == one["id"] and each["closed_at"], "the end")
@@ -217,19 +221,19 @@ async def test_a_worktree_that_is_removed_ends_it_and_says_why(started: Started)
         return bool(done["success"])
 
     await eventually(removed, "the removal")
-    over = await room.until_said("BEN has no worktree any more", speaker="RELAY")
+    over = await room.until_said("BEN no longer has a worktree", speaker="RELAY")
     assert over["body"].startswith("over: ")
     assert not await said(room, "clear:")
 
 
 async def test_a_person_says_who_goes_first_and_who_stops(started: Started) -> None:
     room = await started("AVA", "BEN", airspace={"answer_s": 600, "steer_s": 2})
-    asks = await room.until_said("Who goes on is for a person to say", speaker="RELAY")
+    asks = await room.until_said("A person decides who goes on", speaker="RELAY")
     assert [each["label"] for each in asks["meta"]["actions"]] == [
         "AVA goes first",
         "BEN goes first",
         "Stop BEN",
-        "Ask BEN to take main in",
+        "Ask BEN to merge main into its branch",
     ]
     done = await room.relay("airspace", "first", "BEN", "--name", "ann")
     assert (done.code, done.out) == (0, "ann decided: BEN goes first; AVA gives way.\n"), done.all
@@ -252,7 +256,7 @@ async def test_a_person_says_who_goes_first_and_who_stops(started: Started) -> N
     assert (await room.agent("AVA"))["paused"]
     posted = await room.post("/update @BEN")
     refused = await room.reply_to(posted["id"], "RELAY")
-    assert "BEN has all of main: there is nothing to take in" in refused["body"]
+    assert "BEN has all of main already: there is nothing to merge" in refused["body"]
     status, _ = await room.ask("POST", "/api/airspace/decide", json={"action": "jump", "agent": "BEN"})
     assert status == 400
-    assert len(await said(room, "Who goes on is for a person to say")) == 1
+    assert len(await said(room, "A person decides who goes on")) == 1

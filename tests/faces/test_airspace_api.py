@@ -28,7 +28,7 @@ class PlayedAirspace:
 
     async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
         if "../out" in paths:
-            raise Refusal("'../out' is no path inside the repository.", "Give it relative.")
+            raise Refusal("'../out' is not a path inside the repository.", "Give it relative.")
         return paths
 
     def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
@@ -148,7 +148,7 @@ async def test_an_agents_own_intent_is_no_message(home: House, air: PlayedAirspa
     assert air.asked == []
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": ["../out"]})
     assert (status, told["success"]) == (200, False)
-    assert "no path inside the repository" in told["reason"]
+    assert "not a path inside the repository" in told["reason"]
     assert (await home.ask("POST", "/api/airspace/intent", json={**body, "agent": "NOBODY"}))[0] == 404
 
 

@@ -162,4 +162,4 @@ async def test_they_discard_and_bring_back(tmp_path: Path, monkeypatch: pytest.M
         assert (status, back["success"]) == (200, True)
         assert (one.at("A") / "a.py").read_text() == "x\n"
         status, back, _ = await made.ask("POST", "/api/worktrees/A/restore", json={})
-        assert (status, back["success"]) == (200, False) and "holds other work" in back["reason"]
+        assert (status, back["success"]) == (200, False) and "has other work" in back["reason"]

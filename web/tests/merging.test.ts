@@ -19,16 +19,16 @@ describe("what a merge would do", () => {
   it("names whom it sets back", () => {
     expect(setsBack(tree)).toEqual([]);
     expect(setsBack({ ...tree, collides: [{ agent: "BEN", paths: ["src/cart.py"] }] })).toEqual([
-      "This sets BEN back: it will conflict with main in `src/cart.py`, and has to take main in.",
+      "This sets BEN back: it will conflict with main in `src/cart.py`, and has to merge main into its branch.",
     ]);
   });
 
   it("offers the better order only where fewer are set back", () => {
     const collides = [{ agent: "AVA", paths: ["a.py"] }, { agent: "DEE", paths: ["b.py"] }];
-    const turns = [back("AVA", "BEN"), back("DEE"), { ...back("BEN"), first: "take main in" }];
+    const turns = [back("AVA", "BEN"), back("DEE"), { ...back("BEN"), first: "merge main into its branch" }];
     expect(betterFirst({ ...tree, agent: "BEN", collides }, turns)).toBe("Better merge AVA first: fewer are set back so.");
     expect(betterFirst({ ...tree, collides: [{ agent: "BEN", paths: ["a.py"] }] }, turns)).toBe("");
     // Of two, either order sets one back.
-    expect(betterFirst({ ...tree, agent: "BEN", collides: collides.slice(0, 1) }, [back("AVA", "BEN"), { ...back("BEN"), first: "take main in" }])).toBe("");
+    expect(betterFirst({ ...tree, agent: "BEN", collides: collides.slice(0, 1) }, [back("AVA", "BEN"), { ...back("BEN"), first: "merge main into its branch" }])).toBe("");
   });
 });

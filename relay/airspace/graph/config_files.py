@@ -46,7 +46,7 @@ def _plain_json(text: str) -> str:
 
 def _object(told: Any) -> dict[str, Any]:
     if not isinstance(told, dict):
-        raise ValueError("an object was expected")
+        raise ValueError("expected an object")
     return told
 
 

@@ -465,7 +465,7 @@ async def test_the_list_follows_the_advisories(room: MockRoom, open_page: OpenPa
 
 async def test_a_person_decides_by_a_button(room: MockRoom, open_page: OpenPage) -> None:
     scenes.shop(room.air)
-    update = {"name": "update", "agent": "CODEX", "label": "Ask CODEX to take main in"}
+    update = {"name": "update", "agent": "CODEX", "label": "Ask CODEX to merge main into its branch"}
     stop = {"name": "stop", "agent": "CODEX", "label": "Stop CODEX"}
     first = {"name": "first", "agent": "CLAUDE", "label": "CLAUDE goes first"}
     offered = [one | {"command": f"/{one['name']} @{one['agent']}"} for one in (first, stop, update)]
@@ -479,7 +479,7 @@ async def test_a_person_decides_by_a_button(room: MockRoom, open_page: OpenPage)
     said = page.get_by_test_id("said-advisory")
     # What was offered then and cannot be decided any more is not shown.
     await expect(said.get_by_test_id("choices").get_by_role("button")).to_have_count(2)
-    await said.get_by_role("button", name="Ask CODEX to take main in").click()
+    await said.get_by_role("button", name="Ask CODEX to merge main into its branch").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("CODEX was asked.")
     await said.get_by_test_id("show-in-airspace").click()
     panel = page.get_by_test_id("pick-advisory")

@@ -49,7 +49,7 @@ async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_pag
     room.air.order = [
         {"agent": "CLAUDE", "first": "", "sets_back": [hit("CODEX", "src/cart.py")]},
         {"agent": "GEMINI", "first": "", "sets_back": []},
-        {"agent": "CODEX", "first": "take main in", "sets_back": []},
+        {"agent": "CODEX", "first": "merge main into its branch", "sets_back": []},
     ]
     page = await open_page()
     await page.get_by_test_id("tab-worktrees").click()
@@ -57,7 +57,7 @@ async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_pag
     await expect(told).to_contain_text("merges clean into main")
     await expect(told.get_by_test_id("collides")).to_contain_text("conflicts with CODEX in src/cart.py")
     await expect(page.get_by_test_id("merge-order")).to_contain_text(
-        "CLAUDE, GEMINI, CODEX (after it has taken main in)"
+        "CLAUDE, GEMINI, CODEX (after it has merged main)"
     )
     await row(page, "CODEX").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")

@@ -31,7 +31,7 @@ export function mergeWords(tree: Told): string {
 /** Whom a merge of it sets back. */
 export function setsBack(tree: Told): string[] {
   const into = tree.into ?? "the main branch";
-  return (tree.collides ?? []).map((hit) => `This sets ${hit.agent} back: it will conflict with ${into} in ${fewPaths(hit.paths.map((path) => `\`${path}\``))}, and has to take ${into} in.`);
+  return (tree.collides ?? []).map((hit) => `This sets ${hit.agent} back: it will conflict with ${into} in ${fewPaths(hit.paths.map((path) => `\`${path}\``))}, and has to merge ${into} into its branch.`);
 }
 
 /** Who is better merged before, when this one sets more of the others back than is needed; empty when nobody is. */
