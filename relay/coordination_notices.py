@@ -105,7 +105,7 @@ def _overridden(told: Json, who: Callable[[object], str]) -> str:
         who(one["locked_by"]) for one in told.get("refusals") or () if one.get("code") == "locked"
     )
     held = f" over the lock of {', '.join(holders)}" if holders else ", unasked"
-    paths = _named(told["paths"]) if told.get("paths") else "files that nobody was asked about"
+    paths = _named(told["paths"]) if told.get("paths") else "files that were never checked"
     return f"{told['by']}: {told.get('act') or 'write'} of {paths}{held}. {_words(told.get('reason'))}"
 
 

@@ -64,14 +64,14 @@ def main(arguments: list[str]) -> int:
             return 1
         told[word] = value
     if told["--format"] not in FORMATS:
-        print(f"{USAGE}\nneeded: a known format", file=sys.stderr)
+        print(f"{USAGE}\nrelay guard: --format must be claude, codex or gemini", file=sys.stderr)
         return 1
     try:
         edit = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
         agent, session = whose(told["--config"], edit.get("session_id"))
         agent = agent or told["--agent"]
         if not agent:
-            print(f"{USAGE}\nneeded: an agent (else RELAY_AGENT_ID)", file=sys.stderr)
+            print(f"{USAGE}\nrelay guard: give --agent NAME, or set RELAY_AGENT_ID", file=sys.stderr)
             return 1
         reasons, note, context = ask(edit, agent, session, told["--config"])
     except (CannotAsk, OSError, ValueError, AttributeError, TypeError) as error:
@@ -293,9 +293,9 @@ def room(config: str) -> tuple[str, int, str, str]:
             with open(f"{folder}/token", "rb", opener=_at_once) as file:
                 token = file.read().decode().strip()
     except FileNotFoundError:
-        raise CannotAsk(f"the room of {config} does not run") from None
+        raise CannotAsk(f"the room of {config} is not running") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CannotAsk(f"the room of {config} does not run ({error})") from None
+        raise CannotAsk(f"the room of {config} is not running ({error})") from None
     where = url.partition("://")[2].rstrip("/")
     host, _, port = where.rpartition(":")
     return host.strip("[]"), int(port), where, token
@@ -329,7 +329,7 @@ def post(
         raise refused
     answer = json.loads(text)
     if not isinstance(answer, dict):
-        raise CannotAsk("the room's answer is no object")
+        raise CannotAsk("the room's answer is not a JSON object")
     return answer
 
 
@@ -339,7 +339,7 @@ def said_no(status: bytes, text: bytes) -> str:
         error = json.loads(text)["error"]
         words = f"{error['message']} {error.get('fix') or ''}".strip()
     except (ValueError, KeyError, TypeError, AttributeError):
-        words = status.decode("utf-8", "replace").partition(" ")[2] or "nothing that is HTTP"
+        words = status.decode("utf-8", "replace").partition(" ")[2] or "not HTTP"
     return "".join(char if char.isprintable() else "\ufffd" for char in words[:300])
 
 

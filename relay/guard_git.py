@@ -137,7 +137,7 @@ def git(*words: str, stdin: bytes = b"", ok: Iterable[int] = (0,)) -> bytes:
             [*call, *words], env=env, input=stdin, capture_output=True, timeout=GIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise Unasked(f"git {words[0]} gave no end within {GIT_S:g} s") from None
+        raise Unasked(f"git {words[0]} timed out after {GIT_S:g} s") from None
     if done.returncode not in ok:
         raise Unasked(f"git {words[0]}: {done.stderr.decode('utf-8', 'replace').strip()[:300]}")
     return done.stdout
@@ -230,7 +230,8 @@ def _is_here(commit: str, remote: str) -> None:
     """Raises Unasked when this commit of the remote's is not in the repository."""
     if git("cat-file", "-t", commit, ok=(0, 128)).strip() != b"commit":
         raise Unasked(
-            f"{remote} has {commit[:12]}, which is not here, so what the push changes is not known: fetch first"
+            f"{remote} has {commit[:12]}, which is missing here, so what the push changes is not known: "
+            "run git fetch first"
         )
 
 
@@ -274,9 +275,9 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
         print(f"relay: overridden, unasked ({error}). {kept} keeps it for the room.", file=sys.stderr)
         return 0
     lines = [
-        f"relay: this {act} is refused, since nobody can say whether a file in it is locked:",
+        f"relay: this {act} is refused, because it cannot be checked whether a file in it is locked:",
         f"  {_plain(str(error))}",
-        f"Start the room ({command('run')}) and try again, or mend what is said above.",
+        f"Start the room ({command('run')}) and try again, or fix what is said above.",
     ]
     print("\n".join([*lines, *way_out(act, asker)]), file=sys.stderr)
     return 1
@@ -290,9 +291,7 @@ def way_out(act: str, asker: Asker) -> list[str]:
         ]
     if not asker.person:
         return ["If it cannot wait, ask a person in the room."]
-    return [
-        f'To {act} all the same, which is recorded and told to the room: RELAY_GUARD_OVERRIDE="why" git ...'
-    ]
+    return [f'To {act} anyway (this is recorded, and the room is told): RELAY_GUARD_OVERRIDE="why" git ...']
 
 
 def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
@@ -302,7 +301,7 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     stale, which = codes == {"stale_token"}, codes == {"which_session"}
     what = "your lock ran out (stale_token)" if stale else "another session holds what it changes"
     if which:
-        what = "which session of yours makes it is not known (which_session)"
+        what = "it is not known which of your sessions makes it (which_session)"
     lines = [f"relay: this {act} is refused: {what}."]
     lines += [f"  {_plain(one['message'])}" for one in found[:MOST_SHOWN]]
     more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)
@@ -312,12 +311,12 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     if which:
         pass
     elif stale:
-        lines.append("Acquire again what ran out, and look at the files anew before you write them.")
+        lines.append("Acquire again what ran out, and look at the files again before you write them.")
     else:
         lines.append(f"Wait, leave these files out, or ask who holds them; {command('locks')} shows all.")
         if asker.person:
             # Never with the holder's name: who is told it may come as the holder.
-            lines.append(f"An agent whose own lock this is says its name: {OWN_NAME} git {act} ...")
+            lines.append(f"If the lock is your own agent's, it gives its name: {OWN_NAME} git {act} ...")
     return "\n".join([*lines, *way_out(act, asker)])
 
 

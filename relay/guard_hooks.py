@@ -68,8 +68,8 @@ class Repo:
             top = ""
         if not top:
             raise CannotInstall(
-                f"{folder} is in no git checkout. Where it should be one: git init, then a first commit; else name "
-                "the repository with --repo PATH"
+                f"{folder} is not in a git checkout. To make it one: git init, then a first commit. Or name the "
+                "repository with --repo PATH"
             ) from None
         common = _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
         return cls(Path(top), Path(common))
@@ -143,7 +143,7 @@ def _put_aside(file: Path) -> None:
     kept = file.with_name(file.name + BEFORE)
     if kept.exists() or kept.is_symlink():
         raise CannotInstall(
-            f"{file} is not relay's, and {kept.name} beside it was kept before: make one of the two first"
+            f"{file} is not relay's, and {kept.name} beside it is an earlier one: merge the two into one first"
         )
     file.rename(kept)
 
@@ -220,8 +220,8 @@ if [ -x "$before" ]; then {tell}"$before" "$@" || exit $?; fi
 python={python}
 guard={guard}
 if [ ! -x "$python" ] || [ ! -f "$guard" ]; then
-  echo "relay: refused, since the room cannot be asked: relay is not at $guard any more." >&2
-  echo "Run relay guard install again from where it is now, or take $0 away." >&2
+  echo "relay: refused, because the room cannot be asked: relay is no longer at $guard." >&2
+  echo "Run relay guard install again from where it is now, or remove $0." >&2
   exit 1
 fi
 {tell}"$python" -I "$guard" {name} --config {shlex.quote(str(config))} "$@"

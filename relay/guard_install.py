@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
     )
-    parser.add_argument("--json", action="store_true", help="print what there is, or was done, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(arguments)
     try:
         settings = load(args.config)

@@ -79,9 +79,7 @@ def answered(
 ) -> Answer:
     """What stands against these files (relative to the root). Records nothing. Raises CannotTell."""
     if room.storage != "sqlite":
-        raise CannotTell(
-            f"the room keeps its locks in {room.storage}, which only the running room is asked about"
-        )
+        raise CannotTell(f"the room keeps its locks in {room.storage}, which only the running room can read")
     try:
         return look(
             room.database, lambda tx: judged(tx, judge(fold), caller, paths, override=override), wings=WINGS

@@ -85,5 +85,5 @@ async def _not_held(tx: Tx, meant: Target, met: Sequence[Lock]) -> Rejected:
     named = [f"`{lock.path}` ({lock.agent})" for lock in others[:MOST_NAMED]]
     more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
     where = "What meets it" if met else "Near it"
-    fix = f"{where}: {', '.join(named)}{more}." if named else "`/locks` shows what is held."
+    fix = f"{where}: {', '.join(named)}{more}." if named else "`/locks` shows the locks."
     return Rejected(Fault.REFUSED, "not_held", f"Nobody holds a lock on exactly `{meant.path}`.", fix)

@@ -23,12 +23,10 @@ def malformed(field: str, message: str, fix: str) -> Rejected:
 def text(value: object, field: str, most: int, *, least: int = 1) -> str:
     """A text of `least` to `most` characters, blanks around it not counted. Raises Rejected."""
     if not isinstance(value, str):
-        raise malformed(field, f"`{field}` is no text.", f"Give {least} to {most} characters.")
+        raise malformed(field, f"`{field}` is not text.", f"Give {least} to {most} characters.")
     _storable(value, field)
     if len(value) > most:
-        raise malformed(
-            field, f"`{field}` has {len(value)} characters; {most} are allowed.", "Say it in fewer."
-        )
+        raise malformed(field, f"`{field}` has {len(value)} characters; {most} are allowed.", "Shorten it.")
     if len(value.strip()) < least:
         raise malformed(field, f"`{field}` is empty.", f"Give {least} to {most} characters.")
     return value
@@ -37,7 +35,7 @@ def text(value: object, field: str, most: int, *, least: int = 1) -> str:
 def texts(values: object, field: str, most: int, most_each: int) -> tuple[str, ...]:
     """A list of at most `most` texts, each one once, in the order in which they came. Raises Rejected."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise malformed(field, f"`{field}` is no list.", 'Give a list of texts, like ["a", "b"].')
+        raise malformed(field, f"`{field}` is not a list.", 'Give a list of strings, like ["a", "b"].')
     if len(values) > most:
         raise malformed(field, f"`{field}` has {len(values)} entries; {most} are allowed.", "Give fewer.")
     return tuple(dict.fromkeys(text(value, field, most_each) for value in values))
@@ -52,8 +50,8 @@ def json_value(value: Any, field: str, most: int) -> Any:
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise malformed(
             field,
-            f"`{field}` is no JSON value that can be kept: {str(error)[:120]}.",
-            "NaN, infinity, unpaired surrogates and endless nesting are none.",
+            f"`{field}` is not a JSON value that can be stored: {str(error)[:120]}.",
+            "NaN, infinity, unpaired surrogates and very deep nesting are refused.",
         ) from None
     if size > most:
         raise malformed(
@@ -70,7 +68,9 @@ def uuid(value: object, field: str) -> str:
         return str(UUID(value if isinstance(value, str) else ""))
     except ValueError:
         raise malformed(
-            field, f"{str(value)[:60]!r} is no id.", "An id is a UUID, as the answer to the request gave it."
+            field,
+            f"{str(value)[:60]!r} is not an id.",
+            "An id is a UUID, as the answer to the request gave it.",
         ) from None
 
 
@@ -82,8 +82,8 @@ def digest(value: Any) -> str:
 
 def _storable(value: str, field: str) -> None:
     if "\0" in value:
-        raise malformed(field, f"`{field}` holds a NUL character.", "Leave it out.")
+        raise malformed(field, f"`{field}` contains a NUL character.", "Leave it out.")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise malformed(field, f"`{field}` holds an unpaired surrogate.", "Send UTF-8.") from None
+        raise malformed(field, f"`{field}` contains an unpaired surrogate.", "Send UTF-8.") from None

@@ -421,7 +421,7 @@ async def test_who_and_where_come_from_the_environment(home: House, tree: Path, 
 
 async def test_a_room_that_does_not_run_refuses_nothing(tree: Path, tmp_path: Path) -> None:
     code, said, noted = await hook(edit(tree, file_path="src/a.py"), config=tmp_path / "config.json")
-    assert (code, said) == (0, None) and "does not run" in noted
+    assert (code, said) == (0, None) and "is not running" in noted
 
 
 async def test_a_room_that_went_away_refuses_nothing(tree: Path, tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ def test_what_an_error_says_is_shown_without_its_form(capsys: pytest.CaptureFixt
     told = b'{"error": {"code": "scope", "message": "No.", "fix": "Ask\\u001b ann."}}'
     assert guard_cli.said_no(b"HTTP/1.1 403 Forbidden", told) == "No. Ask\ufffd ann."
     assert guard_cli.said_no(b"HTTP/1.1 503 Service Unavailable", b"<html>") == "503 Service Unavailable"
-    assert guard_cli.said_no(b"", b"[]") == "nothing that is HTTP"
+    assert guard_cli.said_no(b"", b"[]") == "not HTTP"
     assert guard_cli.main(["hook", "--help"]) == 0 and "usage" in capsys.readouterr().out
 
 

@@ -273,7 +273,7 @@ def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not
     # Settings of a person's are no marks.
     guarded.lock("b.py", by=CLAUDE)
     said = guarded.commit("a.py", "b.py", ok=False, CLAUDE_CODE_USE_BEDROCK="1", CODEX_HOME="/x")
-    assert "OVERRIDE" in said and "says its name: RELAY_AGENT_ID=NAME git commit" in said
+    assert "OVERRIDE" in said and "gives its name: RELAY_AGENT_ID=NAME git commit" in said
     guarded.git("restore", "--staged", "--worktree", "b.py")
     said = guarded.commit("a.py", RELAY_GUARD_OVERRIDE="the build is broken")
     assert "1 refused files let through; the room is told when it starts" in said
@@ -285,7 +285,11 @@ def test_a_person_overrides_with_a_reason_that_is_recorded_and_an_agent_does_not
 def test_what_nobody_can_be_asked_about_is_refused(guarded: Site) -> None:
     guarded.database.rename(guarded.database.with_suffix(".away"))
     said = guarded.commit("a.py", ok=False)
-    assert "nobody can say" in said and "there is no database at" in said and "RELAY_GUARD_OVERRIDE" in said
+    assert (
+        "it cannot be checked" in said
+        and "there is no database at" in said
+        and "RELAY_GUARD_OVERRIDE" in said
+    )
     assert "ask a person" in guarded.git("commit", "-m", "x", ok=False, RELAY_AGENT_ID="CLAUDE")
     said = guarded.git("commit", "-m", "x", ok=False, CLAUDECODE="1", RELAY_GUARD_OVERRIDE="the room is gone")
     assert "RELAY_AGENT_ID=NAME git commit" in said and "OVERRIDE" not in said
@@ -459,7 +463,7 @@ def test_a_push_is_asked_about_what_the_remote_has_not_got(guarded: Site) -> Non
     guarded.git("push", "origin", "main", at=other)
     guarded.commit("b.py")
     said = guarded.git("push", "--force", "origin", "topic:main", ok=False)
-    assert "nobody can say" in said and "fetch first" in said
+    assert "it cannot be checked" in said and "fetch first" in said
     guarded.git("tag", "-a", "v1", "-m", "one", "main")
     guarded.git("push", "origin", "v1")
 

@@ -67,7 +67,7 @@ async def test_what_is_held_and_who_waits(tmp_path: Path) -> None:
                 "What meets it: `src/auth/**` (CLAUDE).",
             ),
             ("docs/b.md", "exactly `docs/b.md`", "Near it: `docs/a.md` (CODEX)."),
-            ("lib/x.py", "exactly `lib/x.py`", "`/locks` shows what is held."),
+            ("lib/x.py", "exactly `lib/x.py`", "`/locks` shows the locks."),
             ("../x.py", "", ""),
         ):
             with pytest.raises(Refusal) as refused:

@@ -48,8 +48,8 @@ async def once(
     if not _KEY.fullmatch(key):
         raise malformed(
             "idempotency_key",
-            f"{key[:40]!r} is no idempotency key.",
-            "It has 1 to 200 visible ASCII characters without blanks, a UUID for example.",
+            f"{key[:40]!r} is not an idempotency key.",
+            "It has 1 to 200 visible ASCII characters without spaces, for example a UUID for example.",
         )
     sha, now = digest(request), await tx.now()
     row = await tx.one(Q.answered, agent_id=caller.agent, operation=operation, key=key, since=now - KEPT_S)

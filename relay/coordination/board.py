@@ -190,7 +190,7 @@ class Board:
         await self._take_back(tx)
         row = await tx.one(Q.last_undoable)
         if row is None:
-            raise BoardRefusal("There is no change to bring back.", "`/tasks` shows the board.")
+            raise BoardRefusal("There is no change to undo.", "`/tasks` shows the board.")
         event = await events.get(tx, row["event_id"])
         if event is None:
             raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
@@ -200,8 +200,8 @@ class Board:
             current = None if found is None else Task.of_row(found)
             if current is None or not work.same_work(current, after):
                 raise BoardRefusal(
-                    f"{references.task(after.number)} was changed since by who works on it.",
-                    f"`/move {references.task(after.number)} <status>` brings it where you want it.",
+                    f"{references.task(after.number)} has been changed since by whoever works on it.",
+                    f"`/move {references.task(after.number)} <status>` moves it where you want it.",
                 )
             token = await changes.next_fence(tx)
             pairs.append((current, transitions.restored(current, before, now=now, fence=token)))

@@ -110,7 +110,7 @@ class Changesets:
             raise _malformed("files", f"are {MOST_FILES:,} at most", "Declare a folder or a pattern.")
         found = {(one.kind, one.key): one for one in (self._meant(caller, text) for text in files)}
         if sum(one.kind == "glob" for one in found.values()) > MAX_TARGETS:
-            raise _malformed("files", f"hold {MAX_TARGETS} patterns at most", "Declare wider ones.")
+            raise _malformed("files", f"have {MAX_TARGETS} patterns at most", "Declare wider ones.")
         return sorted(found.values(), key=lambda one: one.path)
 
     async def _put(

@@ -116,7 +116,7 @@ class Claims:
         if task is None or (task.claimed_by, task.claimed_session) != (caller.agent, caller.session):
             return
         now, token = await tx.now(), await next_fence(tx)
-        note = "Who had asked for it was gone."
+        note = "Whoever asked for it was gone."
         after = replace(
             transitions.unclaimed(task), status=Status.PENDING, updated_at=now, fence=token, note=note
         )

@@ -53,7 +53,7 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
             Fault.REFUSED,
             "already_completed",
             f"{references.task(task.number)} is {task.status} already, and its result stays.",
-            "Nothing is left to be done; a person may open it again.",
+            "Nothing is left to do; a person may reopen it.",
             told,
         )
     if mine and task.had(caller.agent, caller.session):
@@ -61,11 +61,11 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
     who = task.claimed_by
     if who == caller.agent and task.claimed_session is not None:
         who = named(who, task.claimed_session, caller.agent)
-    where, fix = f"it is {task.status}, and nobody's", "`get_work` gives you a task of your own."
+    where, fix = f"it is {task.status}, and nobody has claimed it", "`get_work` gives you a task of your own."
     if task.status is Status.CLAIMED and task.lease_until is not None and task.lease_until <= now:
         until = f"{iso(task.lease_until)} ({since(task.lease_until, now)})"
-        where = f"{who} had it until {until}, and now it is open for whoever asks"
-        fix, told = "`get_work` gives it to who asks first.", told | {"lease_over": True}
+        where = f"{who} had it until {until}, and now it is open to anyone"
+        fix, told = "`get_work` gives it to whoever asks first.", told | {"lease_over": True}
     elif task.claimed_by:
         where = f"{who} works on it"
     return Rejected(
@@ -114,7 +114,7 @@ def _stale(task: Task, why: str, told: dict[str, Any]) -> Rejected:
     return Rejected(
         Fault.REFUSED,
         "stale_token",
-        f"You lost the claim of {references.task(task.number)}: {why}.",
-        "Nothing of yours was written; `get_work` gives you the next task.",
+        f"You lost the claim on {references.task(task.number)}: {why}.",
+        "Nothing was written; `get_work` gives you the next task.",
         told,
     )

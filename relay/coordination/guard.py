@@ -93,8 +93,8 @@ async def _refused(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str]) -
 
 def _which(found: LockRefusal, caller: Caller, living: int) -> LockRefusal:
     said = (
-        f"{caller.agent} has {living} living sessions, and not all of them may write {found.path} now; "
-        "which of them this is, is not known."
+        f"{caller.agent} has {living} living sessions, and not all of them may write {found.path} now. "
+        "It is not known which of them this is."
     )
     return LockRefusal(WHICH, found.path, found.lock, caller.agent, ANY_SESSION, None, None, said=said)
 
@@ -125,7 +125,7 @@ class LockGuard:
             found, owns = await self._store.read(lambda tx: self._look(tx, caller, location.path))
         except (StoreError, self._store.transient, self._store.errors) as error:
             decision = await self._then.decide(agent, location, session)
-            note = f"The locks could not be read ({error}), so none was looked at."
+            note = f"The locks could not be read ({error}), so none was checked."
             return decision if decision.refused else replace(decision, reason=note)
         if found:
             self._refused(caller, found[:1])

@@ -221,17 +221,17 @@ class Blocked:
             steps = ", ".join(
                 f"{one['agent']} for {one['waits_for']} of {one['held_by']}" for one in self.cycle
             )
-            return f"To wait for {path} would close a circle of waiting sessions: {steps}."
+            return f"Waiting for {path} would be a deadlock: {steps}."
         if isinstance(self.by, Wait):
             by = self.by
             until = f"it waits {within(by.until, self.now)} more at most"
             who = capital(named(by.agent, by.session, self.reader))
-            return f"{who} stands in line before you, for what meets {path}; {until}."
+            return f"{who} is ahead of you in line for a path that overlaps {path}; {until}."
         return self.by.told(self.target, self.now, self.reader)
 
     def _fix(self) -> str:
         if self.cycle:
-            return "Release what you hold and the others wait for, then ask again."
+            return "Release what you hold that the others wait for, then ask again."
         if self.reason == "timeout":
             return "Ask again, or work on something else."
         return "Work on something else, or wait in line with wait_seconds."
@@ -319,7 +319,7 @@ def checked_reason(reason: str) -> str:
     """A reason within its bounds. Raises Rejected (malformed)."""
     if not isinstance(reason, str) or not 0 < len(reason.strip()) <= MAX_REASON:
         fix = f"1 to {MAX_REASON} characters of text."
-        raise _malformed("bad_reason", "The reason is empty, too long or no text.", fix)
+        raise _malformed("bad_reason", "The reason is empty, too long or not text.", fix)
     try:
         reason.encode()
     except UnicodeEncodeError:

@@ -333,14 +333,14 @@ async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> R
             Rejected(
                 Fault.REFUSED,
                 "stale_token",
-                f"Fencing token {token} is not the one of your lock on {meant.path}, which is {mine.token}.",
+                f"Fencing token {token} is not that of your lock on {meant.path}, which is {mine.token}.",
                 "Give the token of the lease that you hold, or none.",
                 {"file_path": mine.path, "fencing_token": mine.token},
             )
         )
     first = await _holder(tx, meant)
     if first is not None:
-        fix = "Only its holder releases a lock; a person may with a forced release."
+        fix = "Only its holder can release a lock; a person can force a release."
         return _of_release(_not_yours(first.told(meant, now, caller.agent), first, fix))
     return _of_release(_not_held(meant, "check_locks shows what is held; give the path as it was acquired."))
 
@@ -348,7 +348,7 @@ async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> R
 async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Rejected:
     """Why the caller has no lock of exactly this to renew."""
     mine, now, first = await own(tx, caller, meant), await tx.now(), await _holder(tx, meant)
-    line = "Stand in line for it (acquire_lock with wait_seconds), and look at what changed before you write."
+    line = "Wait in line for it (acquire_lock with wait_seconds), and look at what changed before you write."
     if mine is not None:
         lost = stale(mine, now)
         if first is None:

@@ -343,7 +343,7 @@ class Locks:
                 "why": [lock.told(meant, now, caller.agent) for lock in locks if lock.holder != holder],
             }
             if any(lock.holder == holder for lock in locks):
-                answer["why"].append("This session holds what meets it.")
+                answer["why"].append("This session holds an overlapping lock.")
             elif mine is not None:
                 answer |= {"lost": stale(mine, now).message}
             if blocked is not None and blocked.position is not None:
@@ -374,7 +374,7 @@ class Locks:
             exact = [one for one in met if (one.target.kind, one.target.key) == (meant.kind, meant.key)]
             if not exact:
                 near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
-                fix = f"Name a lock as check_locks shows it; what meets it now: {near}."
+                fix = f"Name a lock as check_locks shows it; what overlaps it now: {near}."
                 message = f"There is no lock on exactly {meant.path}."
                 return Rejected(Fault.REFUSED, "not_held", message, fix, {"released": False})
             taken = [await table.force(tx, lock, by=caller.agent, why=why) for lock in exact]

@@ -29,8 +29,8 @@ def reference(value: object) -> str:
     except Rejected:
         raise malformed(
             "task_id",
-            f"{str(value)[:60]!r} is no task's id.",
-            "Give the UUID that `submit_work` or `get_work` answered, or the number as `t3`.",
+            f"{str(value)[:60]!r} is not a task's id.",
+            "Give the UUID that `submit_work` or `get_work` returned, or the number as `t3`.",
         ) from None
 
 
@@ -50,7 +50,7 @@ async def found_task(tx: Tx, reference_: str) -> Task:
             Fault.UNKNOWN,
             "unknown_task",
             f"There is no task {reference_}.",
-            "`submit_work` and `get_work` answer the ids of tasks.",
+            "`submit_work` and `get_work` return the ids of tasks.",
             {"task_id": reference_},
         )
     return task
@@ -79,7 +79,7 @@ async def checked_needs(tx: Tx, task_id: str, references: Sequence[str]) -> tupl
             Fault.UNKNOWN,
             "unknown_dependency",
             f"There is no task {', '.join(unknown)}.",
-            "Submit first what others depend on, and give the `task_id` that was answered.",
+            "Submit first what others depend on, and give the `task_id` that was returned.",
             {"unknown": unknown},
         )
     return tuple(sorted(needs, key=lambda need: need.number))
@@ -93,7 +93,7 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
             Fault.REFUSED,
             "already_completed",
             f"{refs.task(task.number)} is {task.status}: what it needed is settled.",
-            "Only a task that is not over can wait for others.",
+            "Only an unfinished task can wait for others.",
             {"task_id": task.id, "status": str(task.status)},
         )
     needs = await checked_needs(tx, task.id, references)
@@ -109,7 +109,7 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
     raise Rejected(
         Fault.REFUSED,
         "dependency_cycle",
-        f"That closes a circle: {shown}.",
+        f"That is a cycle: {shown}.",
         "Leave one of these out: none of them could ever begin.",
         {"cycle": [{"id": one, "number": numbers[one]} for one in way]},
     )

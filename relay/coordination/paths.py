@@ -88,23 +88,23 @@ def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
             weight += patterns.weight_of(one.kind, one.key)
         if weight > patterns.MAX_REQUEST_WEIGHT:
             most = f"{patterns.MAX_REQUEST_WEIGHT:,} names and wildcard characters"
-            message = f"The patterns of one request are too large together: at most {most} in all."
+            message = f"The patterns of this request are too large together: the limit is {most} in all."
             fix = "Name folders, or wider patterns, or ask in several requests."
             raise Rejected(Fault.MALFORMED, "bad_path", message, fix)
     if not found:
         raise Rejected(Fault.MALFORMED, "bad_path", "No path was given.", "Give at least one path.")
     if len(found) > MAX_TARGETS:
-        message = f"{len(found)} paths were given, at most {MAX_TARGETS} at once."
+        message = f"{len(found)} paths were given; the limit is {MAX_TARGETS} at once."
         raise Rejected(Fault.MALFORMED, "bad_path", message, "Name a folder or a pattern.")
     return tuple(found.values())
 
 
 def _checked(texts: Iterable[str]) -> Iterable[str]:
     if isinstance(texts, str):
-        raise malformed(texts, "a list of paths is wanted", "Give a list.")
+        raise malformed(texts, "expected a list of paths", "Give a list.")
     for text in texts:
         if not isinstance(text, str):
-            raise malformed(repr(text), "it is no text", "Give paths as text.")
+            raise malformed(repr(text), "it is not text", "Give paths as text.")
         yield text
 
 
@@ -146,16 +146,16 @@ def _fold(char: str) -> str:
 
 def _check_text(text: str) -> None:
     if not isinstance(text, str):
-        raise malformed(repr(text), "it is no text", "Give the path as text.")
+        raise malformed(repr(text), "it is not text", "Give the path as text.")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise malformed(ascii(text), "it is not valid Unicode", "Give the path as UTF-8 text.") from None
     if size > MAX_BYTES:
-        raise malformed(text, f"it has {size} bytes, at most {MAX_BYTES}", "Lock a folder above it.")
+        raise malformed(text, f"it has {size} bytes; the limit is {MAX_BYTES}", "Lock a folder above it.")
     bad = next((char for char in text if unfit(char)), None)
     if bad in TURNING:
-        why = f"it has U+{ord(bad):04X} ({unicodedata.name(bad)}), by which it is shown as another path"
+        why = f"it has U+{ord(bad):04X} ({unicodedata.name(bad)}), which makes it look like another path"
         raise malformed(text, why, "Give the path without it, and rename a file that has it.")
     if bad is not None:
         raise malformed(text, f"it has a control character, U+{ord(bad):04X}", "Give the path without it.")

@@ -129,7 +129,7 @@ def _read(text: str) -> list[_Char]:
             following = text[at + 1 : at + 2]
             if not following or following not in ESCAPABLE:
                 raise BadPattern(
-                    f"A backslash stands before {following!r}; it only takes the magic from * ? {{ }} , [ ] and \\.",
+                    f"A backslash before {following!r} has no meaning; it only escapes * ? {{ }} , [ ] and \\.",
                     "Write / between folders.",
                 )
             chars.append(_Char(following, True))
@@ -192,7 +192,7 @@ def _check_up(inside: bool, plain: bool) -> None:
     if not inside:
         raise BadPattern("The path leads out of the repository.", "Give a path below its root.")
     if not plain:
-        raise BadPattern("'..' stands behind a wildcard.", "Write the pattern without '..'.")
+        raise BadPattern("'..' follows a wildcard.", "Write the pattern without '..'.")
 
 
 def _expand(chars: Sequence[_Char]) -> list[tuple[str | int, ...]]:

@@ -168,7 +168,7 @@ class TasksFile:
         cursor, wanted = await self._store.read(look)
         wrote, self._seen = await asyncio.to_thread(_make, self._path, wanted)
         if wrote and cursor == self._cursor:
-            log.warning("tasks.json was lost or damaged and is written anew", path=str(self._path))
+            log.warning("tasks.json was lost or damaged and is written again", path=str(self._path))
         self._cursor = cursor
         return wrote
 

@@ -122,8 +122,8 @@ class WorkQueue:
             raise Rejected(
                 Fault.REFUSED,
                 "task_exists",
-                f"There is a task {id_} already.",
-                "Leave `task_id` out, or give a new UUID; a repeated request is told by an `idempotency_key`.",
+                f"Task {id_} exists already.",
+                "Leave `task_id` out, or give a new UUID; use an `idempotency_key` to repeat a request safely.",
                 {"task_id": id_},
             )
         needs = await checked_needs(tx, id_, new.depends_on)
@@ -208,7 +208,7 @@ class WorkQueue:
             found = await reasons(tx, task, caller, self._locks)
             claimed = None if found else await self.claims.take_this(tx, caller, task, lease)
             if claimed is None:
-                why = found[0]["message"] if found else "Another one was first."
+                why = found[0]["message"] if found else "Another agent was first."
                 message = f"{refs.task(task.number)} cannot be claimed now: {why}"
                 fix = "Wait for it with wait_seconds, or call get_work without task_id for the next one."
                 raise Rejected(Fault.REFUSED, "not_claimable", message, fix, {"reasons": found})
@@ -361,7 +361,7 @@ class WorkQueue:
             raise Rejected(
                 Fault.FORBIDDEN,
                 "person_only",
-                "Only a person opens a finished task again.",
+                "Only a person can reopen a finished task.",
                 "Submit a new task, or ask a person in the room.",
             )
 
@@ -369,12 +369,14 @@ class WorkQueue:
             await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             if task.active or task.archived_at is not None:
-                where = "off the board" if task.archived_at is not None else f"{task.status}, so not over"
+                where = (
+                    "off the board" if task.archived_at is not None else f"{task.status}, so it has not ended"
+                )
                 raise Rejected(
                     Fault.REFUSED,
                     "not_finished",
                     f"{refs.task(task.number)} is {where}.",
-                    "A task that is completed, failed or dead can be opened again.",
+                    "A task that is completed, failed or dead can be reopened.",
                     {"status": str(task.status)},
                 )
             token = await changes.next_fence(tx)
@@ -415,7 +417,7 @@ class WorkQueue:
         wanted = WANTED.get(status) if status is not None else frozenset(Status)
         if wanted is None:
             words = ", ".join(WANTED)
-            raise malformed("status", f"{str(status)[:40]!r} is no status of a task.", f"One of: {words}.")
+            raise malformed("status", f"{str(status)[:40]!r} is not a status of a task.", f"One of: {words}.")
 
         async def look(tx: Tx) -> Json:
             found, number = list[Task](), after

@@ -48,7 +48,7 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
         found.append(
             _told(
                 "backing_off",
-                f"Attempt {task.attempts} came to nothing; the next may begin at {iso(task.not_before)} "
+                f"Attempt {task.attempts} failed; the next may begin at {iso(task.not_before)} "
                 f"(in {within(task.not_before, now)}).",
                 next_at=iso(task.not_before),
             )

@@ -59,8 +59,8 @@ def task_type(value: object, field: str) -> str:
     if not isinstance(value, str) or not _TYPE.fullmatch(value) or value != value.strip():
         raise malformed(
             field,
-            f"{str(value)[:60]!r} is no type of task.",
-            "It has 1 to 64 letters, digits, blanks and _ . : / + @ - and begins with a letter or digit.",
+            f"{str(value)[:60]!r} is not a type of task.",
+            "It has 1 to 64 letters, digits, spaces and _ . : / + @ - and begins with a letter or digit.",
         )
     return value
 
@@ -90,7 +90,7 @@ def policy(value: str) -> Policy:
         return Policy(value)
     except ValueError:
         raise malformed(
-            "on_failed", f"{str(value)[:40]!r} is no policy.", f"One of: {', '.join(Policy)}."
+            "on_failed", f"{str(value)[:40]!r} is not a policy.", f"One of: {', '.join(Policy)}."
         ) from None
 
 

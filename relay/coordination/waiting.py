@@ -156,7 +156,7 @@ class Waiting:
             return None
         session = short(self._caller.session)
         message = f"The session {session} of {self._caller.agent} was ended while it waited: {why}."
-        fix = "A new call starts the session anew; what it held is to be acquired again."
+        fix = "A new call starts the session again; acquire again what it held."
         return Rejected(Fault.REFUSED, "session_ended", message, fix)
 
     async def _until_changed(self, wakeup: Wakeup, blocked: Blocked) -> None:

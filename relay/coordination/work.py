@@ -229,7 +229,7 @@ def clean_title(text: str) -> str:
         raise BoardRefusal("A task needs a title.", "Say what is to be done: `/task <title>`.")
     if len(title) > MAX_TITLE:
         raise BoardRefusal(
-            f"The title has {len(title)} characters; {MAX_TITLE} are allowed.", "Say the rest in a message."
+            f"The title has {len(title)} characters; the limit is {MAX_TITLE}.", "Put the rest in a message."
         )
     return title
 
@@ -243,7 +243,8 @@ def column(word: str) -> Column:
         near = get_close_matches(asked, _ORDER, n=1, cutoff=0.5)
         guess = f"Did you mean `{near[0]}`? " if near else ""
         raise BoardRefusal(
-            f"The board has no column {word[:40]!r}.", f"{guess}It has pending, in_progress and done."
+            f"The board has no column {word[:40]!r}.",
+            f"{guess}The columns are pending, in_progress and done.",
         ) from None
 
 

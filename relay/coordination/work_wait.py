@@ -119,7 +119,7 @@ class WorkWait:
         why = await was_ended(tx, self.caller)
         if why is not None:
             message = f"The session {short(self.caller.session)} was ended while it waited: {why}."
-            raise Rejected(Fault.REFUSED, "session_ended", message, "A new call starts the session anew.")
+            raise Rejected(Fault.REFUSED, "session_ended", message, "A new call starts the session again.")
         return await events.last_pos(tx)
 
     async def _until_ready(self, wakeup: Wakeup, pos: int, tried: Try, left: float) -> bool:

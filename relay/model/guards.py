@@ -18,8 +18,8 @@ STALE = "stale_token"
 WHICH = "which_session"
 #: What lets such a write through (docs/guard.md, "Who is about to write").
 WHICH_FIX = (
-    "Write from the program itself, or from a shell that it opened: they are known by the relay mcp that it started. "
-    "Elsewhere say which session this is, with RELAY_SESSION_ID: the tool who shows yours (you.session_id)."
+    "Write from the program itself, or from a shell that it opened: the relay mcp that it started identifies those. "
+    "Elsewhere set RELAY_SESSION_ID: the tool `who` shows yours (you.session_id)."
 )
 
 
@@ -71,7 +71,7 @@ class LockRefusal:
     def fix(self) -> str:
         """What would let the write through."""
         if self.code == STALE:
-            return f"Acquire {self.lock} again and look at the file anew before you change it."
+            return f"Acquire {self.lock} again and look at the file again before you change it."
         if self.code == WHICH:
             return WHICH_FIX
         return (

@@ -88,6 +88,6 @@ class Caller:
             raise Rejected(
                 Fault.MALFORMED,
                 "bad_session",
-                f"{self.session[:60]!r} is no session id.",
+                f"{self.session[:60]!r} is not a session id.",
                 "It has 1 to 128 letters, digits and . _ : @ + ~ -",
             )

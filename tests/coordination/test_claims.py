@@ -260,9 +260,9 @@ async def test_undo_leaves_what_agents_did(desk: Desk) -> None:
     await desk.undo()  # b, which nobody has touched
     assert (await desk.told(other))["archived"] is True
     no = await refused_by_board(desk)
-    assert "t1 was changed since" in no
+    assert "t1 has been changed since" in no
     await desk.work.complete(A, task, True, result=1)
-    assert "t1 was changed since" in await refused_by_board(desk)
+    assert "t1 has been changed since" in await refused_by_board(desk)
     assert (await desk.told(task))["result"] == 1
 
 

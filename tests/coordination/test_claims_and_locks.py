@@ -105,7 +105,7 @@ async def test_who_never_had_it_is_told_that_its_lease_is_over(room: Room) -> No
     with pytest.raises(Rejected) as no:
         await work.complete(room.bob, task, True)
     assert (no.value.code, no.value.details["lease_over"]) == ("not_yours", True)
-    assert "open for whoever asks" in no.value.message and "works on it" not in no.value.message
+    assert "open to anyone" in no.value.message and "works on it" not in no.value.message
 
 
 async def test_a_file_of_two_claims_stays_held_until_the_last_one_ends(room: Room) -> None:

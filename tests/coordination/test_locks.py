@@ -301,7 +301,11 @@ async def test_status_and_explain(room: Room) -> None:
     assert (lib["free"], lib["locks"]) == (False, []) and "position" not in lib and "bob" in lib["why"][0]
     assert (await room.locks.explain(room.bob, "src/a"))["position"] == 1
     mine = await room.locks.explain(room.ann, "src/a")
-    assert (mine["free"], mine["yours"], mine["why"]) == (False, True, ["This session holds what meets it."])
+    assert (mine["free"], mine["yours"], mine["why"]) == (
+        False,
+        True,
+        ["This session holds an overlapping lock."],
+    )
     assert [one["agent"] for one in mine["waiting"]] == ["bob"] and not why["yours"]
     assert not (await room.locks.explain(room.ann, "**"))["yours"], "more than its lock covers"
     waiting.cancel()

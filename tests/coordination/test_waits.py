@@ -190,7 +190,7 @@ async def test_two_that_would_wait_for_each_other(room: Room) -> None:
         ("ann", "s1", "b", "bob"),
         ("bob", "s3", "a", "ann"),
     ]
-    assert dead["expires_at"] and "circle" in dead["message"] and "Release" in dead["fix"]
+    assert dead["expires_at"] and "deadlock" in dead["message"] and "Release" in dead["fix"]
     assert not bob.done(), "the newcomer is refused, nobody else"
     assert (await room.locks.acquire(room.ann, ["b"]))["reason"] == "locked", "not to wait closes no circle"
     await room.locks.release(room.ann, "a")
