@@ -81,7 +81,7 @@ async def look(config: str | None) -> list[Check]:
 async def _of_database(name: str, check: Looking, scene: Scene) -> Check:
     if scene.store is None:
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
-        return Check(name, status, "not looked at: see `database`")
+        return Check(name, status, "not checked: see `database`")
     return await _guarded(name, check, scene)
 
 
@@ -99,7 +99,7 @@ async def _guarded(name: str, check: Looking, scene: Scene) -> Check:
             seen = await check(scene)
         return seen
     except (StoreError, of_the_engine, OSError, ValueError, KeyError, TypeError) as error:
-        return Check(name, Status.FAILED, f"it could not be looked at: {type(error).__name__}: {error}")
+        return Check(name, Status.FAILED, f"it could not be checked: {type(error).__name__}: {error}")
 
 
 async def mend(scene: Scene) -> list[Repaired]:
@@ -111,7 +111,7 @@ async def mend(scene: Scene) -> list[Repaired]:
         told = await process.ask_repair(scene)
         return mended + [Repaired(one["name"], one["detail"], one.get("done", True)) for one in told]
     except (OSError, KeyError, TypeError) as error:
-        why = f"the daemon is there but did not mend anything: {error}"
+        why = f"the daemon runs but repaired nothing: {error}"
         return [Repaired("daemon", f"{why}. {script('stop.sh')}, then repair again", done=False)]
 
 
@@ -163,8 +163,8 @@ def _verdict(report: Report) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
-    parser = argparse.ArgumentParser(prog="healthcheck.sh", description="Look whether the room is well.")
-    parser.add_argument("--repair", action="store_true", help="mend what can be mended, then look again")
+    parser = argparse.ArgumentParser(prog="healthcheck.sh", description="Check whether the room is well.")
+    parser.add_argument("--repair", action="store_true", help="repair what can be repaired, then check again")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
         "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"

@@ -148,7 +148,7 @@ def _folder(settings: Settings) -> list[Repaired]:
     for one, mode in ((path, 0o700), (settings.token_path, 0o600)):
         if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
             one.chmod(mode)
-            mended.append(Repaired("folder", f"closed {one.name} to others ({mode:o})"))
+            mended.append(Repaired("folder", f"closed {one.name} to other users (mode {mode:o})"))
     if settings.db_path.exists() and not os.path.lexists(settings.token_path):
         ensure_token(settings.token_path)
         mended.append(Repaired("folder", f"made {settings.token_path.name}"))
@@ -178,7 +178,7 @@ def _stale(settings: Settings) -> list[Repaired]:
     # With no record there is no daemon whose pid this could be.
     if settings.pid_path.exists() and not settings.lock_path.exists():
         settings.pid_path.unlink(missing_ok=True)
-        mended.append(Repaired("lock", f"removed {settings.pid_path.name}, which named no daemon"))
+        mended.append(Repaired("lock", f"removed {settings.pid_path.name}, which named no running daemon"))
     return mended
 
 
@@ -204,7 +204,7 @@ async def _give_back(
     jobs = await queue.recover_stale_active(
         tx, now=now, stale_after_s=stale_after_s, holder=holder, is_dead=is_dead, running=running
     )
-    told = "is pending again; its agent will be told that it was cut off"
+    told = "is pending again; its agent is told that it was cut off"
     return [Repaired("queue", f"job {job.id} of {job.agent} {told}") for job in jobs]
 
 
@@ -223,7 +223,7 @@ async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
         if _daemon_is_there(settings) or await kept_place(tx) != here:
             return []
         await begin_anew(tx, here, chunk.size, now=now)
-        return [Repaired("transcript", f"the tail begins anew; {chunk.size:,} bytes are history")]
+        return [Repaired("transcript", f"it is read from here on; {chunk.size:,} bytes count as history")]
 
     try:
         return await store.write(work, durable=True)
@@ -235,9 +235,7 @@ async def _projections(store: Store, settings: Settings) -> list[Repaired]:
     mended = []
     if wrong := await store.read(strays):
         count = await store.write(rebuild)
-        mended.append(
-            Repaired("projections", f"made the board anew from the log ({count} tasks): {wrong[0]}")
-        )
+        mended.append(Repaired("projections", f"rebuilt the board from the log ({count} tasks): {wrong[0]}"))
     if await TasksFile(store, settings.tasks_path).sync():
         mended.append(Repaired("projections", f"wrote {settings.tasks_path.name} anew"))
     return mended
@@ -252,6 +250,6 @@ async def _checkpoint(store: Store, *, whole: bool) -> list[Repaired]:
     if before <= JOURNAL_BYTES:
         return []
     if not done:
-        told = "somebody is at work in the database: not all of its write-ahead log could be carried over"
+        told = "the database is in use: not all of its write-ahead log could be checkpointed"
         return [Repaired("database", told, done=False)]
     return [Repaired("database", f"checkpointed the write-ahead log ({before >> 10:,} KiB)")]

@@ -202,7 +202,7 @@ async def test_a_wrong_answer_is_no_health(room: Room, answer: web.Response, why
 
 async def test_a_daemon_without_doors_or_heartbeat_is_not_well(room: Room) -> None:
     room.record()
-    assert "doors are not open" in (await room.look())["daemon"].detail
+    assert "does not accept connections" in (await room.look())["daemon"].detail
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         room.record(address=f"http://127.0.0.1:{closed.getsockname()[1]}")
@@ -219,7 +219,7 @@ async def test_a_hung_daemon_is_not_repaired_behind_its_back(room: Room) -> None
     await room.claim(at=time.time() - 3600)
     room.record(heartbeat_at=time.time() - 600)
     checks = await room.look(repair=True)
-    assert "did not mend anything" in checks["repair"].detail
+    assert "repaired nothing" in checks["repair"].detail
     assert (await room.jobs())[0] == ("active", False)
 
 
@@ -439,7 +439,7 @@ async def test_dead_jobs_and_open_circuits_of_agents_that_are_there_are_warnings
         report = await examine(str(room.config))
     checks = {check.name: check for check in report.checks}
     assert report.ok
-    assert "air passed over abc: it broke" in checks["followers"].detail
+    assert "air skipped abc: it broke" in checks["followers"].detail
     if not there:
         # Nobody waits for an agent that is not in the room any more.
         assert checks["queue"].status is checks["breakers"].status is Status.OK
@@ -452,7 +452,7 @@ async def test_dead_jobs_and_open_circuits_of_agents_that_are_there_are_warnings
 
 async def test_the_transcript_that_cannot_be_written(room: Room) -> None:
     room.settings.transcript_path.mkdir(parents=True)
-    assert (await room.look())["transcript"].detail.endswith("is no regular file")
+    assert (await room.look())["transcript"].detail.endswith("is not a regular file")
 
 
 async def test_an_open_last_line_and_waiting_entries_are_seen_and_left(room: Room) -> None:
@@ -465,7 +465,7 @@ async def test_an_open_last_line_and_waiting_entries_are_seen_and_left(room: Roo
     os.utime(path, (1.0, 1.0))
     checks = await room.look(repair=True)
     assert checks["transcript"].status is Status.WARNING
-    assert "no end" in checks["transcript"].detail
+    assert "not ended" in checks["transcript"].detail
     assert "not in the file yet: 1 of" in checks["transcript"].detail
     assert path.read_text().endswith("[bob] I was cut o")
 

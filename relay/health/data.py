@@ -32,7 +32,7 @@ JOURNAL_BYTES = 64 << 20
 
 #: What a person does about a database that is damaged.
 DAMAGED = (
-    "Stop relay and bring a copy of the database back, or save what can still be read (docs/service.md, "
+    "Stop relay and restore a copy of the database, or save what can still be read (docs/service.md, "
     '"When the database is damaged").'
 )
 
@@ -45,7 +45,7 @@ async def database(scene: Scene) -> Check:
             fix = f"{script('stop.sh')}, then {script('healthcheck.sh --repair')}, then {script('scripts/start.sh')}."
             return Check("database", Status.FAILED, f"{scene.no_store}, and relay runs: it was removed", fix)
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
-        fix = "It is made at the first start." if scene.store_is_missing else ""
+        fix = "It is created at the first start." if scene.store_is_missing else ""
         return Check("database", status, scene.no_store, fix)
     seen = [Check("database", Status.FAILED, wrong, DAMAGED) for wrong in (await store.check())[:3]]
     seen += [Check("database", Status.WARNING, note, "See docs/postgres.md.") for note in store.notes]
@@ -75,9 +75,9 @@ def _schema(applied: Sequence[Row], engine: str, *, live: bool) -> list[Check]:
         ]
         if edited:
             told = f"migration {wing} {edited[0]} was edited since it was applied"
-            seen.append(Check("database", Status.FAILED, told, "Bring the file back as it was."))
+            seen.append(Check("database", Status.FAILED, told, "Restore the file as it was."))
         if max(have, default=0) > len(known):
-            told = f"version {max(have)} of {wing!r} is of a newer relay (this one knows {len(known)})"
+            told = f"version {max(have)} of {wing!r} is from a newer relay (this one knows {len(known)})"
             seen.append(Check("database", Status.FAILED, told, "Update relay."))
         elif len(have) < len(known):
             told = f"the tables of {wing!r} are at version {max(have, default=0)} of {len(known)}"
@@ -97,11 +97,11 @@ async def log(scene: Scene) -> Check:
     faults = await verify_newest(scene.store, VERIFIED)
     which = f"all {last:,} events" if last <= VERIFIED else f"the newest {VERIFIED:,} of {last:,} events"
     if not faults:
-        return Check("log", Status.OK, f"{which} are as they were recorded")
+        return Check("log", Status.OK, f"{which} are unchanged since they were recorded")
     first, more = faults[0], len(faults) - 1
     told = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
     told += f" (and {more} more)" if more else ""
-    return Check("log", Status.FAILED, told, "Nothing can mend it; bring back a copy of the database.")
+    return Check("log", Status.FAILED, told, "It cannot be repaired; restore a copy of the database.")
 
 
 async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[Fault]:
@@ -168,11 +168,13 @@ async def queue(scene: Scene) -> Check:
         since = now - min(row["started_at"] or now for row in rows)
         what = f"the turn of {agent} (job {_ids(rows)}), begun {since:.0f} s ago,"
         if min(row["lease_until"] or 0.0 for row in rows) < now:
-            seen.append(Check("queue", Status.FAILED, f"{what} is stuck: nobody renews its lease", mends()))
+            seen.append(Check("queue", Status.FAILED, f"{what} is stuck: its lease is not renewed", mends()))
         elif not scene.live:
             seen.append(Check("queue", Status.WARNING, f"{what} was cut off", mends()))
         elif since > settings.stale_after_s:
-            seen.append(Check("queue", Status.WARNING, f"{what} goes on", f"`/cancel @{agent}` ends it."))
+            seen.append(
+                Check("queue", Status.WARNING, f"{what} is still running", f"`/cancel @{agent}` ends it.")
+            )
     known = {agent.name for agent in scene.settings.agents} | {STEWARD}
     # Of an agent that is gone nobody will try it again, and nobody needs to.
     dead = [row for row in dead if row["agent"] in known]
@@ -220,13 +222,13 @@ async def followers(scene: Scene) -> Check:
         Check(
             "followers",
             Status.WARNING,
-            f"{row['follower']} passed over {row['event_id'][:12]}: {row['error']}",
+            f"{row['follower']} skipped {row['event_id'][:12]}: {row['error']}",
         )
         for row in parked[-3:]
     ]
     if len(parked) > len(seen):
         seen.append(Check("followers", Status.WARNING, f"and {len(parked) - len(seen)} more"))
-    return worst("followers", seen, "none passed an event over")
+    return worst("followers", seen, "none skipped an event")
 
 
 async def projections(scene: Scene) -> Check:
@@ -237,9 +239,9 @@ async def projections(scene: Scene) -> Check:
     ]
     path = scene.settings.tasks_path
     if not await TasksFile(scene.store, path).is_current():
-        told = f"{path.name} is {'not the board' if path.exists() else 'missing'}"
+        told = f"{path.name} is {'out of date' if path.exists() else 'missing'}"
         seen.append(Check("projections", Status.WARNING, told, mends()))
-    return worst("projections", seen, f"the board and {path.name} are what the log says")
+    return worst("projections", seen, f"the board and {path.name} agree with the log")
 
 
 #: What needs the database, in the order of the report.

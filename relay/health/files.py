@@ -27,29 +27,29 @@ LATE_S = 30.0
 
 def mends() -> str:
     """What a person can do about what a repair mends."""
-    return f"{script('healthcheck.sh --repair')} mends it."
+    return f"{script('healthcheck.sh --repair')} repairs it."
 
 
 def folder(scene: Scene) -> Check:
     """.relay is there and is its owner's alone; so is the token."""
     path, seen = scene.settings.runtime_dir, []
     if not path.is_dir():
-        return Check("folder", Status.WARNING, f"{path} is not made yet", mends())
+        return Check("folder", Status.WARNING, f"{path} does not exist yet", mends())
     for one, wanted in ((path, 0o700), (scene.settings.token_path, 0o600)):
         if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
             mode = stat.S_IMODE(one.stat().st_mode)
-            told = f"{one.name} is open to others ({mode:o} instead of {wanted:o})"
+            told = f"{one.name} is open to other users (mode {mode:o} instead of {wanted:o})"
             seen.append(Check("folder", Status.FAILED, told, mends()))
     token = scene.settings.token_path
     if not os.path.lexists(token) and (scene.open or scene.settings.db_path.exists()):
         status = Status.FAILED if scene.open else Status.WARNING
-        told = f"{token.name} is missing: nothing that reads it can enter the room"
+        told = f"{token.name} is missing: programs that read it cannot sign in"
         seen.append(Check("folder", status, told, mends()))
     elif os.path.lexists(token) and not token.is_file():
-        seen.append(Check("folder", Status.FAILED, f"{token.name} is no regular file", "Move it away."))
+        seen.append(Check("folder", Status.FAILED, f"{token.name} is not a regular file", "Move it away."))
     if not os.access(path, os.W_OK | os.X_OK):
-        seen.append(Check("folder", Status.FAILED, f"{path} is not writable", "Mend its owner or its mode."))
-    return worst("folder", seen, f"{path} is there, for its owner alone")
+        seen.append(Check("folder", Status.FAILED, f"{path} is not writable", "Fix its owner or its mode."))
+    return worst("folder", seen, f"{path} is readable by its owner only")
 
 
 def disk(scene: Scene) -> Check:
@@ -63,9 +63,9 @@ def disk_of(free: int, where: Path) -> Check:
     """`free`: bytes."""
     told = f"{free / GIB:.1f} GiB free at {where}"
     if free < FAIL_FREE:
-        return Check("disk", Status.FAILED, told, "Make room: at least 100 MiB are needed.")
+        return Check("disk", Status.FAILED, told, "Free disk space: at least 100 MiB are needed.")
     if free < WARN_FREE:
-        return Check("disk", Status.WARNING, told, "Make room: less than 1 GiB is left.")
+        return Check("disk", Status.WARNING, told, "Free disk space: less than 1 GiB is left.")
     return Check("disk", Status.OK, told)
 
 
@@ -83,28 +83,30 @@ async def transcript(scene: Scene) -> Check:
     path, seen = scene.settings.transcript_path, []
     size = 0
     if not os.path.lexists(path) and await _nothing_said(scene):
-        return Check("transcript", Status.OK, f"{path} is made with the first entry")
+        return Check("transcript", Status.OK, f"{path} is created with the first entry")
     if not os.path.lexists(path):
         status = Status.FAILED if scene.live else Status.WARNING
-        fix = "The daemon makes it with the next entry." if scene.live else "It is made at the next start."
+        fix = (
+            "The daemon creates it with the next entry." if scene.live else "It is created at the next start."
+        )
         seen.append(Check("transcript", status, f"{path} is missing", fix))
     elif not path.is_file():
-        said = f"{path} is no regular file"
+        said = f"{path} is not a regular file"
         return Check("transcript", Status.FAILED, said, "Move it away.")
     elif not os.access(path, os.R_OK | os.W_OK):
-        return Check("transcript", Status.FAILED, f"{path} is not writable", "Mend its owner or its mode.")
+        return Check("transcript", Status.FAILED, f"{path} is not writable", "Fix its owner or its mode.")
     else:
         told = path.stat()
         size = told.st_size
         if last_line_is_open(path) and scene.now - told.st_mtime > LATE_S:
-            fix = "The next append begins a line of its own; end it by hand if it is yours."
-            seen.append(Check("transcript", Status.WARNING, "its last line has no end", fix))
+            fix = "The next entry starts a new line. If you wrote this line, end it."
+            seen.append(Check("transcript", Status.WARNING, "its last line is not ended", fix))
     if scene.store is None:
         status = Status.WARNING if scene.store_is_missing else Status.FAILED
-        seen.append(Check("transcript", status, "the tail was not looked at: see `database`"))
+        seen.append(Check("transcript", status, "what is read of it was not checked: see `database`"))
     else:
         seen += await _tail(scene, path, size)
-    return worst("transcript", seen, f"{path}, {size:,} bytes, read to its end")
+    return worst("transcript", seen, f"{path}, {size:,} bytes, read to the end")
 
 
 async def _nothing_said(scene: Scene) -> bool:
@@ -124,11 +126,11 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
     chunk = place.read(path, here or Place(), scene.settings.workspace.max_entry_bytes)
     if here is not None and chunk.size < here.offset:
         told = (
-            f"the tail stands at {here.offset:,}, past the end ({chunk.size:,}): the file was cut or replaced"
+            f"it is read to byte {here.offset:,}, past its end ({chunk.size:,}): the file was cut or replaced"
         )
         seen.append(Check("transcript", Status.FAILED, told, mends()))
     elif chunk.replaced:
-        told = "the file was replaced since it was read: it is taken as history"
+        told = "the file was replaced since it was read: its content counts as history"
         seen.append(Check("transcript", Status.WARNING, told, mends()))
     elif chunk.lines:
         late = not scene.live or scene.now - path.stat().st_mtime > LATE_S
@@ -138,6 +140,6 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
     if waiting and waiting["waiting"]:
         late = not scene.live or scene.now - (waiting["oldest"] or 0.0) > LATE_S
         fix = f"{command('log')} may say why." if scene.live else "The next start appends it."
-        told = f"what is not in the file yet: {waiting['waiting']:,} of the room's entries"
+        told = f"{waiting['waiting']:,} of the room's entries are not in the file yet"
         seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
     return seen

@@ -58,19 +58,19 @@ async def worktrees(scene: Scene) -> Check:
     settings = scene.settings
     editors = [agent.name for agent in settings.agents if agent.enabled and agent.kind in EDITORS]
     if not settings.workspace.worktrees or not editors:
-        why = "no agent could use one" if settings.workspace.worktrees else "`workspace.worktrees` is false"
+        why = "no agent can use one" if settings.workspace.worktrees else "`workspace.worktrees` is false"
         return Check("worktrees", Status.OK, f"not used: {why}")
     try:
         checkout = await open_checkout(settings.repo)
         head = await head_of(checkout.git)
     except Unfit as error:
         return Check(
-            "worktrees", Status.WARNING, f"agents only read: {error}", "Agents edit in git worktrees."
+            "worktrees", Status.WARNING, f"agents only read: {error}", "Agents need git worktrees to edit."
         )
     if head.commit is None:
         said = f"agents only read: {checkout.top} has no commit yet"
         return Check("worktrees", Status.WARNING, said, "Make the first one.")
-    branch = head.branch or "a commit on no branch"
+    branch = head.branch or "a detached HEAD"
     return Check("worktrees", Status.OK, f"of {checkout.top}, whose main branch is {branch}")
 
 

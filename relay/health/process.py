@@ -30,7 +30,9 @@ NOT_WELL = "not well"
 
 def config(scene: Scene) -> Check:
     if scene.config_error:
-        return Check("config", Status.FAILED, scene.config_error, "Mend the file; the rest goes by defaults.")
+        return Check(
+            "config", Status.FAILED, scene.config_error, "Fix the file; the other checks use the defaults."
+        )
     agents = len(scene.settings.agents)
     return Check("config", Status.OK, f"{scene.settings.path.name}: {agents} agent{'s' * (agents != 1)}")
 
@@ -66,13 +68,16 @@ async def daemon(scene: Scene) -> Check:
         return Check(
             "daemon",
             Status.FAILED,
-            f"{who} is there, but its last heartbeat is {age:.0f} s old: it hangs or was stopped",
+            f"{who} exists, but its last heartbeat is {age:.0f} s old: it hangs or is suspended",
             f"{script('stop.sh')} ends it; {script('scripts/start.sh')} starts it again.",
         )
     url = address(scene)
     if url is None:
         return Check(
-            "daemon", Status.FAILED, f"{who} runs but its doors are not open yet", "Look again soon."
+            "daemon",
+            Status.FAILED,
+            f"{who} runs but does not accept connections yet",
+            "Check again in a moment.",
         )
     began = time.monotonic()
     trouble, why = await _health(url, token(scene))
@@ -81,7 +86,7 @@ async def daemon(scene: Scene) -> Check:
             why = (
                 "its database cannot be opened"
                 if scene.store is None
-                else "a part of it fails and is started again"
+                else "a part of it keeps failing and is restarted"
             )
         return Check(
             "daemon",
@@ -133,7 +138,7 @@ async def _health(url: str, key: str) -> tuple[str, str]:
                 return NOT_WELL, str(json.loads(said).get("trouble", ""))
             return f"HTTP {answer.status}: {said[:200]}", ""
     except TimeoutError:
-        return f"nothing within {ANSWER_S:g} s", ""
+        return f"no answer within {ANSWER_S:g} s", ""
     except (ValueError, AttributeError):
         return "its answer is not a health report: another program may have the port", ""
     except (aiohttp.ClientError, OSError) as error:
@@ -144,7 +149,7 @@ async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
     """Have the live daemon mend (POST /api/repair). Raises OSError with why it did not."""
     url = address(scene)
     if url is None:
-        raise OSError("its doors are not open")
+        raise OSError("it does not accept connections")
     key = token(scene)
     if not key:
         raise OSError(
@@ -176,7 +181,7 @@ def lock(scene: Scene) -> Check:
     record = scene.record
     if record is not None and scene.standing is Standing.GONE:
         other = psutil.pid_exists(record.pid) and record.host == InstanceRecord.own().host
-        what = f"pid {record.pid} is another program by now" if other else f"pid {record.pid} is gone"
+        what = f"pid {record.pid} is another program now" if other else f"pid {record.pid} is gone"
         seen.append(Check("lock", Status.WARNING, f"{path.name} is stale: {what}", mend))
     elif record is not None and scene.standing is Standing.SILENT:
         age = scene.now - record.heartbeat_at
@@ -188,7 +193,7 @@ def lock(scene: Scene) -> Check:
     if pid is not None and pid != (record.pid if record and scene.live else None):
         told = f"{scene.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
         seen.append(Check("lock", Status.WARNING, told, mends()))
-    held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as it should be"
+    held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as expected"
     return worst("lock", seen, held)
 
 

@@ -43,7 +43,7 @@ def find_address(dsn_file: Path | None, environ: Mapping[str, str] | None = None
         return read_address(named, VARIABLE)
     if dsn_file is None:
         raise StoreError(
-            "storage is postgres, and this process is told no address of the database. Set it here, whether the room "
+            "storage is postgres, and this process has no address of the database. Set it here, whether the room "
             f"runs or not: export {VARIABLE}='{_FORM}'. Or once for every command: write the address into a file "
             "that only you can read, and name that as `postgres.dsn_file` in the configuration"
         )
@@ -60,7 +60,7 @@ def _text_of(path: Path) -> str:
                 )
             return file.read(_MOST_BYTES).decode("utf-8").strip()
     except UnicodeDecodeError:
-        raise StoreError(f"{path} is no text; it holds one line: {_FORM}") from None
+        raise StoreError(f"{path} is not text; it must have one line: {_FORM}") from None
     except OSError as error:
         raise StoreError(f"{path} (postgres.dsn_file) cannot be read: {error.strerror}") from None
 
@@ -68,7 +68,7 @@ def _text_of(path: Path) -> str:
 def read_address(dsn: str, source: str) -> Address:
     """Check an address. `source` says in an error where it stands."""
     wrong = StoreError(
-        f"what stands in {source} is no address of a PostgreSQL database; it looks so: {_FORM}. {_ENCODED}"
+        f"{source} is not the address of a PostgreSQL database. An address looks like this: {_FORM}. {_ENCODED}"
     )
     try:
         parts = urlsplit(dsn)
@@ -88,7 +88,9 @@ def read_address(dsn: str, source: str) -> Address:
         raise wrong
     database = unquote(parts.path.lstrip("/")) or _queried(parts, "dbname") or _queried(parts, "database")
     if not database:
-        raise StoreError(f"the address in {source} names no database; it looks so: {_FORM}. {_ENCODED}")
+        raise StoreError(
+            f"the address in {source} names no database. An address looks like this: {_FORM}. {_ENCODED}"
+        )
     # Several hosts and sockets are asyncpg's to understand; what is shown is what stands between @ and /.
     host = parts.netloc.rpartition("@")[2] or _queried(parts, "host") or "localhost"
     if port is not None and f":{port}" not in host:

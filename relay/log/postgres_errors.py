@@ -37,7 +37,7 @@ class PostgresFault(StoreError):
 
 
 class PostgresAway(PostgresFault, StoreBusy):
-    """The database cannot just now: away, full, or held by another. Nothing was changed."""
+    """The database is not available now: away, full, or held by another. Nothing was changed."""
 
     def __init__(self, message: str, code: str = "", again: Again = Again.NO) -> None:
         super().__init__(message, code)
@@ -58,7 +58,7 @@ class CommitUnknown(PostgresFault, OutcomeUnknown, StoreAway):
     def on(cls, place: str) -> CommitUnknown:
         return cls(
             f"the connection to {place} was lost while a change was being committed: it may be kept or not. "
-            "Look whether it is there before you do it again"
+            "Check whether it is there before you do it again"
         )
 
 
@@ -96,11 +96,13 @@ def translated(error: BaseException, place: str) -> PostgresFault:
         return PostgresLost(f"the connection to {place} was lost; nothing was changed, try again", code)
     if isinstance(error, pg.ReadOnlySQLTransactionError):
         return PostgresAway(
-            f"{place} can only be read just now (a standby?); nothing was changed. Look which server is the primary",
+            f"{place} can only be read now (a standby?); nothing was changed. Check which server is the primary",
             code,
         )
     if isinstance(error, _LATER):
-        return PostgresAway(f"{place} cannot just now: {_said(error)}; nothing was changed, try again", code)
+        return PostgresAway(
+            f"{place} is not available now: {_said(error)}; nothing was changed, try again", code
+        )
     return PostgresFault(f"{place} refused a statement: {_said(error)}", code)
 
 
@@ -124,7 +126,7 @@ def cannot_connect(error: BaseException, place: str) -> PostgresFault:
         return PostgresFault(f"the address of {place} cannot be used; check its parameters", code)
     if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*_LOST, *_LATER)):
         return PostgresFault(f"{place} refused the connection (SQLSTATE {code})", code)
-    return PostgresLost(f"{place} cannot be reached ({_why(error)}); look whether the server runs", code)
+    return PostgresLost(f"{place} cannot be reached ({_why(error)}); check whether the server runs", code)
 
 
 #: Refusals of a connection, the special before the general, and what to do. The server's own words are not quoted:
@@ -150,26 +152,26 @@ _REFUSALS: tuple[tuple[type[Exception], str], ...] = (
     (
         pg.ProtocolViolationError,
         "refused how the connection began; a pooler takes only settings that its ignore_startup_parameters names: "
-        "take what stands behind ? out of the address",
+        "remove what follows ? in the address",
     ),
     (
         pg.UndefinedObjectError,
-        "does not know a setting that the address asks for; what stands behind ? is a setting or an option of "
-        "libpq's",
+        "does not know a setting that the address asks for; what follows ? must be a setting or an option of "
+        "libpq",
     ),
 )
 _FULL = (
     "has no connection left for this user; each process of relay takes up to `postgres.pool`: lower that, or raise "
     "the server's max_connections (or the CONNECTION LIMIT of the user or the database)"
 )
-_TLS = "switch it on in the server, check its certificate, or say sslmode=disable where the way is safe"
+_TLS = "switch it on in the server, check its certificate, or set sslmode=disable where the network is safe"
 
 
 def _why(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, pg.CannotConnectNowError):
-        return "it starts or stops just now"
+        return "it is starting or stopping"
     if isinstance(error, ConnectionRefusedError) and error.errno:
         return os.strerror(error.errno)  # the loop's own words hold the address once more
     return getattr(error, "strerror", None) or type(error).__name__.removesuffix("Error")

@@ -64,8 +64,8 @@ class Rights:
 NONE = Rights(False)
 #: What a person is told where there are none.
 NOT_HELD = (
-    "row-level security is not held here: the roles relay_service and relay_acting are missing, or the user of the "
-    'address may not take them, so everything runs with its own rights (docs/postgres.md, "Roles")'
+    "row-level security is not enforced here: the roles relay_service and relay_acting are missing, or the user of "
+    'the address may not take them, so everything runs with its own rights (docs/postgres.md, "Roles")'
 )
 NOT_ACTING = (
     "what relay does for an agent is not kept within that agent's rows here: the role relay_acting is missing, or "

@@ -45,7 +45,7 @@ class Found:
             )
         if self.read_only:
             return (
-                f"{place} lets this user only read (default_transaction_read_only is on); switch that off: ALTER "
+                f"{place} lets this user only read (default_transaction_read_only is on); turn that off: ALTER "
                 "DATABASE or ALTER ROLE ... SET default_transaction_read_only = off"
             )
         return ""

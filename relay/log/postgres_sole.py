@@ -103,8 +103,8 @@ class Sole:
             raise self.lost
         if not self.held:
             raise PostgresLost(
-                f"the connection to {self._place} that says that this daemon is its only one was lost, and is made "
-                "anew; nothing was changed, try again"
+                f"the connection to {self._place} that holds the lock of its only daemon was lost, and is opened "
+                "again; nothing was changed, try again"
             )
 
     async def take(self) -> None:

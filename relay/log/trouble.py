@@ -48,7 +48,7 @@ class Trouble:
 
     passes: bool
     message: str
-    fix: str = "Try again in a moment; when it stays so, a person runs `bash healthcheck.sh`."
+    fix: str = "Try again in a moment; if it persists, a person runs `bash healthcheck.sh`."
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
@@ -59,7 +59,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
     code = getattr(error, "code", "")
     fix = _POSTGRES.get(code) or _POSTGRES.get(code[:2]) if isinstance(code, str) else None
     if isinstance(error, OutcomeUnknown):
-        return Trouble(False, str(error), "Look whether it was done before you ask for it again.")
+        return Trouble(False, str(error), "Check whether it was done before you ask for it again.")
     if isinstance(error, StoreMoved):
         return Trouble(False, f"The database cannot be used: {error}.", error.fix)
     if isinstance(error, StoreError) and fix is not None:
@@ -91,5 +91,5 @@ def _of_sqlite(error: sqlite3.Error) -> Trouble | None:
 
 
 def _lasting(error: object, fix: str) -> Trouble:
-    message = f"The database cannot be used, and will not be by itself: {error}"
-    return Trouble(False, message, f"To try again does not help. {fix}")
+    message = f"The database cannot be used until somebody repairs it: {error}"
+    return Trouble(False, message, f"Trying again does not help. {fix}")

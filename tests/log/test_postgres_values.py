@@ -135,10 +135,10 @@ def test_where_the_address_comes_from(tmp_path: Path) -> None:
     assert find_address(file, {}).place == "file/room"
     assert find_address(file, {"RELAY_POSTGRES_DSN": "postgres://a@env/room"}).place == "env/room"
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(StoreError, match="is no text"):
+    with pytest.raises(StoreError, match="is not text"):
         find_address(file, {})
     os.truncate(file, 0)
-    with pytest.raises(StoreError, match="is no address"):
+    with pytest.raises(StoreError, match="is not the address"):
         find_address(file, {})
 
 
@@ -186,7 +186,7 @@ def test_errors_of_a_statement(error: BaseException, kind: type, again: Again) -
             "TLS failed (CERTIFICATE_VERIFY_FAILED)",
         ),
         (ConnectionError("rejected SSL upgrade"), PostgresFault, "offers no TLS"),
-        (asyncpg.CannotConnectNowError("x"), PostgresLost, "cannot be reached (it starts or stops just now)"),
+        (asyncpg.CannotConnectNowError("x"), PostgresLost, "cannot be reached (it is starting or stopping)"),
         (asyncpg.TooManyConnectionsError("x"), PostgresAway, "max_connections"),
         (ConnectionRefusedError(111, "Connect call failed s3cret"), PostgresLost, "Connection refused"),
         (TimeoutError(), PostgresLost, "no answer in time"),

@@ -77,4 +77,4 @@ def test_what_a_server_says() -> None:
         told = trouble_of(error)
         assert (None if told is None else told.passes) is passes, error
     told = trouble_of(CommitUnknown("kept, or not"))
-    assert told is not None and told.fix.startswith("Look whether it was done")
+    assert told is not None and told.fix.startswith("Check whether it was done")
