@@ -80,7 +80,7 @@ def too_slow(host: str | None, model: str, seconds: float) -> Trouble:
     return Trouble(
         TroubleKind.TIMEOUT,
         f"Ollama at {shown_host(host)} did not answer with `{model}` within {seconds:g} s.",
-        "A model that is being loaded is slow once; if it stays so, take a smaller model or a longer time.",
+        "A model is slow while it loads. If it stays slow, use a smaller model or a longer timeout.",
     )
 
 
@@ -120,14 +120,14 @@ def explain(error: BaseException, host: str | None, model: str, seconds: float) 
         case httpx.HTTPError():
             return Trouble(
                 TroubleKind.BROKE_OFF,
-                f"The connection to Ollama at {where} broke off.",
-                "Start it again with `ollama serve`; its log says why it went.",
+                f"The connection to Ollama at {where} was lost.",
+                "Start it again with `ollama serve`; its log says why it ended.",
             )
         case _:
             return Trouble(
                 TroubleKind.BAD_ANSWER,
                 f"What answers at {where} does not speak Ollama's protocol ({type(error).__name__}).",
-                "Look whether another program has that port, and whether Ollama is up to date.",
+                "Check whether another program has that port, and whether Ollama is up to date.",
             )
 
 

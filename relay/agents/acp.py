@@ -143,6 +143,6 @@ class AcpAgent(CommandAgent):
         async with aclosing(one_turn.parts(argv, env, deadline)) as parts:
             async for part in parts:
                 if isinstance(part, EndPart) and part.failure is FailureClass.TIMEOUT:
-                    yield replace(part, detail=f"No end after {limit:g} s, the limit of a turn.")
+                    yield replace(part, detail=f"The turn timed out after {limit:g} s.")
                 else:
                     yield part

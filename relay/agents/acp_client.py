@@ -260,8 +260,8 @@ class AcpClient:
     async def _place(self, path: str) -> str:
         found = await self._within(path)
         if found is None:
-            self._note(f"{path}: refused, it is outside of the turn's folder")
-            raise RequestError(REFUSED, f"{path[:200]} is outside of {self._root}, the folder of this turn.")
+            self._note(f"{path}: refused, it is outside the turn's folder")
+            raise RequestError(REFUSED, f"{path[:200]} is outside {self._root}, the folder of this turn.")
         return found
 
 

@@ -257,7 +257,7 @@ class AcpTurn:
         elif able.load_session:
             method = "session/load"
         else:
-            self._outbox.put(LogPart("this agent goes on in no conversation: starting a new one"))
+            self._outbox.put(LogPart("this agent cannot resume a conversation: starting a new one"))
             return None
         self._client.replaying = True
         try:
@@ -356,7 +356,7 @@ class AcpTurn:
             return self._client.cancelling
         self._steers += 1
         said = "after an edit" if made else "before an edit, which was not made,"
-        do = "Take that edit back first. " if made else ""
+        do = "Undo that edit first. " if made else ""
         self._advice = (
             f"The room cut you off {said} because of this:\n{reason}\n{do}"
             "Go on with your task without changing that place, or say in your answer what you intend there and why."

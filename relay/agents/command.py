@@ -115,7 +115,7 @@ class CommandAgent:
                     yield part
         assert attempt.end is not None
         if attempt.end.failure is FailureClass.TIMEOUT:
-            yield replace(attempt.end, detail=f"No end after {limit:g} s, the limit of a turn.")
+            yield replace(attempt.end, detail=f"The turn timed out after {limit:g} s.")
         else:
             yield attempt.end
 

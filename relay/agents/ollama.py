@@ -121,7 +121,7 @@ class OllamaAgent:
         if not answer.any_text:
             return EndPart(
                 FailureClass.EMPTY,
-                f"`{self.model}` answered with nothing. Ask again in other words, or use another model.",
+                f"`{self.model}` gave an empty answer. Ask again in other words, or use another model.",
             )
         return EndPart(truncated=answer.full or answer.out_of_tokens)
 
@@ -171,7 +171,7 @@ def compose(turn: Turn, mark: str) -> list[dict[str, str]]:
     if turn.context.strip():
         parts.append(f"ROOM {mark}\n{turn.context}\nEND {mark}")
     if turn.interrupted:
-        parts.append("Your last attempt to answer the message below was cut off; answer it anew.")
+        parts.append("Your last attempt to answer the message below was cut off; answer it again.")
     parts.append(f"The message to answer:\n{turn.prompt}")
     return [
         {"role": "system", "content": system},

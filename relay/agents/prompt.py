@@ -44,7 +44,7 @@ def compose(turn: Turn, *, may_edit: bool, forgotten: bool = False) -> str:
         "otherwise leave that line out."
     ]
     if forgotten:
-        parts.append("Your earlier conversation is no longer available: this one starts anew.")
+        parts.append("Your earlier conversation is no longer available: this one starts from the beginning.")
     if turn.context.strip():
         parts.append(fence(turn.context))
     if turn.interrupted:

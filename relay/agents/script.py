@@ -111,7 +111,7 @@ class Section:
     def text(self, key: str, default: str = "") -> str:
         value = self.data.get(key, default)
         if not isinstance(value, str):
-            raise SpecError(f"{self.where}: {key} must be a text; found {kind_of(value)}")
+            raise SpecError(f"{self.where}: {key} must be a string; found {kind_of(value)}")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class Section:
         for piece in pieces:
             if not isinstance(piece, str):
                 raise SpecError(
-                    f"{self.where}: {key} must be a text or a list of texts; found {kind_of(piece)}"
+                    f"{self.where}: {key} must be a string or a list of strings; found {kind_of(piece)}"
                 )
         return tuple(pieces)
 
@@ -142,7 +142,7 @@ def _rule(item: Any, where: str) -> Rule:
     try:
         match = re.compile(rule.text("match"), re.IGNORECASE | re.DOTALL)
     except re.error as error:
-        raise SpecError(f"{rule.where}: match is no regular expression: {error}") from error
+        raise SpecError(f"{rule.where}: match is not a regular expression: {error}") from error
     tools = item.get("tool", [])
     return Rule(
         match=match,

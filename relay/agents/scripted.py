@@ -132,7 +132,7 @@ async def _sleep(seconds: float, deadline: float) -> bool:
 
 
 def _late(limit: float) -> EndPart:
-    return EndPart(FailureClass.TIMEOUT, f"No end after {limit:g} s, the limit of a turn.")
+    return EndPart(FailureClass.TIMEOUT, f"The turn timed out after {limit:g} s.")
 
 
 def _ending(rule: Rule, truncated: bool) -> EndPart:

@@ -334,7 +334,7 @@ class AgyStream(Stream):
             self.error = StreamError(str(result.get("error") or f"status {result.get('status')!r}"))
         elif not answer and result.get("denied_actions"):
             names = [str(one.get("display_name") or one.get("action")) for one in result["denied_actions"]]
-            self.error = StreamError(f"It was not allowed to use {', '.join(names)}, and answered nothing.")
+            self.error = StreamError(f"It was not allowed to use {', '.join(names)}, and gave no answer.")
         elif self.error is None:
             self.completed = True
             self.answer = answer or None

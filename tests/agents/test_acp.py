@@ -471,7 +471,7 @@ async def test_an_edit_that_was_never_asked_about_is_seen_and_taken_back(stage: 
     assert (end(parts).failure, end(parts).text) == (None, "I took it back.")
     _, second = stage.told("prompt")
     assert "a.py was changed without asking. a.py is locked by CODEX" in second["text"]
-    assert "Take that edit back first." in second["text"]
+    assert "Undo that edit first." in second["text"]
     assert "a.py was changed without asking" in log(parts)
     assert len(stage.told("prompt")) == 2 and (stage.tree / "a.py").read_text() == "one\ntwo\n"
 

@@ -123,7 +123,9 @@ async def test_a_lost_conversation_is_started_anew_once(
     assert "conversation gone is gone: starting a new one" in log(parts)
     first, second = calls(tmp_path)
     assert "gone" in first["argv"] and "gone" not in second["argv"]
-    assert "starts anew" in second["prompt"] and "starts anew" not in first["prompt"]
+    assert (
+        "starts from the beginning" in second["prompt"] and "starts from the beginning" not in first["prompt"]
+    )
 
 
 @pytest.mark.parametrize("preset", PRESETS)

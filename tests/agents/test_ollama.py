@@ -69,7 +69,7 @@ async def test_a_turn(server: FakeOllama) -> None:
         (Mode.ERROR, FailureClass.CRASH, "HTTP 500"),
         (Mode.BUSY, FailureClass.CRASH, "server busy"),
         (Mode.NOT_JSON, FailureClass.CRASH, "does not speak Ollama's protocol"),
-        (Mode.CUT, FailureClass.CRASH, "broke off"),
+        (Mode.CUT, FailureClass.CRASH, "was lost"),
         (Mode.ERROR_IN_STREAM, FailureClass.CRASH, "signal: killed"),
         (Mode.NO_DONE, FailureClass.CRASH, "before it was complete"),
     ],

@@ -34,7 +34,7 @@ from relay.model import Turn
             ["cut off", "before you do anything again"],
             [],
         ),
-        (Turn("BOT", "do it"), False, True, ["starts anew"], []),
+        (Turn("BOT", "do it"), False, True, ["starts from the beginning"], []),
     ],
 )
 def test_what_a_prompt_says(

@@ -89,7 +89,7 @@ async def test_what_is_asked(fake_ollama: FakeOllama) -> None:
         (Mode.ERROR, Cause.BAD_ANSWER, "HTTP 500"),
         (Mode.BUSY, Cause.BAD_ANSWER, "server busy"),
         (Mode.NOT_JSON, Cause.BAD_ANSWER, "does not speak Ollama's protocol"),
-        (Mode.CUT, Cause.UNREACHABLE, "broke off"),
+        (Mode.CUT, Cause.UNREACHABLE, "was lost"),
     ],
 )
 async def test_every_failure_is_named(fake_ollama: FakeOllama, mode: Mode, cause: Cause, says: str) -> None:
