@@ -118,7 +118,7 @@ class AirspaceDoors:
             raise ApiError(
                 404,
                 "not_found",
-                "There is no advisory of that id.",
+                "There is no advisory with that id.",
                 "GET /api/airspace/advisories lists them.",
             )
         return answer(found)
@@ -127,18 +127,18 @@ class AirspaceDoors:
         body = await self._body(request, "agent", "paths", "own")
         agent, paths = body.text("agent"), body.values.get("paths")
         if not isinstance(paths, list) or not all(isinstance(one, str) and one.strip() for one in paths):
-            raise bad("paths is no list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
+            raise bad("paths is not a list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
         if body.values.get("own") is True:
             self._by_itself(request, body, agent)
             session = request.headers.get("X-Relay-Session", "")
             if session and not SESSION_ID.fullmatch(session):
-                raise bad("X-Relay-Session is no id of a session.", "Leave it out, or send RELAY_SESSION_ID.")
+                raise bad("X-Relay-Session is not a session id.", "Leave it out, or send RELAY_SESSION_ID.")
             return await self._own_intent(agent, paths, session)
         if not request[CREDENTIAL].person:
             raise ApiError(
                 403,
                 "scope",
-                "A person says that of an agent, and this is an agent's key.",
+                "Only a person can set an agent's intent, and this is an agent's key.",
                 'Send "own": true with your own name, or use POST /intents.',
             )
         done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
@@ -152,7 +152,7 @@ class AirspaceDoors:
             raise bad(f"action is {action[:40]!r}.", f"One of: {', '.join(_ACTIONS)}.")
         if not request[CREDENTIAL].person:
             raise ApiError(
-                403, "scope", "A person decides that, and this is an agent's key.", "Ask a person."
+                403, "scope", "Only a person decides that, and this is an agent's key.", "Ask a person."
             )
         return answer(await self._room.decide(action, agent, by=self._by(request, body)))
 
@@ -161,8 +161,8 @@ class AirspaceDoors:
         own = request[CREDENTIAL].identity
         for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in _WHO)):
             if own is not None and name is not None and name != own:
-                message = f"This key is {own}'s; {field} says another."
-                raise ApiError(403, "foreign_identity", message, f"Say {own}, or use the key of that one.")
+                message = f"This key is {own}'s; {field} names another."
+                raise ApiError(403, "foreign_identity", message, f"Use {own}, or the key of the other one.")
 
     async def _own_intent(self, agent: str, paths: Sequence[str], session: str) -> web.Response:
         """Said by a process of the agent's own, on this machine (`relay airspace intent`)."""

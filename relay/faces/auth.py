@@ -93,9 +93,11 @@ def ensure_token(path: Path, token: str = "") -> str:
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
     except (OSError, UnicodeDecodeError) as error:
-        raise TokenError(f"{path} cannot be read: {error}; remove it, and a new one is made") from None
+        raise TokenError(
+            f"{path} cannot be read: {error}; remove it, and the next start makes a new one"
+        ) from None
     if len(token) < MIN_TOKEN or not token.isprintable() or " " in token:
-        raise TokenError(f"{path} holds no token; remove it, and a new one is made at the next start")
+        raise TokenError(f"{path} has no token; remove it, and the next start makes a new one")
     return token
 
 
@@ -185,8 +187,8 @@ def speaker(
                 raise ApiError(
                     403,
                     "foreign_identity",
-                    f"This key is {credential.identity}'s; {field} says another.",
-                    f"Leave {field} out, or use the key of that one.",
+                    f"This key is {credential.identity}'s; {field} names another.",
+                    f"Leave {field} out, or use the key of the other one.",
                 )
         return credential.identity
     if len(set(claimed.values())) > 1:
@@ -203,7 +205,10 @@ def person(name: str, reserved: Collection[str], *, most: int = MAX_NAME) -> str
         raise ApiError(400, "bad_name", str(error), "Take another name.") from None
     if is_reserved(clean, reserved):
         raise ApiError(
-            403, "reserved", f"Nobody posts as {clean}: an agent or the room bears it.", "Take another name."
+            403,
+            "reserved",
+            f"Nobody can post as {clean}: an agent or the room has that name.",
+            "Take another name.",
         )
     return clean
 

@@ -137,7 +137,7 @@ def _refusal(status: int, exc: BaseException | None) -> ApiError:
         return unsupported_encoding()
     if isinstance(exc, LineTooLong):
         return ApiError(status, "bad_request", "A line of the request is too long.", "Send shorter headers.")
-    return ApiError(status, "bad_request", "The request is not HTTP as it should be.", "Speak HTTP/1.1.")
+    return ApiError(status, "bad_request", "The request is not valid HTTP.", "Speak HTTP/1.1.")
 
 
 def unsupported_encoding() -> ApiError:
@@ -146,8 +146,8 @@ def unsupported_encoding() -> ApiError:
     return ApiError(
         415,
         "unsupported_encoding",
-        "The body is packed in a way that this room does not know (Content-Encoding).",
-        f"Send it as it is, or packed as one of: {known}.",
+        "The body has a Content-Encoding that this room does not support.",
+        f"Send it without one, or with one of: {known}.",
         {"Accept-Encoding": known},
     )
 

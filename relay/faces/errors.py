@@ -81,7 +81,11 @@ _OWN_STATUS = {"too_many": 429, "too_large": 413, "bad_key": 401}
 _PLAIN = {
     400: ("bad_request", "The request cannot be read.", ""),
     404: ("not_found", "There is nothing here.", "GET /openapi.json lists the paths."),
-    405: ("method_not_allowed", "This path does not know that method.", "The header Allow names the others."),
+    405: (
+        "method_not_allowed",
+        "This path does not allow that method.",
+        "The header Allow names those that it does.",
+    ),
     413: ("too_large", "The request is too large.", "Send less."),
 }
 
@@ -137,7 +141,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     return ApiError(
         500,
         "internal",
-        "The room failed at this; nothing is known about its cause here.",
+        "The room failed at this; its log has the cause.",
         f"See {command('log')}.",
     ).response()
 

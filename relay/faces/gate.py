@@ -171,7 +171,7 @@ class Gate:
         wait = self._refused.take(request.remote or "")
         if wait:
             raise too_many(wait)
-        message = "This wants a key." if key is None else "This key is unknown here, expired or revoked."
+        message = "This needs a key." if key is None else "This key is unknown, expired or revoked."
         fix = (
             "Send X-API-Key with a key that `relay keys create NAME` made or the text of .relay/token, or sign in "
             "with the link that `relay link` prints."

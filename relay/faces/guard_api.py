@@ -77,7 +77,8 @@ class GuardDoor:
         many = body.values.get("paths") is not None
         if many and (body.values.get("path") is not None or body.values.get("lines") is not None):
             raise bad(
-                "paths stands beside path or lines.", "Send path and lines for one file, paths for several."
+                "paths is given together with path or lines.",
+                "Send path and lines for one file, paths for several.",
             )
         paths = _paths(body) if many else [body.text("path")]
         _check_names(paths)
@@ -106,7 +107,7 @@ class GuardDoor:
         self, agent: str, place: str | None, lines: tuple[int, int] | None, session: str | None
     ) -> GuardDecision:
         if place is None:
-            return GuardDecision(reason="The path is outside of the codebase.")
+            return GuardDecision(reason="The path is outside the codebase.")
         return await self._guard.decide(agent, Location(place, lines, True), session)
 
     async def write(self, request: web.Request) -> web.Response:
@@ -140,7 +141,7 @@ class GuardDoor:
 def _paths(body: Body) -> list[str]:
     paths = body.values.get("paths")
     if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
-        raise bad("paths is no list of texts.", 'Send {"paths": ["src/app.py"]}.')
+        raise bad("paths is not a list of strings.", 'Send {"paths": ["src/app.py"]}.')
     return paths
 
 
@@ -149,7 +150,7 @@ def _check_names(paths: Iterable[str]) -> None:
     try:
         most = max((len(path.encode()) for path in paths), default=0)
     except UnicodeEncodeError:
-        raise bad("paths holds half of a character.", "Send whole Unicode characters.") from None
+        raise bad("paths has an unpaired surrogate.", "Send whole Unicode characters.") from None
     if most > MOST_PATH:
         raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
 
@@ -172,7 +173,7 @@ def _own(request: web.Request, agent: str) -> None:
     identity = request[CREDENTIAL].identity
     if identity is not None and agent != identity:
         raise ApiError(
-            403, "foreign_identity", f"This key is {identity}'s; agent says another.", f"Ask as {identity}."
+            403, "foreign_identity", f"This key is {identity}'s; agent names another.", f"Ask as {identity}."
         )
 
 
@@ -186,5 +187,5 @@ def _lines(body: Body) -> tuple[int, int] | None:
         or not all(type(one) is int and 1 <= one < 1 << 31 for one in value)
         or value[0] > value[1]
     ):
-        raise bad("lines is no range of lines.", "lines is [first, last], both included, from 1.")
+        raise bad("lines is not a range of lines.", "lines is [first, last], both included, from 1.")
     return value[0], value[1]

@@ -65,7 +65,7 @@ class HeldDoors:
         Query(request)
         number = whole(request.match_info["number"])
         if number is None:
-            raise ApiError(404, "not_found", "There is no task of that number.", "A task has a number.")
+            raise ApiError(404, "not_found", "There is no task with that number.", "A task has a number.")
         return answer({"task": await self._room.task(number)})
 
     async def release(self, request: web.Request) -> web.Response:
@@ -79,7 +79,7 @@ class HeldDoors:
             raise ApiError(
                 403,
                 "forbidden",
-                "A person takes a lock from its holder.",
+                "Only a person takes a lock from its holder.",
                 "Release your own, or ask in the room.",
             )
         by = speaker(credential, {field: body.maybe_text(field) for field in _WHO}, self._reserved(), owner())

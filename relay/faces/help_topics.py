@@ -76,9 +76,10 @@ GET /changesets?session=ID lists them. `relay guard install` puts the same check
 _ERRORS = """\
 What was not done answers {"success": false, "reason": CODE, "message", "fix", "error": {"code", "message", "fix"}}:
 do what `fix` says.
-The domain's no (locked, not_yours, stale_token) is HTTP 200 and a plain tool result; else 400 malformed, 401 no
-good key, 403 another's identity (`foreign_identity`) or a scope that the key lacks (`scope`), 404 unknown, 413 too
-large, 429 and 503 busy: try again. Locked is no failure: wait, take another task, or ask the holder in the room."""
+A refusal (locked, not_yours, stale_token) is HTTP 200 and a plain tool result; else 400 malformed, 401 no
+valid key, 403 another's identity (`foreign_identity`) or a scope that the key lacks (`scope`), 404 unknown, 413 too
+large, 429 and 503 busy: try again. Locked is not a failure: wait, take another task, or ask the holder in the
+room."""
 
 _HTTP = """\
 Send the key as X-API-Key (or Authorization: Bearer) and JSON bodies. Every tool has an endpoint, with the same
@@ -97,7 +98,7 @@ _CLI = """\
   reopen N], relay sessions [list | end ID], relay changesets [list | show ID | record TEXT FILE...]
 - the codebase: relay airspace, relay worktrees, relay guard install (git hooks)
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install
-Each has --help, and --json where it prints data. A release, an end and a reopen are a person's."""
+Each has --help, and --json where it prints data. Only a person can release, end and reopen."""
 
 _SETUP = """\
 MCP: `relay mcp install` writes the configuration for Claude Code, Codex and Gemini. By hand: the command `relay

@@ -185,13 +185,13 @@ class _Doors:
         body = await self._body(request, "link", "key")
         link, key = body.maybe_text("link"), body.maybe_text("key")
         if (link is None) == (key is None):
-            raise bad("A sign-in is by a link or by a key.", 'Send {"link": "..."} or {"key": "..."}.')
+            raise bad("A sign-in needs a link or a key.", 'Send {"link": "..."} or {"key": "..."}.')
         secret = await self._auth.sign_in(link=link, key=key)
         if secret is None and link is not None:
             raise ApiError(
                 401,
                 "bad_link",
-                "This link was used or is too old.",
+                "This link was used already or has expired.",
                 f"Run {command('link')} for another one.",
             )
         if secret is None:
@@ -221,7 +221,7 @@ class _Doors:
 
     async def metrics(self, _request: web.Request) -> web.Response:
         if self._metrics is None:
-            raise ApiError(404, "not_found", "This room counts nothing.")
+            raise ApiError(404, "not_found", "This room has no metrics.")
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return web.Response(body=self._metrics(), headers={"Content-Type": kind})
 
@@ -296,7 +296,7 @@ class _Doors:
             raise ApiError(
                 413,
                 "too_large",
-                f"An entry holds {self._max_entry} bytes at most.",
+                f"An entry has {self._max_entry} bytes at most.",
                 "Send it in parts, or name a file; workspace.max_entry_bytes is the limit.",
             )
         client_id = body.maybe_text("client_id")
@@ -314,7 +314,7 @@ class _Doors:
     ) -> web.Response:
         """An agent's key speaks as its agent: the entry is an agent's, and opens what an agent's may."""
         if self._voices is None:
-            raise ApiError(403, "scope", "An agent does not speak here.", "Use POST /room/messages.")
+            raise ApiError(403, "scope", "An agent cannot post here.", "Use POST /room/messages.")
         caller = caller_of(request[CREDENTIAL], name, session=session_of(request))
         told = await self._voices.post(caller, text, in_reply_to=reply, client_id=client_id)
         return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
@@ -352,7 +352,7 @@ class _Doors:
         if "enabled" in body:
             changes["enabled"] = body.flag("enabled")
         if not changes:
-            raise bad("Nothing is to change.", "Send model, effort or enabled.")
+            raise bad("There is nothing to change.", "Send model, effort or enabled.")
         by = self._by(request, body)
         return answer(await self._room.set_agent(request.match_info["agent"], changes, by=by))
 
@@ -366,7 +366,7 @@ class _Doors:
         body = await self._body(request, "status", "title", *_WHO)
         changes: Json = {field: body.text(field) for field in ("status", "title") if field in body}
         if not changes:
-            raise bad("Nothing is to change.", "Send status or title.")
+            raise bad("There is nothing to change.", "Send status or title.")
         if changes.get("status", "done") not in TASK_STATUSES:
             raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         by = self._by(request, body)
@@ -407,5 +407,5 @@ def _agent(request: web.Request) -> str | None:
 def _number(request: web.Request, name: str) -> int:
     number = whole(request.match_info[name])
     if number is None:
-        raise ApiError(404, "not_found", f"There is no {name} of that number.", f"A {name} has a number.")
+        raise ApiError(404, "not_found", f"There is no {name} with that number.", f"A {name} has a number.")
     return number

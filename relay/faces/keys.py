@@ -151,7 +151,7 @@ class Keys:
         state = "gone" if row is None else ApiKey.of_row(row).state(await tx.now())
         if state == "good":
             return None
-        message = f"The key of {caller.agent} is {state}: what it asked for is not granted any more."
+        message = f"The key of {caller.agent} is {state}: what it asked for is no longer granted."
         return Rejected(Fault.FORBIDDEN, "bad_key", message, "Ask a person for a new key, and ask again.")
 
     async def _look(self, key_id: str, told: str | None) -> _Look | None:
@@ -200,7 +200,7 @@ class Keys:
     ) -> Json:
         """A new key: `{success, id, key, ...}`, its text this once. Raises Rejected."""
         if agent_type == "person" and not caller.person:
-            message = f"Only a person makes a person's key, and {caller.agent} is an agent."
+            message = f"Only a person can make a person's key, and {caller.agent} is an agent."
             raise Rejected(Fault.FORBIDDEN, "forbidden", message, "Leave the type out, or ask a person.")
         name = self._identity(identity, agent_type)
         allowed = _scopes(scopes)
@@ -244,7 +244,7 @@ class Keys:
             raise Rejected(
                 Fault.MALFORMED,
                 "bad_request",
-                "That is no id of a key.",
+                "That is not the id of a key.",
                 f"It has 16 hexadecimal digits; {command('keys list')} shows them.",
             )
 
@@ -257,7 +257,7 @@ class Keys:
                 raise Rejected(
                     Fault.UNKNOWN,
                     "not_found",
-                    "There is no key of that id.",
+                    "There is no key with that id.",
                     f"{command('keys list')} shows them.",
                 )
             return ApiKey.of_row(row).as_json(now)
@@ -282,7 +282,7 @@ class Keys:
             message = f"{name} reads like the agent {alike}."
             raise Rejected(Fault.MALFORMED, "reserved", message, f"For that agent, write {alike}.")
         if alike is not None and agent_type == "person":
-            message = f"{name} is an agent, and no person."
+            message = f"{name} is an agent, not a person."
             raise Rejected(Fault.MALFORMED, "reserved", message, "Leave the type out, or take another name.")
         return name
 
@@ -319,7 +319,7 @@ def span_s(text: str) -> float | None:
     match = _SPAN.fullmatch(word)
     seconds = int(match["count"]) * _UNITS[match["unit"]] if match else 0.0
     if not 0 < seconds <= _LONGEST_S:
-        message = f"{text[:40]!r} is no time that a key can live."
+        message = f"{text[:40]!r} is not a lifetime for a key."
         fix = "Write 30d, 12h, 45m or never; ten years at most."
         raise Rejected(Fault.MALFORMED, "bad_request", message, fix)
     return seconds

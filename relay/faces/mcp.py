@@ -134,7 +134,7 @@ async def _call(
         failed = Rejected(
             Fault.BUSY,
             "internal",
-            f"relay failed at {name}; nothing is known about its cause here.",
+            f"relay failed at {name}; its log has the cause.",
             "See its log.",
         )
         return result(failed.as_json(), error=True)

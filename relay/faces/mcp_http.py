@@ -275,7 +275,7 @@ class _Exchange:
             response.headers.popall("Content-Type", None)
             response.headers.extend(self._headers)
             return response
-        why = self._whole.decode("utf-8", "replace").rstrip(".") or "The request is no message of MCP"
+        why = self._whole.decode("utf-8", "replace").rstrip(".") or "The request is not an MCP message"
         fix = "Send one message of JSON-RPC as application/json (docs/mcp.md)."
         return ApiError(self._status, "bad_request", f"{why}.", fix).response()
 

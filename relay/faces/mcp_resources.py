@@ -43,13 +43,13 @@ RESOURCES = (
     Resource(
         "locks://current",
         "locks",
-        f"The locks that hold now, those near yours first; {PAGE} at most, and locks://after/NEXT for those behind.",
+        f"The locks that hold now, those near yours first; {PAGE} at most, then locks://after/NEXT.",
         lambda s, c, _: s.locks.check(c, limit=PAGE),
     ),
     Resource(
         "locks://after/{next}",
         "more locks",
-        "The locks behind a cursor: next in _meta of the page before.",
+        "The locks after a cursor: next in _meta of the previous page.",
         lambda s, c, cursor: s.locks.check(c, limit=PAGE, cursor=cursor),
     ),
     Resource(
@@ -77,7 +77,7 @@ RESOURCES = (
     Resource(
         "locks://status/{+path}",
         "lock status",
-        "Who holds what meets this path, and who waits for it.",
+        "Who holds what overlaps this path, and who waits for it.",
         lambda s, c, path: s.locks.status(c, path),
     ),
     Resource(

@@ -231,7 +231,7 @@ def _refusal(line: bytes) -> dict[str, Any]:
     id = said.get("id") if isinstance(said, dict) else None
     known = id if isinstance(id, str | int) and not isinstance(id, bool) else None
     return error_line(
-        INVALID_REQUEST, "The line is no message of JSON-RPC 2.0 (batches are not taken).", known
+        INVALID_REQUEST, "The line is not a message of JSON-RPC 2.0 (batches are not accepted).", known
     )
 
 

@@ -32,7 +32,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _NAME: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": 64, "pattern": NAME}
 #: What any operation's request may say of who makes it (docs/coordination.md, "Who asks").
 _WHO: dict[str, Json] = {
-    "agent_id": {**_NAME, "description": "who asks; another than the key's is refused"},
+    "agent_id": {**_NAME, "description": "who asks; only the key's own identity is accepted"},
     "agent_type": {
         "type": ["string", "null"],
         "minLength": 1,
@@ -90,9 +90,9 @@ _REFUSED = {
     "404": "an unknown id or path",
     "408": "the body took too long",
     "413": "the request is too large",
-    "415": "the body is packed in a way that the room does not know",
+    "415": "the body has an unsupported Content-Encoding",
     "429": "too many requests; Retry-After says when to come again",
-    "503": "busy: Retry-After says when to come again; unavailable, without it: a person mends it first",
+    "503": "busy: Retry-After says when to come again; unavailable, without it: a person has to repair it first",
 }
 _ABOUT = """\
 The room where people and agents work on one codebase: locks, work, memory, changesets, and the room itself.

@@ -79,8 +79,8 @@ ROOM_DOORS = (
     RoomDoor("GET", "/health", "Does the room run?", open=True),
     RoomDoor("GET", "/openapi.json", "This document."),
     RoomDoor("GET", "/reference", "This document as a page.", kind="text/html"),
-    RoomDoor("GET", "/reference.css", "How that page looks.", kind="text/css"),
-    RoomDoor("GET", "/metrics", "What the room counts, for Prometheus.", kind="text/plain"),
+    RoomDoor("GET", "/reference.css", "The style sheet of that page.", kind="text/css"),
+    RoomDoor("GET", "/metrics", "Metrics for Prometheus.", kind="text/plain"),
     RoomDoor(
         "POST",
         "/api/sign-in",
@@ -111,11 +111,11 @@ ROOM_DOORS = (
         {"state": _STATES, "messages": {"type": "string", "pattern": "[^,]"}, "limit": _limit(1000)},
     ),
     RoomDoor("GET", "/api/tasks", "The board.", {"status": {"enum": ["pending", "in_progress", "done"]}}),
-    RoomDoor("GET", "/api/tasks/{number}", "One task, with its story."),
+    RoomDoor("GET", "/api/tasks/{number}", "One task, with its history."),
     RoomDoor(
         "POST", "/api/tasks", "A new task.", body={"title": _SAYING, **_WHO}, required=("title",), status=201
     ),
-    RoomDoor("POST", "/api/tasks/undo", "Take the last change of the board back.", body={**_WHO}),
+    RoomDoor("POST", "/api/tasks/undo", "Undo the last change of the board.", body={**_WHO}),
     RoomDoor(
         "PATCH",
         "/api/tasks/{number}",
@@ -132,9 +132,9 @@ ROOM_DOORS = (
         rules=(at_least_one("model", "effort", "enabled"),),
     ),
     RoomDoor("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
-    RoomDoor("POST", "/api/agents/{agent}/resume", "Let it go on.", body={**_WHO}),
+    RoomDoor("POST", "/api/agents/{agent}/resume", "Resume it.", body={**_WHO}),
     RoomDoor(
-        "POST", "/api/agents/{agent}/try", "Make the one attempt of its open circuit now.", body={**_WHO}
+        "POST", "/api/agents/{agent}/try", "Make the trial attempt of its open circuit now.", body={**_WHO}
     ),
     RoomDoor("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body={**_WHO}),
     RoomDoor("GET", "/api/events/{event}/why", "The causes of an event or a message, nearest first."),
@@ -159,7 +159,7 @@ ROOM_DOORS = (
         required=("agents",),
     ),
     RoomDoor("POST", "/api/queue/{job}/retry", "Try a job again.", body={**_WHO}),
-    RoomDoor("POST", "/api/repair", "Mend what healthcheck.sh finds."),
+    RoomDoor("POST", "/api/repair", "Repair what healthcheck.sh finds."),
     RoomDoor(
         "POST",
         "/api/guard",
@@ -216,7 +216,7 @@ ROOM_DOORS = (
     RoomDoor(
         "POST",
         "/api/airspace/advisories/{advisory}/mark",
-        "Was an advisory of use?",
+        "Was an advisory useful?",
         body={"mark": {"enum": ["useful", "noise", None]}, **_WHO},
         required=("mark",),
     ),
@@ -230,7 +230,7 @@ ROOM_DOORS = (
     RoomDoor(
         "POST",
         "/api/airspace/decide",
-        "Decide where agents collide: who goes first, who stops, who takes the main branch in.",
+        "Decide where agents conflict: who goes first, who stops, who merges the main branch.",
         body={"action": {"enum": ["first", "stop", "update"]}, "agent": _SAYING, **_WHO},
         required=("action", "agent"),
     ),

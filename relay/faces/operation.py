@@ -30,7 +30,7 @@ _MOST_WHOLE = 2**63 - 1
 def storable(text: str) -> str:
     """The text, when a database keeps it."""
     if "\0" in text:
-        raise ValueError("it holds a NUL character, which no database keeps")
+        raise ValueError("it has a NUL character, which a database cannot store")
     return text
 
 
@@ -45,9 +45,9 @@ def _plain(value: Any) -> Any:
             try:
                 one.encode()
             except UnicodeEncodeError:
-                raise ValueError("it holds half of a character") from None
+                raise ValueError("it has an unpaired surrogate") from None
         elif isinstance(one, float) and not math.isfinite(one):
-            raise ValueError("it holds a number that JSON does not have")
+            raise ValueError("it has a number that JSON does not allow")
         elif isinstance(one, Mapping):
             waiting += [(part, depth + 1) for pair in one.items() for part in pair]
         elif isinstance(one, list | tuple):
@@ -163,7 +163,7 @@ def need(caller: Caller, scope: str) -> None:
     if not scope or scope in caller.scopes:
         return
     if scope == ADMIN:
-        fix = "A person does this, with the room's token, in the page or with `relay`."
+        fix = "A person can do this, with the room's token, in the page or with `relay`."
     else:
         typed = command(f"keys create {caller.agent} --scopes {scope},...")
         fix = f"Ask for a key with it: {typed}."

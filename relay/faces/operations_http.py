@@ -86,7 +86,7 @@ class OperationDoors:
             values = _query(request, operation)
         else:
             if request.query_string:
-                raise bad("This wants its fields in the body.", "Send a JSON object, and no query.")
+                raise bad("This needs its fields in the body.", "Send a JSON object, and no query.")
             limits = self._limits
             values = await read_values(
                 request, limit=limits.body_bytes, within_s=limits.body_s, optional=not _required(operation)
@@ -94,7 +94,7 @@ class OperationDoors:
         for name, text in request.match_info.items():
             if name in fields:
                 if values.get(name, text) != text:
-                    raise bad(f"{name} stands in the path and in the query.", "Say it in one of them.")
+                    raise bad(f"{name} is given in the path and in the query.", "Give it in one of them.")
                 values[name] = text
         return values
 
@@ -208,7 +208,7 @@ def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
         if name in fields and "list" in str(fields[name].annotation):
             values[name] = texts
         elif len(texts) > 1:
-            raise bad(f"{name[:40]} is said {len(texts)} times.", "Say it once.")
+            raise bad(f"{name[:40]} is given {len(texts)} times.", "Say it once.")
         else:
             values[name] = _typed(texts[0], fields[name].annotation) if name in fields else texts[0]
     return values

@@ -45,7 +45,7 @@ class CreateKey(Request):
     scopes: list[str] | None = Field(
         None, max_length=10, description=f"of: {_SCOPES}; all but admin", json_schema_extra={"minItems": 1}
     )
-    expires: Annotated[str, Field(max_length=20)] = Field("never", description="like 30d, 12h, 45m, or never")
+    expires: Annotated[str, Field(max_length=20)] = Field("never", description="30d, 12h, 45m, or never")
     note: Annotated[Text, Field(max_length=400)] | None = Field(None, description="what it is for")
 
 
@@ -125,7 +125,7 @@ OPERATIONS = (
         _revoke,
         "DELETE",
         "/keys/{id}",
-        "Take a key back: it is refused within a second.",
+        "Revoke a key: it is refused within a second.",
         tag="keys",
     ),
 )

@@ -82,9 +82,9 @@ class ReleaseAnswer(Answer):
 
 
 class CheckLocks(Request):
-    file_paths: Paths | None = Field(None, description="only locks that meet these")
+    file_paths: Paths | None = Field(None, description="only locks that overlap these")
     limit: int = Field(PAGE, ge=1, le=MOST_PAGE)
-    cursor: Cursor | None = Field(None, description="next of the answer before")
+    cursor: Cursor | None = Field(None, description="next of the previous answer")
 
 
 class Renew(Request):
@@ -259,7 +259,7 @@ OPERATIONS = (
         "POST",
         "/renew",
         "Keep a lock or a claimed task for longer, before its expires_at or lease_until.\n"
-        "stale_token: it was over; get it anew and look at what changed. files_held: others hold "
+        "stale_token: it was over; get it again and look at what changed. files_held: others hold "
         "these files of the task by now.",
         tool=True,
         beats=True,
@@ -299,7 +299,7 @@ OPERATIONS = (
         _explain_lock,
         "POST",
         "/locks/explain",
-        "Who holds what meets a path, who waits, and where you stand in line.",
+        "Who holds what overlaps a path, who waits, and where you are in line.",
         read_only=True,
         tag="locks",
         beats=True,
@@ -326,7 +326,7 @@ OPERATIONS = (
         _force,
         "POST",
         "/locks/force-release",
-        "Take a lock away from its holder, who is told why in the room: a person's, and no agent's.",
+        "Take a lock from its holder, who is told why in the room; only a person can.",
         tag="locks",
         beats=True,
     ),

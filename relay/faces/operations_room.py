@@ -169,7 +169,7 @@ OPERATIONS = (
         _help,
         "GET",
         "/help",
-        "Read how something works before you guess.\nA text for each topic; without one, where to begin.",
+        "Read how something works before you guess.\nEach topic has its text; without a topic: where to begin.",
         aliases=(("GET", "/help/{topic}"),),
         tool=True,
         read_only=True,

@@ -64,12 +64,12 @@ class PageFiles:
         """`GET /assets/NAME`: named by their content."""
         file = self._file(f"assets/{request.match_info['name']}")
         if file is None:
-            raise ApiError(404, "not_found", "The page has no such file.", "Load the page anew.")
+            raise ApiError(404, "not_found", "The page has no such file.", "Reload the page.")
         return web.FileResponse(file, headers={"Cache-Control": _FOR_EVER})
 
     async def other(self, request: web.Request) -> web.StreamResponse:
         """`GET /NAME` for a file beside index.html."""
         file = self._file(request.path.removeprefix("/"))
         if file is None:
-            raise ApiError(404, "not_found", "The page has no such file.", "Load the page anew.")
+            raise ApiError(404, "not_found", "The page has no such file.", "Reload the page.")
         return web.FileResponse(file, headers={"Cache-Control": "no-cache"})

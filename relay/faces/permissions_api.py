@@ -77,7 +77,7 @@ class PermissionDoors:
             raise ApiError(
                 404,
                 "not_found",
-                "No such request waits: it was answered, or its time is over.",
+                "There is no such open request: it was answered or has expired.",
                 "GET /api/permissions.",
             )
         for place, option in enumerate(one.options, 1):

@@ -49,11 +49,11 @@ class Body:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise bad(f"{field} is {_called(value)}, not a text.", f"Send {field} as a JSON string.")
+            raise bad(f"{field} is {_called(value)}, not a string.", f"Send {field} as a JSON string.")
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise bad(f"{field} holds half of a character.", "Send whole Unicode characters.") from None
+            raise bad(f"{field} has an unpaired surrogate.", "Send whole Unicode characters.") from None
         return value
 
     def flag(self, field: str) -> bool:
@@ -107,7 +107,9 @@ async def read_values(
         where = f"line {error.lineno}, column {error.colno}"
         raise bad(f"The body is not JSON: {error.msg} at {where}.", "Send a JSON object.") from None
     except (ValueError, RecursionError):
-        raise bad("The body's JSON is beyond reason.", "Send a plain JSON object.") from None
+        raise bad(
+            "The body's JSON is nested too deeply, or has too long a number.", "Send a plain JSON object."
+        ) from None
     if not isinstance(values, dict):
         raise bad(f"The body is {_called(values)}, not an object.", "Send a JSON object.")
     return values
@@ -135,14 +137,14 @@ async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes
             408, "timeout", f"The body took longer than {within_s:g} s.", "Send it again."
         ) from None
     except web.RequestPayloadError as error:
-        raise bad(f"The body broke off or cannot be unpacked: {error}.") from None
+        raise bad(f"The body is incomplete or cannot be decompressed: {error}.") from None
     return bytes(got)
 
 
 def _known(what: str, values: Collection[str], allowed: Collection[str]) -> None:
     unknown = [name for name in values if name not in allowed]
     if unknown:
-        fix = f"Known: {', '.join(allowed)}." if allowed else f"No {what} is known here."
+        fix = f"Known: {', '.join(allowed)}." if allowed else f"There is no such {what}."
         raise bad(f"Unknown {what} {unknown[0][:40]!r}.", fix)
 
 
@@ -170,7 +172,9 @@ class Query:
             return None
         cursor = whole(text)
         if cursor is None:
-            raise bad(f"{name} is {text[:40]!r}, which is no cursor.", "Send back a cursor as it was given.")
+            raise bad(
+                f"{name} is {text[:40]!r}, which is not a cursor.", "Send back a cursor as it was given."
+            )
         return cursor
 
     def text(self, name: str) -> str | None:

@@ -57,14 +57,14 @@ def check(credential: Credential, method: str, path: str) -> None:
         raise ApiError(
             403,
             "scope",
-            f"A person does this, and this key is the agent {credential.identity}'s.",
+            f"Only a person can do this, and this key is the agent {credential.identity}'s.",
             f"Use {persons[1]}.",
         )
     scope = persons[0] if persons else _SCOPES.get(asked, "read" if asked[0] == "GET" else ADMIN)
     if not credential.allows(scope):
         typed = command(f"keys create {credential.identity} --scopes {scope},...")
         fix = (
-            "A person does this, with the room's token or in the page."
+            "A person can do this, with the room's token or in the page."
             if scope == ADMIN
             else f"Ask for a key with that scope: {typed}"
         )

@@ -197,7 +197,7 @@ class RoomClient:
             return False
         if is_reserved(self.name, place.reserved):
             raise ValueError(
-                f"{self.name} is a name that the room keeps for itself; take another with --name"
+                f"{self.name} is reserved; choose another name with --name"
             )
         from relay.room import entry
 

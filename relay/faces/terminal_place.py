@@ -89,7 +89,7 @@ def _checked(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise PlaceError(f"{url!r} is no address of a room; give --url http://HOST:PORT")
+        raise PlaceError(f"{url!r} is not the address of a room; give --url http://HOST:PORT")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

@@ -108,7 +108,7 @@ async def say(place: Callable[[], Place], name: str, body: str, wait_s: float | 
             async with asyncio.timeout(wait_s):
                 return await _say_and_wait(client, post, as_json)
         except TimeoutError:
-            where = "it stands in the room" if post.id else "it may not have arrived"
+            where = "it is in the room" if post.id else "it may not have arrived"
             _tell(f"no full answer in {wait_s or POST_S:g} s; {where}")
         except Refused as error:
             _tell(str(error))

@@ -84,7 +84,7 @@ def markdown(body: str, base: str = "") -> list[Fragments]:
     lines = text.strip("\n").split("\n")
     shown = list(_lines(lines[:MAX_LINES], base))
     if len(body) > MAX_CHARS or len(lines) > MAX_LINES:
-        shown.append([("class:quiet", f"… cut here; the whole has {len(body):,} characters, see the page")])
+        shown.append([("class:quiet", f"… cut here; all {len(body):,} characters are in the page")])
     return shown
 
 

@@ -95,7 +95,7 @@ class RoomView:
         self.routing.clear()
         self.jobs.clear()
         if wire.state == "refused":
-            return [[("class:bad", f"· the room lets nobody in: {safe_line(wire.detail)}")]]
+            return [[("class:bad", f"· the room refused you: {safe_line(wire.detail)}")]]
         return [[("class:warn", f"· the room is down: {safe_line(wire.detail)}; trying again")]]
 
     def on_frame(self, frame: Frame, now: float) -> list[Fragments]:

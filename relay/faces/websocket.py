@@ -44,7 +44,7 @@ KEY_LOOK_S = 0.5
 
 BAD_FIRST_FRAME = 4400
 SIGNED_OUT = Cut(4401, "signed out")
-UNKNOWN_CURSOR = Cut(4404, "this room has not come to that cursor; load the transcript anew")
+UNKNOWN_CURSOR = Cut(4404, "this room has not reached that cursor; reload the transcript")
 NO_FIRST_FRAME = 4408
 FAILED = Cut(1011, "the room failed at this; come back with the last cursor")
 GOING_AWAY = Cut(1001, "the room is stopping")
@@ -181,13 +181,13 @@ class SocketDoor:
     def _name(self, name: object, credential: Credential) -> str | None:
         """Whom to show as here: a person. An agent is shown by its sessions."""
         if credential.identity is not None and name not in (None, credential.identity):
-            raise _Refused(BAD_FIRST_FRAME, f"this key is {credential.identity}'s, and name says another")
+            raise _Refused(BAD_FIRST_FRAME, f"this key is {credential.identity}'s, and name names another")
         if name is None or not credential.person:
             return None
         try:
             return person(name if isinstance(name, str) else "", self._reserved())
         except ApiError:
-            raise _Refused(BAD_FIRST_FRAME, "name is no person's name") from None
+            raise _Refused(BAD_FIRST_FRAME, "name is not a person's name") from None
 
     def _presence(self, name: str | None) -> AbstractContextManager[Any]:
         return nullcontext() if name is None else self._room.person_here(name)
@@ -291,7 +291,7 @@ def _cursor(after: object) -> int | None:
         return cursor
     if type(after) is int and 0 <= after < 10**18:
         return after
-    raise _Refused(BAD_FIRST_FRAME, "after is no cursor of this room")
+    raise _Refused(BAD_FIRST_FRAME, "after is not a cursor of this room")
 
 
 async def _listen(socket: web.WebSocketResponse) -> None:

@@ -321,7 +321,10 @@ class MockRoom:
             self.links.remove(body["link"])
         elif body.get("key") != TOKEN:
             return refuse(
-                401, "bad_link", "This link was used or is too old.", "Run `relay link` for a new one."
+                401,
+                "bad_link",
+                "This link was used already or has expired.",
+                "Run `relay link` for a new one.",
             )
         response = web.json_response({"ok": True})
         session = uuid.uuid4().hex

@@ -119,7 +119,7 @@ async def test_its_use_is_noted_at_most_once_a_minute(store: Store, clock: Ticks
         ("ℝelay", {}, "room's own name"),
         ("all", {}, "room's own name"),
         ("claude", {}, "write CLAUDE"),
-        ("CLAUDE", {"agent_type": "person"}, "no person"),
+        ("CLAUDE", {"agent_type": "person"}, "not a person"),
         ("", {}, "empty"),
         ("x" * 65, {}, "at most"),
         ("ci", {"scopes": ["write"]}, "Scopes: locks, memory, read, room, work, admin"),

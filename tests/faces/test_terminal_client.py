@@ -205,7 +205,7 @@ async def test_with_the_room_down_the_transcript_has_it(home: Path, room: FakeRo
 async def test_nobody_writes_as_an_agent(home: Path, room: FakeRoom, finder: Finder) -> None:
     await room.stop()
     async with RoomClient(finder.place, "Claude").open() as client:
-        with pytest.raises(ValueError, match="keeps for itself"):
+        with pytest.raises(ValueError, match="is reserved"):
             await client.write_past(Post("hi", new_id()))
     assert lines(home) == []
 

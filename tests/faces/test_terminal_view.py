@@ -150,14 +150,14 @@ def test_jobs_that_ended_while_we_were_away_are_gone(view: RoomView) -> None:
 
 
 def test_a_change_of_the_connection_is_said_once(view: RoomView) -> None:
-    down = Wire("down", "nobody answers at its door", 3.0)
-    assert plain(view.on_wire(down, NOW)) == ["· the room is down: nobody answers at its door; trying again"]
+    down = Wire("down", "nothing answers there", 3.0)
+    assert plain(view.on_wire(down, NOW)) == ["· the room is down: nothing answers there; trying again"]
     assert view.on_wire(down, NOW) == []
     assert plain([view.toolbar(NOW)])[0].startswith(" ○ down, again in 3 s")
     assert plain(view.on_wire(Wire("live"), NOW)) == ["· the room is back"]
     assert plain([view.toolbar(NOW)])[0].startswith(" ● live")
     assert plain(view.on_wire(Wire("refused", "this key is not known"), NOW)) == [
-        "· the room lets nobody in: this key is not known"
+        "· the room refused you: this key is not known"
     ]
 
 
