@@ -97,7 +97,7 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
     except OSError as error:
         raise ArchiveError(f"{error.filename or settings.transcript_path}: {error.strerror}") from error
     except (StoreError, store.transient) as error:
-        raise ArchiveError(f"the database cannot take it now: {error}; try again") from error
+        raise ArchiveError(f"the database is not available now: {error}; try again") from error
     finally:
         await store.close()
 

@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
     made.add_argument("--head", help="record: the revision with it")
     made.add_argument("--session", help="list: only of this session")
     made.add_argument("--agent", help="list: only of this agent")
-    made.add_argument("--limit", type=int, default=20, help="list: at most so many (20)")
+    made.add_argument("--limit", type=int, default=20, help="list: how many at most (20)")
     args = made.parse_args(words)
     if (args.id is None) != (args.action == "list"):
         needs = {
@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
     if bool(args.files) != (args.action == "record"):
         made.error("record needs TEXT FILE..." if args.action == "record" else "only record takes files")
     if not 1 <= args.limit <= MOST_LISTED:
-        made.error(f"--limit is from 1 to {MOST_LISTED}")
+        made.error(f"--limit must be from 1 to {MOST_LISTED}")
 
     async def work(desk: Desk) -> Any:
         changesets = desk.services.changesets
@@ -96,5 +96,5 @@ def _recorded(told: Json) -> str:
     if told["missing"]:
         lines.append(f"Declared and not changed: {', '.join(told['missing'])}")
     if told["changed"] is None:
-        lines.append("What was really changed is not known: give --base and --head.")
+        lines.append("It is not known what really changed: give --base and --head.")
     return "\n".join(lines)

@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     link.add_argument("--json", action="store_true", help='print {"url", "expires_in_s"}')
     show = add("log", _log, "Show the daemon's log and follow it.")
     show.add_argument("-n", "--lines", type=int, default=40, help="lines to begin with (40)")
-    show.add_argument("--no-follow", action="store_true", help="print them and end")
+    show.add_argument("--no-follow", action="store_true", help="print them and exit")
     show.add_argument("--json", action="store_true", help="the lines as they are, in JSON")
     archive = add("archive", _archive, "Move old entries out of the transcript; they stay searchable.")
     archive.add_argument("--keep", type=int, default=1000, help="entries that stay in the file (1000)")
@@ -160,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     worktrees.add_argument("action", nargs="?", choices=actions, default="list", help=what)
     worktrees.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
     worktrees.add_argument("--name", help="who does it, in the room's words (your user name)")
-    worktrees.add_argument("--json", action="store_true", help="print what there is, or was done, as JSON")
+    worktrees.add_argument("--json", action="store_true", help="print the result as JSON")
     merging = worktrees.add_argument_group("merge")
     merging.add_argument(
         "-m",
@@ -170,8 +170,8 @@ def _parser() -> argparse.ArgumentParser:
         help="the commit's message; each -m is a paragraph",
     )
     merging.add_argument("-e", "--edit", action="store_true", help="write the message in your editor first")
-    merging.add_argument("--squash", action="store_true", help="as one commit, not with a merge commit")
-    merging.add_argument("--dry-run", action="store_true", help="print what would be committed, and end")
+    merging.add_argument("--squash", action="store_true", help="as one commit, without a merge commit")
+    merging.add_argument("--dry-run", action="store_true", help="print what would be committed, and exit")
     worktrees.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
     worktrees.set_defaults(head="")
     verify = add("verify", _verify, "Check every event of the log against its hash, its causes and its lane.")
@@ -184,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--pace", type=float, default=1.0, help="seconds before each edit (1)")
     demo.add_argument("--stubborn", action="store_true", help="BEN pays no attention to advisories")
     demo.add_argument("--stay", action="store_true", help="keep the room open after the first part")
-    demo.add_argument("--only-with", action="store_true", help="leave out the part without the airspace")
+    demo.add_argument("--only-with", action="store_true", help="skip the part without the airspace")
     demo.add_argument("--json", action="store_true", help="print the outcome as JSON")
     return parser
 
@@ -199,7 +199,7 @@ def _demo(args: argparse.Namespace) -> int:
     from relay.demo.story import Options, run
 
     if args.pace < 0:
-        print("relay: --pace is 0 or more", file=sys.stderr)
+        print("relay: --pace must be 0 or more", file=sys.stderr)
         return 2
     options = Options(
         folder=args.folder,
@@ -277,11 +277,11 @@ async def _greet(settings: Settings) -> None:
         try:
             link = await asyncio.to_thread(new_link, state["url"], settings.token_path)
         except NoLink as error:
-            print(f"There is no link to sign in with: {error}", file=sys.stderr, flush=True)
+            print(f"No sign-in link: {error}", file=sys.stderr, flush=True)
         else:
             print(f"Sign in: {link}", flush=True)
     else:
-        print(f"{typed('link')} prints a link to sign in with.", flush=True)
+        print(f"{typed('link')} prints a sign-in link.", flush=True)
 
 
 def _start(settings: Settings) -> int:
@@ -319,7 +319,7 @@ def _start(settings: Settings) -> int:
             try:
                 print(f"Sign in: {new_link(state['url'], settings.token_path)}")
             except NoLink as error:
-                return _fail(f"there is no link to sign in with: {error}")
+                return _fail(f"no sign-in link: {error}")
             print(f"The link works once, within 10 minutes; {typed('link')} prints another.")
             return 0
         if child.poll() is not None:
@@ -374,12 +374,12 @@ def _link(args: argparse.Namespace) -> int:
         record = instance.read(settings.lock_path)
     except instance.DamagedRecord as error:
         return _fail(
-            f"{error}, so it is not known whether the room runs. A running one writes it anew within "
-            f"{settings.locks.ttl / 3:g} s: try again then; else start it with {script('scripts/start.sh')}"
+            f"{error}, so it is not known whether the room runs. A running one writes it again within "
+            f"{settings.locks.ttl / 3:g} s: try again then, or start it with {script('scripts/start.sh')}"
         )
     state = _state(settings)
     if state is None or record is None or not instance.is_live(record, settings.locks.ttl):
-        return _fail(f"the room does not run; start it with {script('scripts/start.sh')}")
+        return _fail(f"the room is not running; start it with {script('scripts/start.sh')}")
     try:
         url = new_link(state["url"], settings.token_path)
     except NoLink as error:
@@ -393,7 +393,7 @@ def _link(args: argparse.Namespace) -> int:
 
 def _log(args: argparse.Namespace) -> int:
     if args.lines < 0:
-        print("relay: --lines is 0 or more", file=sys.stderr)
+        print("relay: --lines must be 0 or more", file=sys.stderr)
         return 2
     settings = load(args.config)
     path = settings.log_file
@@ -450,7 +450,7 @@ def _archive(args: argparse.Namespace) -> int:
     from relay.archive import ArchiveError, archive
 
     if args.keep < 0:
-        print("relay: --keep is 0 or more", file=sys.stderr)
+        print("relay: --keep must be 0 or more", file=sys.stderr)
         return 2
     settings = load(args.config)
     try:
@@ -478,12 +478,12 @@ def _verify(args: argparse.Namespace) -> int:
         print(indented(f"event {fault.id} (pos {fault.pos}): {fault.what}"))
     if damage:
         print(
-            "Stop relay, and bring a copy of the database back or save what can still be read: docs/service.md."
+            "Stop relay, and restore a copy of the database, or save what can still be read: docs/service.md."
         )
     elif faults:
         print(f"{len(faults)} damaged events.")
     else:
-        print("The log is whole.")
+        print("The log is intact.")
     return 1 if wrong else 0
 
 

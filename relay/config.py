@@ -62,28 +62,28 @@ class BudgetSettings:
 class AgentSettings:
     """One agent of the room."""
 
-    name: str = setting(
-        "how people call it: `@CLAUDE`. A-Z, 0-9, _ and -, a letter first, 32 at most; unique"
-    )
+    name: str = setting("its name, as in `@CLAUDE`. A-Z, 0-9, _ and -, a letter first, 32 at most; unique")
     kind: AgentKind = setting("how its turns are run", "command")
     preset: Preset | None = setting("for `command` and `acp`: a program that relay knows", None)
     cmd: tuple[str, ...] = setting(
-        "for `command` and `acp`: the program with its arguments, in the place of a preset",
+        "for `command` and `acp`: the program with its arguments, instead of a preset",
         (),
         empty=False,
         words=True,
     )
-    args: tuple[str, ...] = setting("further arguments, after those of the preset or of `cmd`", ())
-    output: Output = setting("for `cmd`: what it prints, plain text or as that program does", "text")
+    args: tuple[str, ...] = setting("more arguments, after those of the preset or of `cmd`", ())
+    output: Output = setting(
+        "for `cmd`: the format of its output: plain text, or that of a known program", "text"
+    )
     model: str | None = setting("the model; null = the agent's own default", None, empty=False)
-    effort: str | None = setting("how hard it thinks, in the agent's own words", None, empty=False)
+    effort: str | None = setting("the reasoning effort, in the agent's own words", None, empty=False)
     timeout_s: float = setting("seconds until a turn is ended", 600.0, low=1, high=86400)
     cwd: Path | None = setting("the folder it works in; null = `workspace.repo`", None)
     worktree: Path | None = setting(
         "an existing checkout that it works in; null = one of its own under `.relay/worktrees/`", None
     )
-    env: Mapping[str, str] = setting("variables it gets on top of the allow-listed ones", _NOTHING)
-    env_pass: tuple[str, ...] = setting("further variables of the daemon that it gets, by name", ())
+    env: Mapping[str, str] = setting("environment variables that it gets besides the allowed ones", _NOTHING)
+    env_pass: tuple[str, ...] = setting("more environment variables of the daemon that it gets, by name", ())
     budget: BudgetSettings = setting("", BudgetSettings)
     permissions: Permissions = setting(
         "what it may do: `auto` = read-only, and edits when it has a worktree of its own", "auto"
@@ -95,7 +95,7 @@ class AgentSettings:
         high=3600,
     )
     mcp: bool = setting("a preset's program gets the room's tools (locks, work, ...) over MCP", True)
-    script: Path | None = setting("for `scripted`: the YAML file that says what it says and does", None)
+    script: Path | None = setting("for `scripted`: the YAML file with what it says and does", None)
     enabled: bool = setting("false = stays in the room, gets no work", True)
 
 
@@ -108,7 +108,9 @@ class WorkspaceSettings:
     checkouts: tuple[Checkout, ...] = setting("people's own checkouts of the codebase", ())
     log_path: Path = setting("the transcript", Path(".relay/transcript.log"))
     lock_path: Path = setting("the record of the one running daemon", Path("speaker.lock"))
-    context_len: int = setting("characters of the unseen room that an agent gets with a turn", 6000, low=0)
+    context_len: int = setting(
+        "characters of unread room messages that an agent gets with a turn", 6000, low=0
+    )
     max_entry_bytes: int = setting(
         "bytes of one transcript entry; a larger one is refused, with a notice",
         4194304,
@@ -142,8 +144,8 @@ class UiSettings:
         "the port; 0 = any free one, printed and in `.relay/state.json`", 4173, low=0, high=65535
     )
     allowed_hosts: tuple[str, ...] = setting(
-        "further host names that the page may be asked under (behind a proxy, or on a network); others are "
-        "refused, so that no foreign web site can turn a browser against the room",
+        "more host names under which the page may be opened (behind a proxy, or on a network); others are "
+        "refused, so that no other web site can use a browser against the room",
         (),
     )
 
@@ -174,12 +176,12 @@ class QueueSettings:
     """The dispatch queue."""
 
     stale_after_s: float = setting(
-        "seconds after which an active job of a gone daemon is pending again", 600.0, low=1
+        "seconds after which an active job of a dead daemon is pending again", 600.0, low=1
     )
     max_attempts: int = setting("attempts before a job is dead", 3, low=1)
     backoff_s: float = setting("seconds before the second attempt; doubles with each one", 2.0, low=0)
     backoff_max_s: float = setting("the longest wait between attempts, in seconds", 60.0, low=0)
-    lease_s: float = setting("seconds a holder keeps a job without renewing its lease", 30.0, low=1)
+    lease_s: float = setting("seconds that a job's lease lasts without renewal", 30.0, low=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +359,7 @@ def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: in
             fits = AGENT_NAME.fullmatch(name.upper())
             refuse("name", f'found "{name[:40]}"', rule, f'write "{name.upper()}"' if fits else "")
         elif name in RESERVED_NAMES:
-            refuse("name", f'found "{name}", which the room keeps for itself', rule)
+            refuse("name", f'found "{name}", which is reserved', rule)
         elif name in seen:
             refuse("name", f'found "{name}", the name of agents[{seen[name]}] too', "a name of its own")
         seen.setdefault(name, index)
@@ -365,7 +367,7 @@ def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: in
         value = agent.get(key)
         # They become words of a command line and lines of a log.
         if isinstance(value, str) and not value.isprintable():
-            refuse(key, f"found {json.dumps(value[:40])}", "a text without line ends and control characters")
+            refuse(key, f"found {json.dumps(value[:40])}", "text without line breaks and control characters")
     if kind in ("command", "acp") and not agent.get("preset") and not agent.get("cmd"):
         refuse("cmd", "is missing", "a program, or a preset", 'give "preset" or "cmd"')
     if agent.get("preset") and agent.get("cmd"):

@@ -40,17 +40,19 @@ class AirspaceSettings:
     enabled: bool = setting("false = nothing is measured and nobody is told", True)
     profile: ProfileName = setting("the formula (docs/airspace.md)", "calibrated")
     half_life_s: float = setting("seconds after which an edit's weight has halved", 1800.0, low=1)
-    tick_s: float = setting("seconds between two scans at most often", 2.0, low=0.1, high=3600)
-    cooldown_s: float = setting("seconds in which one pair of agents is told at most once", 300.0, low=0)
+    tick_s: float = setting("least seconds between two scans", 2.0, low=0.1, high=3600)
+    cooldown_s: float = setting(
+        "seconds between two advisories to one pair of agents, at least", 300.0, low=0
+    )
     answer_s: float = setting("seconds to answer an advisory in before people are asked", 180.0, low=1)
-    steer_s: float = setting("seconds in which the steering agent has to leave the place", 300.0, low=1)
+    steer_s: float = setting("seconds that the steering agent has to leave the contested files", 300.0, low=1)
     interrupt_s: float = setting(
         "seconds of a standing resolution advisory after which a turn that cannot be asked is cancelled and "
         "resumed with it",
         20.0,
         low=0,
     )
-    floor: float = setting("the live scan keeps pairs of agents from this risk on", 0.05, low=0, high=1)
-    muted: tuple[str, ...] = setting("globs of files that no advisory is about", MUTED)
-    ignored: tuple[str, ...] = setting("globs of generated files that are in no working set", ())
+    floor: float = setting("the live scan keeps pairs of agents of at least this risk", 0.05, low=0, high=1)
+    muted: tuple[str, ...] = setting("globs of files that advisories ignore", MUTED)
+    ignored: tuple[str, ...] = setting("globs of generated files that working sets leave out", ())
     history_h: float = setting("hours of positions that the page can replay", 24.0, low=0.1, high=720)

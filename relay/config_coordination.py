@@ -19,12 +19,12 @@ class CoordinationSettings:
         "seconds after its last sign of life that a session of a process lives", 90.0, low=1, high=86400
     )
     claim_lease_s: float = setting("seconds that a claimed task stays claimed without a call", 1800.0, low=1)
-    max_attempts: int = setting("attempts before a task is dead, where it does not say", 3, low=1, high=100)
+    max_attempts: int = setting(
+        "attempts before a task is dead, unless the task sets its own", 3, low=1, high=100
+    )
     backoff_s: float = setting("seconds before a task's second attempt; doubles with each one", 5.0, low=0)
     backoff_max_s: float = setting("the longest wait between attempts, in seconds", 600.0, low=0)
-    sweep_s: float = setting(
-        "seconds between two looks of the daemon for sessions that died", 5.0, low=0.1, high=3600
-    )
+    sweep_s: float = setting("seconds between two checks for dead sessions", 5.0, low=0.1, high=3600)
 
 
 @dataclass(frozen=True, slots=True)

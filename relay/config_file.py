@@ -33,7 +33,7 @@ def parse(text: str) -> Any:
         return found
 
     def no_constant(name: str) -> Any:
-        raise JsonError(f"{name} is no JSON number")
+        raise JsonError(f"{name} is not a JSON number")
 
     try:
         value = json.loads(text, object_pairs_hook=one_each, parse_constant=no_constant)
@@ -42,7 +42,7 @@ def parse(text: str) -> Any:
     except RecursionError:
         raise JsonError("nested too deeply") from None
     if twice:
-        raise JsonError("; ".join(f'"{name}" stands twice in one object' for name in twice))
+        raise JsonError("; ".join(f'"{name}" is given twice in one object' for name in twice))
     return value
 
 

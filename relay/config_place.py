@@ -99,5 +99,5 @@ def advice(folder: Path) -> str:
         return f"use --config {' or '.join(map(shlex.quote, shown))}"
     room = room_of(folder)
     if (room / RUNTIME).is_dir():
-        return f"{room} has a room, whose configuration is gone: give --config PATH, or write {CONFIG} there"
+        return f"{room} has a room, but its configuration is missing: give --config PATH, or write {CONFIG} there"
     return 'give --config PATH or RELAY_CONFIG; the smallest configuration is {"agents": []}'

@@ -440,7 +440,7 @@ class Daemon:
         self._damage = f"the database is damaged: {'; '.join(wrong[:3])}"
         log.error("the database is damaged", damage=wrong)
         text = (
-            f"The database is damaged: {'; '.join(wrong[:3])}. What is said now may be lost. Stop relay with "
+            f"The database is damaged: {'; '.join(wrong[:3])}. New messages may be lost. Stop relay with "
             f"{script('stop.sh')}, and see docs/service.md."
         )
         with contextlib.suppress(StoreError, self._store.errors):

@@ -151,10 +151,10 @@ def _parse(text: str, path: Path) -> InstanceRecord:
             mark=told.get("mark", ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        raise DamagedRecord(f"{path} is no instance record") from None
+        raise DamagedRecord(f"{path} is not an instance record") from None
     texts = isinstance(record.host, str) and isinstance(record.mark, str)
     if not texts or type(record.pid) is not int or record.pid < 1:
-        raise DamagedRecord(f"{path} is no instance record")
+        raise DamagedRecord(f"{path} is not an instance record")
     return record
 
 

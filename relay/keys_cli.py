@@ -66,11 +66,13 @@ def _parser() -> argparse.ArgumentParser:
         "--type", default="agent", help="what it is: agent (the default), claude_code, person, ..."
     )
     scopes = ", ".join([*sorted(SCOPES), ADMIN])
-    create.add_argument("--scopes", help=f"what it may, with commas, out of: {scopes} (all but {ADMIN})")
+    create.add_argument(
+        "--scopes", help=f"its scopes, separated by commas, out of: {scopes} (all but {ADMIN})"
+    )
     create.add_argument("--expires", default="never", help="like 30d, 12h, 45m (never)")
     create.add_argument("--note", default="", help="what it is for")
     add("list", _list, _listed, "Show the keys, without their secrets.")
-    revoke = add("revoke", _revoke, _revoked, "Take a key back; it is refused at once.")
+    revoke = add("revoke", _revoke, _revoked, "Revoke a key; it is refused at once.")
     revoke.add_argument("id", metavar="ID", help="as `relay keys list` shows it")
     return parser
 

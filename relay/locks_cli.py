@@ -81,4 +81,4 @@ def _show(told: Json) -> str:
 
 def _released(told: Json) -> str:
     holders = ", ".join(dict.fromkeys(lock["locked_by"] for lock in told.get("locks", ())))
-    return f"{told['file_path']} is free{f': {holders} held it, and is told' if holders else ''}."
+    return f"{told['file_path']} is free{f': {holders} held it, and has been told' if holders else ''}."

@@ -56,7 +56,7 @@ def _put_json(text: str, entry: Mapping[str, Any] | None) -> str:
         raise CannotEdit(f"it is not plain JSON: {error}") from None
     servers = tree.get("mcpServers", {}) if isinstance(tree, dict) else None
     if not isinstance(servers, dict):
-        raise CannotEdit("its mcpServers is no object")
+        raise CannotEdit("its mcpServers is not an object")
     wanted = _merged(servers.get(SERVER), entry)
     if servers.get(SERVER) == wanted:
         return text
@@ -155,7 +155,7 @@ def _toml(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    raise CannotEdit(f"it holds a {type(value).__name__}, which this program does not write")
+    raise CannotEdit(f"it has a {type(value).__name__}, which this program does not write")
 
 
 def _key(key: str) -> str:

@@ -28,7 +28,7 @@ The MCP server `relay` coordinates you with them. Search for its tools if you do
 def with_hint(text: str, wanted: bool) -> str:
     """`text` with the hint (`wanted`), at its place or at the end, or without it. Raises CannotEdit."""
     if text.count(BEGIN) > 1 or text.count(BEGIN) != text.count(END) or text.find(END) < text.find(BEGIN):
-        raise CannotEdit("the marks of relay's hint in it are not one pair")
+        raise CannotEdit("it does not have exactly one begin and one end mark of relay's hint")
     line = "\r\n" if "\r\n" in text else "\n"
     block = line.join([BEGIN, *TEXT.split("\n"), END]) + line
     if BEGIN not in text:
@@ -58,7 +58,7 @@ def write(path: Path, wanted: bool) -> bool:
     Raises CannotEdit."""
     path = path.resolve()  # a link to a file that is kept elsewhere stays one
     if path.exists() and not path.is_file():
-        raise CannotEdit("it is no regular file")
+        raise CannotEdit("it is not a regular file")
     try:
         there = path.read_bytes().decode("utf-8") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:

@@ -31,7 +31,7 @@ class NoWay(Exception):
 def bad_key() -> str:
     """What is said of a key that is none."""
     return (
-        "RELAY_API_KEY is not a good key of this room: unknown, expired or revoked. "
+        "RELAY_API_KEY is not a valid key of this room: unknown, expired or revoked. "
         f"Make one with {command('keys create NAME')}, or unset it and set RELAY_AGENT_ID."
     )
 
@@ -54,7 +54,7 @@ def identify(environ: Mapping[str, str], option: str | None = None) -> Identity:
     agent = environ.get("RELAY_AGENT_ID", "").strip() or (option or "").strip() or None
     if key is None and agent is None:
         raise WrongUse(
-            "nobody is named to speak for. Set RELAY_AGENT_ID=NAME (or RELAY_API_KEY, or give --agent NAME); "
+            "it is not known who speaks. Set RELAY_AGENT_ID=NAME (or RELAY_API_KEY, or give --agent NAME); "
             f"{command('mcp install')} writes it into your agent's configuration."
         )
     if agent is not None:

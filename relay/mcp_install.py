@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--key", action="store_true", help="write RELAY_API_KEY into your own configuration, too"
     )
-    parser.add_argument("--no-key", action="store_true", help="take an installed RELAY_API_KEY out")
+    parser.add_argument("--no-key", action="store_true", help="remove an installed RELAY_API_KEY")
     parser.add_argument("--force", action="store_true", help="also change an entry that names another room")
     parser.add_argument(
         "--hint",
@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
         help="write a short hint on the room's tools into the project's CLAUDE.md, AGENTS.md, GEMINI.md (else it is "
         "asked at a terminal, and not written elsewhere)",
     )
-    parser.add_argument("--remove", action="store_true", help="take it out again")
+    parser.add_argument("--remove", action="store_true", help="remove it again")
     parser.add_argument("--print", action="store_true", help="only print what would be written")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
     parser.add_argument(
@@ -142,7 +142,7 @@ def _programs(options: argparse.Namespace) -> list[str]:
     named = options.programs or ["all"]
     unknown = [one for one in named if one not in KNOWN and one != "all"]
     if unknown:
-        raise WrongUse(f"{unknown[0]} is no program that it knows: {', '.join(KNOWN)} or all.")
+        raise WrongUse(f"{unknown[0]} is not a known program: {', '.join(KNOWN)} or all.")
     return list(KNOWN) if "all" in named else list(dict.fromkeys(named))
 
 
@@ -150,9 +150,9 @@ def _key(options: argparse.Namespace) -> str | None:
     if not options.key:
         return None
     if options.no_key:
-        raise WrongUse("--key and --no-key at once: give one of them.")
+        raise WrongUse("Give --key or --no-key, not both.")
     if options.scope != "user":
-        raise WrongUse("--key wants --scope user: a project's file may be committed, and a key must not be.")
+        raise WrongUse("--key needs --scope user: a project's file may be committed, and a key must not be.")
     key = os.environ.get("RELAY_API_KEY", "").strip()
     if not key:
         raise WrongUse("--key takes the key from RELAY_API_KEY, which is not set.")
@@ -165,7 +165,7 @@ def _target(
     scope = options.scope or ("user" if program == "codex" else "project")
     project = (options.project or settings.repo).expanduser().absolute()
     if not project.is_dir():
-        raise WrongUse(f"{project} is no folder.")
+        raise WrongUse(f"{project} is not a folder.")
     home = Path.home()
     places = {
         ("claude", "project"): project / ".mcp.json",
@@ -282,7 +282,7 @@ def _hints(targets: Sequence[Target], done: Sequence[Json], options: argparse.Na
     if wanted is None and new and not options.json and sys.stdin.isatty():
         names = " and ".join(dict.fromkeys(str(one.hint) for one in new))
         print(
-            "\nAgents that look for tools late never find the room's. This would tell them:\n\n"
+            "\nAgents that load tools only when needed may never find the room's. This hint tells them:\n\n"
             + mcp_hint.TEXT
             + "\n"
         )
@@ -327,7 +327,7 @@ def _said(one: Json) -> str:
         said = f"{title}: {one['path']} is left as it is: {one['refused']}."
         if before:
             own = "--scope project names this room for this project only; " if one["scope"] == "user" else ""
-            return f"{said} {own}--force changes it all the same."
+            return f"{said} {own}--force changes it anyway."
         return f"{said} Write this into it:\n\n{one['snippet']}" if "snippet" in one else said
     notes = [f"This named the room {before} until now."] if before else []
     notes += [f"Kept {', '.join(one['kept'])} (--name or --no-key changes that)."] if one["kept"] else []

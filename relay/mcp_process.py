@@ -267,7 +267,7 @@ class Desk:
         try:
             holder = await self._whose(place)
         except (BadKey, WrongUse) as error:
-            raise Rejected(Fault.FORBIDDEN, "bad_key", str(error), "Set a good RELAY_API_KEY.") from None
+            raise Rejected(Fault.FORBIDDEN, "bad_key", str(error), "Set a valid RELAY_API_KEY.") from None
         kind = holder.agent_type or _client_name(context) or "agent"
         caller = Caller(
             holder.agent,
@@ -311,7 +311,7 @@ class Desk:
             async with asyncio.timeout(OPEN_S):
                 return await asyncio.shield(self._place)
         except TimeoutError:
-            message = "The database cannot be opened just now: it is busy."
+            message = "The database cannot be opened now: it is busy."
             raise Rejected(Fault.BUSY, "busy", message, "Try again in a moment.") from None
 
     async def _whose(self, place: Place) -> Holder:

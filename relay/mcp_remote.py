@@ -250,7 +250,7 @@ class Remote:
                 body = await response.aread()
         except (_Away, httpx2.ConnectError, httpx2.ConnectTimeout):
             raise Rejected(
-                Fault.BUSY, "busy", "The room is away just now; nothing was done.", "Try again in a moment."
+                Fault.BUSY, "busy", "The room is away now; nothing was done.", "Try again in a moment."
             ) from None
         except (httpx2.HTTPError, OSError) as error:
             log.warning("the room was lost in the middle of a call", error=repr(error))
@@ -285,8 +285,8 @@ class _Away(Exception):
 
 
 def _cut_off() -> Rejected:
-    message = "The room went away in the middle of this call: it may have been done, or not."
-    return Rejected(Fault.BUSY, "busy", message, "Look whether it was done, or try again in a moment.")
+    message = "The room was lost during this call: it may or may not have been done."
+    return Rejected(Fault.BUSY, "busy", message, "Check whether it was done, or try again in a moment.")
 
 
 def _json(body: bytes) -> Any:
@@ -299,7 +299,7 @@ def _json(body: bytes) -> Any:
 def _answer(message: JSONRPCRequest, status: int, body: bytes) -> Any:
     """The answer to a request out of one of HTTP: JSON-RPC as it is, a refusal of the daemon's gate as a result."""
     if status == 401:
-        rejected = Rejected(Fault.FORBIDDEN, "bad_key", bad_key(), "Set a good RELAY_API_KEY.")
+        rejected = Rejected(Fault.FORBIDDEN, "bad_key", bad_key(), "Set a valid RELAY_API_KEY.")
         return _refused(message, rejected.as_json())
     said = _json(body)
     if isinstance(said, dict) and "jsonrpc" in said:

@@ -58,7 +58,7 @@ def parser(name: str, text: str, actions: Sequence[str]) -> argparse.ArgumentPar
     made.add_argument(
         "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
     )
-    made.add_argument("--name", help="who you are in the room's words (your user name)")
+    made.add_argument("--name", help="your name in the room (your user name)")
     made.add_argument("--json", action="store_true", help="print the answer as JSON")
     return made
 

@@ -62,7 +62,7 @@ class Reload:
         except ConfigError as error:
             log.warning("configuration not taken over", problems=[str(p) for p in error.problems])
             await self._notice(
-                "The configuration was changed and cannot be used; the room goes on as before.\n\n```\n"
+                "The changed configuration cannot be used; the room continues with the old one.\n\n```\n"
                 f"{error}\n```"
             )
             return
@@ -107,4 +107,4 @@ class Reload:
         if news:
             log.info("configuration changed", restart=news)
             keys = ", ".join(f"`{key}`" for key in news)
-            await self._notice(f"The configuration changed {keys}: that takes a restart.")
+            await self._notice(f"The configuration changed {keys}: this needs a restart.")

@@ -176,7 +176,7 @@ class Seats:
 
         async def look(name: str, one: Built) -> None:
             if one.agent is None:
-                found = Availability(False, one.trouble, "mend its entry in config.json")
+                found = Availability(False, one.trouble, "fix its entry in config.json")
             else:
                 found = await one.agent.probe()
             if self._built.get(name) is not one or self._probed.get(name) == found:

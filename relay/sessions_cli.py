@@ -18,13 +18,13 @@ def main(words: list[str]) -> int:
         "sessions", "Show the sessions of agents, or end one: what it holds is free at once.", ("list", "end")
     )
     made.add_argument("id", nargs="?", metavar="ID", help="the session, as `list` shows it")
-    made.add_argument("--agent", help="end: whose it is, when two agents have one of that id")
+    made.add_argument("--agent", help="end: its agent, if two agents have a session with that id")
     made.add_argument("--all", action="store_true", help="list: the ended ones too")
     args = made.parse_args(words)
     if (args.id is None) != (args.action == "list"):
         made.error("list takes no ID" if args.action == "list" else "end needs the ID of the session")
     if args.id is not None and not SESSION_ID.fullmatch(args.id):
-        made.error(f"{args.id[:60]!r} is no session id")
+        made.error(f"{args.id[:60]!r} is not a session id")
 
     async def work(desk: Desk) -> Any:
         sessions = desk.services.sessions
@@ -45,10 +45,13 @@ def main(words: list[str]) -> int:
 def _not_one(id: str, found: list[Json]) -> Rejected:
     if found:
         names = ", ".join(one["agent_id"] for one in found)
-        fix = "Say whose with --agent."
+        fix = "Name the agent with --agent."
         return Rejected(Fault.MALFORMED, "ambiguous", f"{names} each have a session {id}.", fix)
     return Rejected(
-        Fault.UNKNOWN, "unknown_session", f"No session {id} lives.", f"{command('sessions')} lists them."
+        Fault.UNKNOWN,
+        "unknown_session",
+        f"There is no living session {id}.",
+        f"{command('sessions')} lists them.",
     )
 
 

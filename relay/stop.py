@@ -69,7 +69,7 @@ def _settings(path: Path) -> Settings:
     try:
         return load(path)
     except ConfigError as error:
-        print(f"relay: {error}\nrelay: going by the usual places of its files", file=sys.stderr)
+        print(f"relay: {error}\nrelay: using the usual places of its files", file=sys.stderr)
         return parse("{}", path)
 
 
@@ -88,10 +88,10 @@ def stop(settings: Settings) -> None:
     say(f"stopping relay (pid {daemon.pid}); running turns get {settings.stop.drain_s:g} s to end")
     _signal(daemon, signal.SIGTERM)
     if not _gone([daemon], settings.stop.drain_s + GRACE_S, family):
-        say(f"it did not end within {settings.stop.drain_s + GRACE_S:g} s: killing it")
+        say(f"it did not exit within {settings.stop.drain_s + GRACE_S:g} s: killing it")
         _kill(daemon)
         if not _gone([daemon], SHIMS_S):
-            raise CannotStop(f"pid {daemon.pid} does not end, not even when killed (is it stuck on a disk?)")
+            raise CannotStop(f"pid {daemon.pid} does not exit, not even when killed (is it stuck on a disk?)")
     _end_rest(settings, [*family.values(), *_agents(settings)])
     _tidy(settings)
     say("relay has stopped.")
@@ -111,7 +111,7 @@ def _daemon(settings: Settings) -> psutil.Process | None:
         if instance.is_live(record, settings.locks.ttl):
             raise CannotStop(f"it runs on {record.host} (pid {record.pid}); stop it there")
         if record.host == os.uname().nodename and _in_use(record.pid):
-            say(f"pid {record.pid} is another program's by now; it was left alone")
+            say(f"pid {record.pid} is another program's now; it was left alone")
     return _by_pid_file(settings)
 
 
@@ -221,11 +221,11 @@ def _end_rest(settings: Settings, rest: Iterable[psutil.Process]) -> None:
     if not left or _gone(left.values(), SHIMS_S):
         return
     left = {pid: process for pid, process in left.items() if _alive(process)}
-    say(f"ending {len(left)} of its processes that were left: {', '.join(map(str, left))}")
+    say(f"ending {len(left)} of its remaining processes: {', '.join(map(str, left))}")
     for process in left.values():
         _signal(process, signal.SIGKILL)
     if not _gone(left.values(), SHIMS_S):
-        raise CannotStop(f"these do not end: {', '.join(str(p.pid) for p in left.values() if _alive(p))}")
+        raise CannotStop(f"these do not exit: {', '.join(str(p.pid) for p in left.values() if _alive(p))}")
 
 
 def _tidy(settings: Settings) -> bool:

@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
         "--file", action="append", default=[], metavar="PATH", help="submit: what its claim locks"
     )
     made.add_argument("--input", metavar="JSON", help="submit: the input that its worker gets")
-    made.add_argument("--max-attempts", type=int, help="submit: attempts before it is given up")
+    made.add_argument("--max-attempts", type=int, help="submit: how many attempts at most")
     made.add_argument("--reason", help="reopen: why")
     args = made.parse_args(words)
     if (args.what is None) != (args.action == "list"):
@@ -145,7 +145,7 @@ def _board(desk: Desk) -> Board:
 def _number(word: str) -> int:
     named = references.read(word, references.Thing.TASK)
     if named is None or named[0] is not references.Thing.TASK:
-        raise WrongUse(f"{word[:40]!r} is no task, like t12")
+        raise WrongUse(f"{word[:40]!r} is not a task number, like t12")
     return named[1]
 
 

@@ -164,8 +164,8 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
             'agents[0].permissions: found "bypass" (text); allowed: '
             '"auto" | "read-only" | "edit" | "skip-all-checks"',
         ),
-        ('{"ui": {"port": NaN}}', "is not JSON: NaN is no JSON number"),
-        ('{"ui": {}, "ui": {}}', 'is not JSON: "ui" stands twice in one object'),
+        ('{"ui": {"port": NaN}}', "is not JSON: NaN is not a JSON number"),
+        ('{"ui": {}, "ui": {}}', 'is not JSON: "ui" is given twice in one object'),
         ('{"ui": {},}', "is not JSON: line 1, column 1"),
         ("{\n  // mine\n}", "is not JSON: line 2, column 3:"),
         ("", "is not JSON: line 1, column 1:"),

@@ -113,7 +113,7 @@ def test_locks_are_listed_shown_and_released_by_force(room: Room) -> None:
     code, out, err = room.relay("locks", "release", "src", "--reason", "mine", "--json")
     assert (code, json.loads(out)["reason"]) == (1, "not_held") and "src/app.py" in err
     code, out, _ = room.relay("locks", "release", "src/app.py", "--reason", "it's mine", "--name", "ann")
-    assert (code, out) == (0, "src/app.py is free: CLAUDE held it, and is told.\n")
+    assert (code, out) == (0, "src/app.py is free: CLAUDE held it, and has been told.\n")
     assert [lock["file_path"] for lock in room.json("locks")] == ["docs/**"]
     (forced,) = room.events("lock.forced")
     assert (forced.outputs["by"], forced.outputs["reason"]) == ("ann", "it's mine")
@@ -129,7 +129,7 @@ def test_sessions_are_listed_and_ended(room: Room) -> None:
     code, _, err = room.relay("sessions", "end", "c-1")
     assert code == 2 and "--agent" in err
     code, _, err = room.relay("sessions", "end", "c-9")
-    assert code == 1 and "No session c-9 lives" in err
+    assert code == 1 and "There is no living session c-9" in err
     assert room.relay("sessions", "end")[0] == room.relay("sessions", "end", "a b")[0] == 2
     code, out, _ = room.relay("sessions", "end", "c-1", "--agent", "CLAUDE", "--name", "ann")
     assert (code, out) == (0, "The session c-1 of CLAUDE is ended; what it held is free.\n")
@@ -177,7 +177,7 @@ def test_work_is_submitted_shown_and_reopened(room: Room) -> None:
         (("work", "submit"), 2, "what is to be done"),
         (("work", "show"), 2, "number"),
         (("work", "show", "99"), 1, "99"),
-        (("work", "show", "9" * 10), 2, "no task, like t12"),
+        (("work", "show", "9" * 10), 2, "not a task number, like t12"),
         (("work", "list", "1"), 2, "takes nothing"),
         (("work", "reopen", "1"), 1, ""),
     ):

@@ -311,5 +311,5 @@ def test_at_a_terminal_it_is_asked_first(
 def test_a_file_that_cannot_take_the_hint_is_named(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (room / "CLAUDE.md").mkdir()
     assert main(["install", "claude", "--hint"]) == 1
-    assert "CLAUDE.md is left as it is: it is no regular file." in capsys.readouterr().err
+    assert "CLAUDE.md is left as it is: it is not a regular file." in capsys.readouterr().err
     assert (room / ".mcp.json").exists(), "the entry is written all the same"

@@ -102,7 +102,7 @@ def test_a_daemon_that_hangs_is_killed_and_so_is_its_agent(
     process, agent = daemon
     assert run(room) == 0
     said = capsys.readouterr().out
-    assert "it did not end within 0.5 s: killing it" in said
+    assert "it did not exit within 0.5 s: killing it" in said
     assert f"ending 1 of its processes that were left: {agent.pid}" in said
     assert "removed speaker.lock and relay.pid" in said
     assert process.wait(10) == -signal.SIGKILL
@@ -167,7 +167,7 @@ def test_another_programs_pid_is_never_signalled(
         assert not room.pid_path.exists()
         said = capsys.readouterr().out
         assert "left by a daemon that is gone" in said
-        assert ("is another program's by now; it was left alone" in said) == (where != "pid file")
+        assert ("is another program's now; it was left alone" in said) == (where != "pid file")
         other.communicate(b"\n", timeout=10)
 
 

@@ -40,7 +40,7 @@ def main() -> int:
         print(turn.answer(asked))
         return 0
     job = job_for(me, asked)
-    print(turn.do(job) if job else f"I know nothing of that. I am {me}, of the demo.")
+    print(turn.do(job) if job else f"I do not know about that. I am {me}, of the demo.")
     return 0
 
 
@@ -79,7 +79,7 @@ class Work:
             return self._go_round(job)
         paths = sorted({edit.path for edit in job.edits}) if job else []
         if not paths:
-            return "I am about to touch nothing more."
+            return "I will touch no more files."
         return f"I work on {', '.join(paths)}.\nINTENT: {', '.join(paths)}"
 
     def _go_round(self, job: Job) -> str:

@@ -111,7 +111,7 @@ async def play(options: Options, console: Console) -> dict[str, Any]:
     narrator = Narrator(console)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="relay-demo-"))
     if folder.exists() and not folder.is_dir():
-        raise DemoError(f"{folder} is no folder; give a new one")
+        raise DemoError(f"{folder} is not a folder; give a new one")
     if options.folder is not None and folder.exists() and any(folder.iterdir()):
         raise DemoError(f"{folder} is not empty; give a new folder")
     acts: list[Act] = []
@@ -119,7 +119,7 @@ async def play(options: Options, console: Console) -> dict[str, Any]:
         narrator.scene("With the airspace: three agents in one codebase.")
         acts.append(await _act(folder / "with", options, narrator, airspace=True))
         if not options.only_with:
-            narrator.scene("The same once more, with the airspace off.")
+            narrator.scene("The same again, with the airspace off.")
             acts.append(await _act(folder / "without", options, narrator, airspace=False))
     finally:
         if options.folder is None:

@@ -130,7 +130,7 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
     assert not [line for line in one.log_lines() if "exception" in line]
 
     verified = await one.relay("verify")
-    assert (verified.code, "The log is whole." in verified.out) == (0, True), verified.all
+    assert (verified.code, "The log is intact." in verified.out) == (0, True), verified.all
     archived = await one.relay("archive", "--keep", "2")
     assert archived.code == 0, archived.all
     assert "entries" in archived.out

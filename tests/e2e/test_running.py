@@ -112,7 +112,7 @@ async def test_changes_from_several_pages_at_once_all_hold(open_room: Open) -> N
 async def test_a_broken_configuration_is_announced_and_changes_nothing(open_room: Open) -> None:
     one = await open_room(agent("ECHO"))
     one.configure(json.dumps(settings(agent("ECHO"))).replace('"jitter"', '"jiter"'))
-    said = await one.until_said("cannot be used; the room goes on as before", speaker="RELAY")
+    said = await one.until_said("cannot be used; the room continues with the old one", speaker="RELAY")
     assert "jiter" in said["body"]
     assert "jitter" in said["body"]
     posted = await one.post("@ECHO still?")
@@ -135,7 +135,7 @@ async def test_what_needs_a_restart_says_so_and_the_rest_applies(open_room: Open
     changed = settings(agent("ECHO"), agent("NEW"))
     changed["ui"]["port"] = 45_123
     one.configure(changed)
-    said = await one.until_said("takes a restart", speaker="RELAY")
+    said = await one.until_said("needs a restart", speaker="RELAY")
     assert "ui.port" in said["body"]
     await eventually(lambda: _has(one, "NEW"), "what applies at once")
 
