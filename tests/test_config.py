@@ -230,7 +230,7 @@ def test_every_command_finds_the_room_upwards(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(ConfigError, match=f"there is no such file; {said}"):
             load()
     (mine / "relay.json").unlink()
-    with pytest.raises(ConfigError, match="whose configuration is gone"):
+    with pytest.raises(ConfigError, match="but its configuration is missing"):
         load()
     assert {each.name for each in fields(config.Settings)} - {"path"} == config_place.SECTIONS
 

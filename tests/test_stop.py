@@ -103,7 +103,7 @@ def test_a_daemon_that_hangs_is_killed_and_so_is_its_agent(
     assert run(room) == 0
     said = capsys.readouterr().out
     assert "it did not exit within 0.5 s: killing it" in said
-    assert f"ending 1 of its processes that were left: {agent.pid}" in said
+    assert f"ending 1 of its remaining processes: {agent.pid}" in said
     assert "removed speaker.lock and relay.pid" in said
     assert process.wait(10) == -signal.SIGKILL
     assert ended(agent)

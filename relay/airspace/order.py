@@ -2,7 +2,7 @@
 
 Invariant: the order follows from who collides with whom alone, so every door gives the same one. Pure.
 
-To merge one of two that collide sets the other back: it has to take main in before it merges. The fewest are set
+To merge one of two that collide sets the other back: it has to merge main before it merges. The fewest are set
 back when a largest set of branches that do not collide goes first (a maximum independent set). Least entangled
 first is the usual greedy way to one; it is exact for trees and complete graphs, and near it elsewhere
 (Halldorsson and Radhakrishnan, "Greed is good", 1997).
@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One merge of the order. `sets_back`: by agent, the files that it then conflicts with main in. `first`: what
-    the agent has to do before ("take main in" for who conflicts, or will); empty when it merges as it stands."""
+    the agent has to do before ("merge main into its branch" for who conflicts, or will); empty when it merges as it stands."""
 
     agent: str
     sets_back: Mapping[str, tuple[str, ...]]
@@ -58,7 +58,7 @@ def best(
     while able or later:
         first = ""
         if not able:
-            # Only those are left that have to take main in: once they have, they are as any other.
+            # Only those are left that have to merge main: once they have, they are as any other.
             able, later, first = later, set(), TAKE_MAIN
         left |= able | later
         while able:

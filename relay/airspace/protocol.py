@@ -198,7 +198,7 @@ class AdvisoryProtocol:
 
     async def _say_set_back(self, tx: Tx, after: Advisory, step: Step, observation: Observation) -> None:
         """Tell agents that their work does not merge into the main branch any more, and the people with them. Each
-        that can be reached gets a turn to take it in; nothing is asked that has to be answered."""
+        that can be reached gets a turn to merge it; nothing is asked that has to be answered."""
         now, names = observation.at, step.set_back
         reach = await self._reach(tx, after)
         ask = [name for name in names if reach.get(name) == ""]

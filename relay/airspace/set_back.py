@@ -1,4 +1,4 @@
-"""Whose branch the main branch takes no more: a merge set it back, and it has to take main in first.
+"""Whose branch the main branch takes no more: a merge set it back, and it has to merge main first.
 
 Invariants:
 - what git says decides, never distance: an agent is set back from the moment that a trial merge into what would

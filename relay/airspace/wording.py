@@ -209,7 +209,7 @@ def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead:
         parts.append(f"{flat(other)} changes {flat(path)} now{lines}{why}.")
     if ahead:
         told = "; ".join(flat(one.text) for one in ahead[:2])
-        parts.append(f"You and {flat(other)} may conflict later: {told}.")
+        parts.append(f"You and {flat(other)} may collide later: {told}.")
     parts.append("What is your part? Keep to it, or agree in the room first.")
     return " ".join(parts)
 

@@ -99,7 +99,7 @@ async def test_locks_of_another_process_show_and_are_taken(
     # From a shell, which is one more process; and a session that ends leaves nothing behind.
     await elsewhere.locks.acquire(CODEX, ["src/third.py"])
     ran = await house.relay("locks", "release", "src/other.py", "--reason", "tidying", "--name", "ben")
-    assert (ran.code, ran.out) == (0, "src/other.py is free: CODEX held it, and is told.\n")
+    assert (ran.code, ran.out) == (0, "src/other.py is free: CODEX held it, and has been told.\n")
     await ann.sees("ben took the lock on src/other.py from @CODEX. tidying", "RELAY")
     await ann.go("locks")
     await expect(row(ann, "src/third.py")).to_be_visible()

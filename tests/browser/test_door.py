@@ -24,7 +24,7 @@ async def test_a_link_signs_in_once_and_leaves_the_address_bar(chromium: Browser
 
     late = await Person.before_the_door(chromium, house, "late")
     await late.page.goto(url)
-    await expect(late.page.get_by_role("alert")).to_contain_text("used or is too old")
+    await expect(late.page.get_by_role("alert")).to_contain_text("has expired")
     # One command, which names this room's configuration.
     await expect(late.page.get_by_role("alert")).not_to_contain_text("relay link")
     await expect(late.page.get_by_test_id("link-command")).to_contain_text(f"link --config {house.path}")

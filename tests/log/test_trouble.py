@@ -36,7 +36,7 @@ async def test_what_stays_broken_is_not_called_busy(tmp_path: Path) -> None:
         error = await fault_of_opening(path)
         told = store_failed(error)
         assert told is not None and told.code == "unavailable", (path.name, error)
-        assert "To try again does not help" in told.fix and fix in told.fix, (path.name, told.fix)
+        assert "Trying again does not help" in told.fix and fix in told.fix, (path.name, told.fix)
         response = refusal(error)
         assert response is not None and response.status == 503 and "Retry-After" not in response.headers
     assert "newer relay" in str(store_failed(await fault_of_opening(newer)))

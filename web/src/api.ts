@@ -167,7 +167,7 @@ export const api = {
     call<{ advisories: Advisory[]; precision: Precision }>("GET", `/api/airspace/advisories${query({ limit })}`),
   markAdvisory: (id: string, mark: Advisory["mark"]) =>
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
-  /** Who goes first, who stops, who takes the main branch in. */
+  /** Who goes first, who stops, who merges the main branch. */
   decideWho: (action: Choice["name"], agent: string) =>
     call<{ success: boolean; reason: string }>("POST", "/api/airspace/decide", signed({ action, agent })),
   worktrees: () => call<Worktrees>("GET", "/api/worktrees"),
