@@ -140,7 +140,7 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
             '32 at most; write "CLAUDE"',
         ),
         ({"agents": [{"name": "A" * 33, "cmd": "x"}]}, 'agents[0].name: found "AAA'),
-        ({"agents": [{"name": "RELAY", "cmd": "x"}]}, 'agents[0].name: found "RELAY", which the room keeps'),
+        ({"agents": [{"name": "RELAY", "cmd": "x"}]}, 'agents[0].name: found "RELAY", which is reserved'),
         (
             {"agents": [{"name": "A", "cmd": "x"}, {"name": "A", "cmd": "y"}]},
             'agents[1].name: found "A", the name of agents[0] too; allowed: a name of its own',

@@ -20,7 +20,8 @@ Pair = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One merge of the order. `sets_back`: by agent, the files that it then conflicts with main in. `first`: what
-    the agent has to do before ("merge main into its branch" for who conflicts, or will); empty when it merges as it stands."""
+    the agent has to do before ("merge main into its branch" for who conflicts, or will); empty when it merges as it
+    is."""
 
     agent: str
     sets_back: Mapping[str, tuple[str, ...]]

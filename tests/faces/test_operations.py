@@ -69,7 +69,7 @@ TASK = {"task_type": "t", "task_description": "d"}
         ("submit_work", TASK | {"depends_on": "x"}, "depends_on"),
         ("submit_work", TASK | {"task_type": "a\0b"}, "NUL"),
         ("submit_work", TASK | {"input_data": {"a": ["\ud800"]}}, "unpaired surrogate"),
-        ("submit_work", TASK | {"input_data": float("inf")}, "number that JSON does not have"),
+        ("submit_work", TASK | {"input_data": float("inf")}, "number that JSON does not allow"),
         ("complete_work", {"task_id": "t", "success": 1}, "success"),
         ("read_room", {"cursor": "x"}, "cursor"),
         ("post_message", {"body": None}, "body is missing"),
