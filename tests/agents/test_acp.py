@@ -240,7 +240,7 @@ async def test_the_room_s_tools_need_no_leave(stage: Stage) -> None:
 
 async def test_without_people_it_is_refused_and_said(stage: Stage) -> None:
     parts = await collect(stage.agent("permit", env={"FAKE_KIND": "execute"}), edits())
-    assert end(parts).text == "The answer was no." and "nobody is connected" in log(parts)
+    assert end(parts).text == "The answer was no." and "nobody who could answer is connected" in log(parts)
 
 
 async def test_an_edit_outside_of_the_folder_is_a_persons_to_allow(stage: Stage) -> None:

@@ -65,7 +65,7 @@ async def test_a_turn(server: FakeOllama) -> None:
     ("mode", "failure", "says"),
     [
         (Mode.MISSING_MODEL, FailureClass.NOT_INSTALLED, "`ollama pull llama3.2`"),
-        (Mode.EMPTY, FailureClass.EMPTY, "answered with nothing"),
+        (Mode.EMPTY, FailureClass.EMPTY, "gave an empty answer"),
         (Mode.ERROR, FailureClass.CRASH, "HTTP 500"),
         (Mode.BUSY, FailureClass.CRASH, "server busy"),
         (Mode.NOT_JSON, FailureClass.CRASH, "does not speak Ollama's protocol"),
