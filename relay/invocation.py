@@ -53,8 +53,7 @@ def _clone() -> Path:
 
 
 def _option(found: Path, config: Path | None = None) -> str:
-    """` --config PATH` of `config` (None: of the room this process is about); "" where that is the one `found`
-    without it."""
+    """` --config PATH` of `config` (None: the room this process is about); "" where `found` is that one."""
     path = config or _Room.config
     return "" if path is None or path == found else f" --config {shlex.quote(str(path))}"
 
@@ -69,7 +68,7 @@ def command(words: str) -> str:
 
 def script(words: str, config: Path | None = None) -> str:
     """One of the clone's scripts, in backquotes: `bash scripts/start.sh`, with its whole path where the working
-    directory is not the clone or above it. Their usual configuration stands beside them. `config` (absolute; None: the
-    one this process is about) is what it is to name."""
+    directory is not the clone or above it. Their usual configuration stands beside them; `config` (absolute; None:
+    the one this process is about) is the one to name."""
     name, blank, rest = words.partition(" ")
     return f"`bash {_shown(_clone() / name, name)}{blank}{rest}{_option(_clone() / 'config.json', config)}`"
