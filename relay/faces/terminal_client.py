@@ -196,9 +196,7 @@ class RoomClient:
         if post.reached or place.transcript is None or place.lock is None:
             return False
         if is_reserved(self.name, place.reserved):
-            raise ValueError(
-                f"{self.name} is reserved; choose another name with --name"
-            )
+            raise ValueError(f"{self.name} is reserved; choose another name with --name")
         from relay.room import entry
 
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
