@@ -103,7 +103,11 @@ class Tower:
             interrupt=around.drain.interrupt,
         )
         self.followers: tuple[follow.Follower, ...] = (
-            Answers(voice, self._exists),
+            Answers(
+                voice,
+                self._exists,
+                in_hand=lambda agent, paths, but: self.live.in_hand(agent, paths, but=but),
+            ),
             Landings(self.protocol, self.scanner.merged),
         )
         follow.check_acyclic(self.followers)

@@ -7,7 +7,7 @@ to work.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,8 @@ MOST_TEXT = 500
 
 
 class Answers:
-    """A follower of the log (`relay.log.follow`). `exists`: is this path a file of the repository?"""
+    """A follower of the log (`relay.log.follow`). `exists`: is this path a file of the repository? `in_hand`: who but
+    the third changes which of these files, for the first (`LiveAirspace.in_hand`)."""
 
     name = "airspace-answers"
     reads = frozenset({TURN_ENDED, JOB_CHANGED})
@@ -37,9 +38,13 @@ class Answers:
         voice: Voice,
         exists: Callable[[str], bool],
         *,
+        in_hand: Callable[
+            [str, Sequence[str], Collection[str]], Sequence[str]
+        ] = lambda agent, paths, but: (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._voice = voice
+        self._in_hand = in_hand
         self._exists = exists
         self._clock = clock
 
@@ -96,6 +101,10 @@ class Answers:
             session="" if event.session == records.ROOM else event.session,
         )
         others = [other for other in one.roles.agents if other != agent]
+        # Who is part of the advisory has been named in it.
+        if paths and (held := self._in_hand(agent, paths, others)):
+            lane, cause = records.lane_of(one.id), [one.event_id]
+            await self._voice.say(tx, "\n\n".join(held), now=now, lane=lane, to=[agent], cause=cause)
         if paths and others and one.open:
             await self._voice.say(
                 tx,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from relay.airspace import history, intent, lookahead, records, sky, wording
@@ -91,9 +91,9 @@ class LiveAirspace:
             )
         )
 
-    def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
+    def in_hand(self, agent: str, paths: Sequence[str], *, but: Collection[str] = ()) -> list[str]:
         """Whose of these files are in hand now, in words for the agent that means to change them."""
-        works = [one for one in self._scanner.sets.values() if one.agent != agent]
+        works = [one for one in self._scanner.sets.values() if one.agent != agent and one.agent not in but]
         return [
             wording.entering(other, path, touch, self._scanner.about(other), ())
             for path in paths

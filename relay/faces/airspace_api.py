@@ -142,7 +142,9 @@ class AirspaceDoors:
                 'Send "own": true with your own name, or use POST /intents.',
             )
         done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
-        return answer({**done, "agent": agent, "intent": paths if done.get("success") else None})
+        told = {**done, "agent": agent, "intent": paths if done.get("success") else None}
+        in_hand = self._airspace.in_hand(agent, paths) if done.get("success") else []
+        return answer({**told, "in_hand": in_hand} if in_hand else told)
 
     async def decide(self, request: web.Request) -> web.Response:
         """What a person decides where agents collide: the buttons, and the commands of the same name."""

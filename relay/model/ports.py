@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -140,6 +140,10 @@ class Airspace(Protocol):
     ) -> Sequence[str]:
         """Replace what an agent says it is about to touch; no paths = nothing. Gives the paths as they are kept.
         Runs in the caller's transaction. Raises Refusal."""
+        ...
+
+    def in_hand(self, agent: str, paths: Sequence[str], *, but: Collection[str] = ()) -> list[str]:
+        """Who but these changes which of the files now, a text each, for the agent that means to change them."""
         ...
 
     def who_is_near(self) -> str:

@@ -102,7 +102,8 @@ class Acts:
             case commands.DeclareIntent(agent, paths):
                 kept = await self._sky().declare(tx, agent, paths, by=act.by, cause=[act.event_id])
                 told = ", ".join(f"`{path}`" for path in kept)
-                return Done(f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent.")
+                said = f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent."
+                return Done("\n\n".join([said, *self._sky().in_hand(agent, kept)]))
             case commands.GoFirst(agent):
                 self._guard(act, "/first")
                 return Done(await self._sky().go_first(tx, agent, by=act.by, cause=[act.event_id]))

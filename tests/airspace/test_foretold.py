@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import foretold, records, wording
+from relay.airspace import foretold, intent, records, wording
+from relay.airspace.answers import Answers
 from relay.airspace.foretold import Came, Lookahead
 from relay.airspace.guard import AirspaceGuard
 from relay.airspace.near import Merge
@@ -16,10 +17,14 @@ from relay.airspace.reading import Assessment, Evidence, Level, Reading
 from relay.airspace.speculative import Trial, Verdict
 from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.model import Location
+from relay.room.acts import Act, Acts
+from relay.room.commands import DeclareIntent
+from relay.room.roster import Roster
+from relay.room.steward import StewardView
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.airspace.test_scanner import House
-from tests.airspace.test_scanner import Room as ScannedRoom
 from tests.engines import BOTH
+from tests.room import parts
 from tests.room.parts import Clock
 
 pytestmark = BOTH
@@ -133,7 +138,7 @@ async def test_a_restart_goes_on_with_what_was_foretold(sky: Sky) -> None:
 async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     """CODEX enters the file that CLAUDE has in hand, and is told; the room starts anew; it is not told again."""
     store = await open_sky(tmp_path)
-    house = House(ScannedRoom(store, Clock()))
+    house = House(Sky(store, Clock()))
     room = house.room
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
 
@@ -143,7 +148,7 @@ async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     await house.tick()
     assert "CLAUDE changes" in (await guard().decide("CODEX", Location(FILE, None, True))).note
     await house.tick()
-    house = House(ScannedRoom(store, room.clock))
+    house = House(Sky(store, room.clock))
     room = house.room
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
     await room.protocol.load()
@@ -170,7 +175,7 @@ async def test_what_is_foretold_where_nobody_is_yet_is_told_once(sky: Sky) -> No
 
 async def test_the_page_and_the_terminal_say_the_same(tmp_path: Path) -> None:
     store = await open_sky(tmp_path)
-    house = House(ScannedRoom(store, Clock()))
+    house = House(Sky(store, Clock()))
     house.measure.foretells = True
     house.trees.sets = [work("CLAUDE", "src/a.py"), work("CODEX", "src/b.py")]
     await house.tick()
@@ -191,3 +196,42 @@ async def test_the_page_and_the_terminal_say_the_same(tmp_path: Path) -> None:
     assert (await house.live.advisories(10))["precision"] == state["precision"]
     assert "look-ahead 1 of 1" in house.live.who_is_near()
     await store.close()
+
+
+async def test_an_intent_is_answered_with_what_is_in_hand(sky: Sky) -> None:
+    """The agent's INTENT line names a file that a third has in hand: it is told so, and nothing is refused."""
+    house = House(Sky(sky.store, sky.clock))
+    house.trees.sets = [work("GEMINI", "src/free.py")]
+    await house.tick()
+    sky.answers = Answers(
+        sky.voice,
+        sky.files.__contains__,
+        in_hand=lambda agent, paths, but: house.live.in_hand(agent, paths, but=but),
+        clock=sky.clock,
+    )
+    await sky.meet()
+    await sky.turn("CODEX", "INTENT: src/free.py, docs/a.md")
+    bodies = [one.body for one in await parts.all_messages(sky.store) if "your part?" in one.body]
+    assert bodies == [
+        "GEMINI changes src/free.py now, lines 1-10. What is your part? Keep to it, or agree in the room first."
+    ]
+    declared = await sky.store.read(lambda tx: intent.declared(tx, sky.clock()))
+    assert set(declared["CODEX"]) == {"src/free.py", "docs/a.md"}
+
+
+async def test_a_persons_intent_is_answered_with_what_is_in_hand(sky: Sky) -> None:
+    house = House(Sky(sky.store, sky.clock))
+    house.trees.sets = [work("GEMINI", "src/free.py")]
+    await house.tick()
+    message = await parts.post(sky.store, "/intent @CODEX src/free.py", sky.clock())
+    acts = Acts(sky.board, lambda: Roster(sky.members), airspace=house.live)
+    act = Act("ann", message, (await parts.all_events(sky.store))[-1].id, True, sky.clock())
+    command = DeclareIntent("CODEX", ("src/free.py",))
+
+    async def unseen() -> StewardView:
+        raise AssertionError("nobody looks at the room for this")
+
+    done = await sky.store.write(lambda tx: acts.obey(tx, command, act, unseen))
+    said, _, told = done.text.partition("\n\n")
+    assert said == "CODEX is to touch `src/free.py`."
+    assert told.startswith("GEMINI changes src/free.py now, lines 1-10. What is your part?")

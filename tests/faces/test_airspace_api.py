@@ -152,8 +152,9 @@ async def test_an_agents_own_intent_is_no_message(home: House, air: PlayedAirspa
     assert (await home.ask("POST", "/api/airspace/intent", json={**body, "agent": "NOBODY"}))[0] == 404
 
 
-async def test_an_agents_own_intent_is_answered_with_who_has_the_file_in_hand(home: House) -> None:
-    body = {"agent": "CLAUDE", "paths": ["held.py"], "own": True}
+@pytest.mark.parametrize("own", [{"own": True}, {"name": "ann"}])
+async def test_an_intent_is_answered_with_who_has_the_file_in_hand(home: House, own: dict[str, Any]) -> None:
+    body = {"agent": "CLAUDE", "paths": ["held.py"], **own}
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json=body)
     assert (status, told["in_hand"]) == (200, ["CODEX changes held.py now."])
 
