@@ -82,12 +82,10 @@ async def daemon(scene: Scene) -> Check:
     began = time.monotonic()
     trouble, why = await _health(url, token(scene))
     if trouble == NOT_WELL:
-        if not why:
-            why = (
-                "its database cannot be opened"
-                if scene.store is None
-                else "a part of it keeps failing and is restarted"
-            )
+        # Where the database is away for this process too, `database` says why, once.
+        if scene.store_is_away or (not why and scene.store is None):
+            why = "its database cannot be opened"
+        why = why or "a part of it keeps failing and is restarted"
         return Check(
             "daemon",
             Status.FAILED,

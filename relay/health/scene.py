@@ -18,6 +18,7 @@ from relay.config_place import find
 from relay.instance import DamagedRecord, InstanceRecord, Standing
 from relay.log.open import open_store
 from relay.log.store import Queries, Store, StoreError, StoreMissing
+from relay.log.trouble import trouble_of
 
 Q = Queries(Path(__file__).parent)
 
@@ -64,7 +65,8 @@ def worst(name: str, seen: list[Check], otherwise: str) -> Check:
 class Scene:
     """The room as a health check finds it. `now` is Unix seconds.
 
-    `store` None: `no_store` says why, and `store_is_missing` that there is no database at all.
+    `store` None: `no_store` says why, `store_is_missing` that there is no database at all, and `store_is_away` that
+    it does not answer just now.
     """
 
     settings: Settings
@@ -76,6 +78,7 @@ class Scene:
     store: Store | None = None
     no_store: str = ""
     store_is_missing: bool = False
+    store_is_away: bool = False
 
     @property
     def live(self) -> bool:
@@ -116,7 +119,8 @@ async def with_store(scene: Scene) -> AsyncIterator[Scene]:
         yield replace(scene, no_store=str(missing), store_is_missing=True)
         return
     except (StoreError, OSError) as error:
-        yield replace(scene, no_store=str(error))
+        trouble = trouble_of(error)
+        yield replace(scene, no_store=str(error), store_is_away=trouble is not None and trouble.passes)
         return
     try:
         yield replace(scene, store=store)

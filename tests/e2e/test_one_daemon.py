@@ -20,6 +20,7 @@ SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND a.application_name LIKE 'relay daemon %' AND l.database =
   (SELECT oid FROM pg_database WHERE datname = $1)
 """
+SESSIONS = "SELECT pid FROM pg_stat_activity WHERE datname = $1"
 
 
 async def pair(open_room: Open) -> tuple[Outside, Outside, str]:
@@ -108,7 +109,8 @@ async def test_a_daemon_that_comes_back_to_anothers_database_steps_down_and_says
     assert one.process is not None
     os.kill(one.process.pid, signal.SIGSTOP)  # so that it comes back late
     try:
-        assert await end_session(database) == 1
+        # All its sessions end, as with a machine that sleeps: wherever it stopped, it holds no lock of the server's.
+        assert await end_session(database, SESSIONS) >= 1
         await two.start()
     finally:
         os.kill(one.process.pid, signal.SIGCONT)
