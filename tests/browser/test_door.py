@@ -28,6 +28,7 @@ async def test_a_link_signs_in_once_and_leaves_the_address_bar(chromium: Browser
     # One command, which names this room's configuration.
     await expect(late.page.get_by_role("alert")).not_to_contain_text("relay link")
     await expect(late.page.get_by_test_id("link-command")).to_contain_text(f"link --config {house.path}")
+    await expect(late.page.get_by_test_id("link-where")).to_have_count(0)
     assert secret not in late.page.url
     await late.leave()
 
@@ -36,7 +37,8 @@ async def test_the_token_signs_in_and_a_wrong_one_says_where_it_is(chromium: Bro
     ann = await Person.before_the_door(chromium, house, "")
     await ann.page.goto(house.url)
     # Who has no key is told no place of this machine.
-    await expect(ann.page.get_by_test_id("link-command")).to_have_text(".venv/bin/relay link")
+    await expect(ann.page.get_by_test_id("link-command")).to_have_text("relay link")
+    await expect(ann.page.get_by_test_id("link-where")).to_contain_text("--config")
     token = ann.page.get_by_label("Room token")
     await token.fill("not the token")
     await ann.page.get_by_role("button", name="Sign in").click()
@@ -64,11 +66,13 @@ async def test_who_is_here_follows_the_name(chromium: Browser, house: Outside) -
     await one.page.get_by_role("button", name="Save").click()
     await expect(people).to_contain_text("ilse")
     await expect(people).not_to_contain_text("ida")
-    # An agent's name is nobody's: the message waits until the author has chosen another one.
+    # An agent's name is nobody's. Of a waiting message nothing is said where there is none.
     await one.page.get_by_role("button", name="ilse", exact=True).first.click()
     await one.page.get_by_test_id("name").fill("claude")
     await one.page.get_by_role("button", name="Save").click()
     await expect(one.page.get_by_test_id("name-dialog")).to_contain_text("That name is taken")
+    await expect(one.page.get_by_test_id("name-dialog")).to_contain_text("Take another one.")
+    await expect(one.page.get_by_test_id("name-dialog")).not_to_contain_text("your message")
     await one.page.get_by_test_id("name").fill("ilse")
     await one.page.get_by_role("button", name="Save").click()
     await one.is_live()

@@ -1,6 +1,6 @@
 /** One place where the page speaks HTTP. A refusal of any kind is thrown as `ApiError` with what to do. */
 
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { personName } from "./state/prefs";
 import type {
   Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, MergeMethod, MergeProposal, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
@@ -23,8 +23,11 @@ export class ApiError extends Error {
   }
 }
 
-/** What prints a sign-in link on the room's machine: as the room itself says it, once it has. */
-export const linkCommand = signal(".venv/bin/relay link");
+/** What prints a sign-in link on the room's machine: as the room itself says it, once it has. Until then it is the bare
+ * command, as no place of that machine is told without a key (see `linkPlaced`). */
+export const linkCommand = signal("relay link");
+/** The room has said the command: it works as it stands. */
+export const linkPlaced = computed(() => linkCommand.value !== "relay link");
 
 /** The command for a link within what the room says to do; to a stranger it names no place (PLACED). */
 const LINK = /`[^`]*relay\S* link\b[^`]*`/;

@@ -1,9 +1,9 @@
 /** The door: sign in by link or token, and say who you are. */
 
 import { useState } from "preact/hooks";
-import { api, ApiError, besideLink, linkCommand } from "../api";
+import { api, ApiError, besideLink, linkCommand, linkPlaced } from "../api";
 import { askName, nameProblem, personName, setName } from "../state/prefs";
-import { sendAgain } from "../state/outbox";
+import { outbox, sendAgain } from "../state/outbox";
 import { Copyable, Icon, Layer, Words } from "./bits";
 import { Mark } from "./shell";
 
@@ -19,6 +19,7 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
         {wrong && <p class="problem" role="alert"><Words text={wrong} /></p>}
         <p>Run this in a terminal on the room's machine. It prints a link that signs you in. The link works once, within ten minutes.</p>
         <Copyable text={linkCommand.value} testid="link-command" />
+        {!linkPlaced.value && <p class="muted" data-testid="link-where">Run it in the room's folder, or add <code>--config</code> and the path of the room's configuration. If the shell does not find <code>relay</code>, it is <code>.venv/bin/relay</code> in the folder that relay was installed from.</p>}
         <div class="or"><span>or</span></div>
         <form
           onSubmit={(event) => {
@@ -48,6 +49,7 @@ export function NameDialog() {
   const [name, setLocal] = useState(personName.value);
   const first = personName.value === "";
   const problem = nameProblem.value;
+  const waits = outbox.value.some((item) => item.state === "refused");
   const fine = /^[\p{L}\p{N}][\p{L}\p{N}_.-]{0,31}$/u.test(name.trim());
   return (
     <Layer label="Your name" class="name-dialog" onClose={first ? undefined : () => { askName.value = false; nameProblem.value = null; }} testid="name-dialog">
@@ -61,7 +63,7 @@ export function NameDialog() {
         }}
       >
         <h2>{problem ? "That name is taken" : first ? "Who are you?" : "Your name"}</h2>
-        <p>{problem ? `${problem} Nothing is lost: your message waits for a name of your own.` : "The room shows it beside what you write. This browser remembers it."}</p>
+        <p>{problem ? `${problem} ${waits ? "Nothing is lost: your message waits for a name of your own." : "Take another one."}` : "The room shows it beside what you write. This browser remembers it."}</p>
         <input value={name} onInput={(e) => setLocal(e.currentTarget.value)} aria-label="Your name" placeholder="ann" maxLength={32} autocomplete="nickname" spellcheck={false} autofocus data-testid="name" />
         {name.trim() && !fine && <p class="problem">Letters, digits, and - _ . between them; no spaces.</p>}
         <div class="dialog-act">
