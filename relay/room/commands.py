@@ -468,7 +468,7 @@ def _bare(command: Command) -> Callable[[str, Sequence[str]], Command]:
 
     def parse(rest: str, _agents: Sequence[str]) -> Command:
         if rest.strip().strip(".!?"):
-            raise _WrongArguments("It takes no arguments.")
+            raise _WrongArguments("This command takes no arguments.")
         return command
 
     return parse
@@ -491,7 +491,7 @@ COMMANDS: tuple[Spec, ...] = (
         _move_all,
     ),
     Spec("/clearall", "/clearall", "take every task off the board", "/clearall", _bare(ClearAll())),
-    Spec("/undo", "/undo", "bring the last change of the board back", "/undo", _bare(Undo())),
+    Spec("/undo", "/undo", "take back the last change of the board", "/undo", _bare(Undo())),
     Spec(
         "/tasks",
         "/tasks",

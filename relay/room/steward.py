@@ -115,7 +115,8 @@ def render_who(view: StewardView) -> str:
 def render_queue(view: StewardView) -> str:
     """What runs, what waits, and what went wrong lately."""
     running = [agent for agent in view.agents if agent.running is not None]
-    waiting = [job for job in view.jobs if job.state in ("pending", "failed")]
+    # The room answers at once: what waits for it is the very message that asks for this list.
+    waiting = [job for job in view.jobs if job.state in ("pending", "failed") and job.agent != STEWARD]
     wrong = [job for job in view.jobs if job.state in ("dead", "skipped")]
     lines: list[str] = []
     for agent in running:

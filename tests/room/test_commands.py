@@ -142,7 +142,7 @@ def test_what_is_not_command_like_is_a_message(body: str) -> None:
         ("/move ٣ done", ["like `t12`"]),
         ("/move 99999999999 done", ["like `t12`"]),
         ("/moveall", ["status is missing"]),
-        ("/clearall done", ["takes no arguments", "`/clearall`"]),
+        ("/clearall done", ["This command takes no arguments", "`/clearall`"]),
         ("/help qeue", ["no command `/qeue`", "`/queue`"]),
         ("/route", ["number of the message", "/route m12 CLAUDE CODEX"]),
         ("/route CLAUDE 12", ["number of the message"]),

@@ -155,7 +155,7 @@ async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> 
         ("/help", "/moveall"),
         ("/help move", "/move t<number>"),
         ("/who", "ALPHA"),
-        ("/queue", ""),
+        ("/queue", "The queue is empty: nothing runs and nothing waits."),
         ("/tasks", ""),
         ("/pause @ALPHA", "ALPHA paused"),
         ("/resume @ALPHA", "ALPHA may work again"),
