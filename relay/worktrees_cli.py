@@ -35,6 +35,11 @@ class CannotDo(Exception):
     """It could not be done; the message says why."""
 
 
+def _unknown(agent: str) -> CannotDo:
+    """The same words with a running room and without one."""
+    return CannotDo(f"there is no worktree of {agent}; {command('worktrees')} lists them")
+
+
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
     whole = args.action in ("list", "order")
@@ -107,7 +112,7 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
         if args.action in ("list", "order"):
             return await door.state()
         if not door.has(args.agent):
-            raise CannotDo(f"there is no worktree of {args.agent}; {command('worktrees')} lists them")
+            raise _unknown(args.agent)
         if args.action == "show":
             told = await door.diff(args.agent)
             assert told is not None
@@ -196,6 +201,8 @@ async def _ask_room(
     except (OSError, ValueError, KeyError, TimeoutError, aiohttp.ClientError) as error:
         raise CannotDo(f"the room runs and does not answer: {error or type(error).__name__}") from error
     if "error" in told:
+        if told["error"].get("code") == "not_found" and args.agent is not None:
+            raise _unknown(args.agent)
         raise CannotDo(f"{told['error']['message']} {told['error']['fix']}".strip())
     return told
 

@@ -158,7 +158,7 @@ def _squash(method: str | None) -> bool:
 
 
 def _refused(error: Refusal) -> web.Response:
-    return answer({"success": False, "reason": str(error), "fix": error.fix, "commit": None})
+    return answer({"success": False, "reason": error.reason, "fix": error.fix, "commit": None})
 
 
 def _unknown(agent: str) -> ApiError:

@@ -135,6 +135,19 @@ async def test_a_message_is_written_in_the_persons_editor(
     assert (await one.relay("worktrees", "show", "WRITER", "-m", "x")).code == 2
 
 
+async def test_the_command_says_what_to_do_once_and_in_words_of_a_terminal(open_room: Open) -> None:
+    one = await _with_git(open_room)
+    posted = await one.post("@WRITER append a line")
+    await one.reply_to(posted["id"], "WRITER")
+    commit(one.folder, {"notes.md": "one\ntwo\ntheirs\n"})
+    done = await one.relay("worktrees", "merge", "WRITER")
+    told = f"{done.out}{done.err}"
+    assert done.code == 1 and "conflict in notes.md" in told and told.count("Ask @WRITER") == 1
+    done = await one.relay("worktrees", "merge", "NOBODY")
+    assert done.code == 1 and "no worktree of NOBODY" in done.err
+    assert "relay worktrees" in done.err and "/api/" not in done.err
+
+
 async def test_without_a_repository_the_room_says_once_that_agents_only_read(open_room: Open) -> None:
     one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES})
     said = await one.until_said("not in a git repository", speaker="RELAY")
