@@ -253,16 +253,23 @@ class Landing:
 
     async def restore(self, side: Side, ref: str) -> tuple[str, str]:
         """Put what a ref holds onto the side's branch again; the branch and its commit. Raises Refusal, GitError."""
-        _, main = await self._target()
+        into, main = await self._target()
         branch = await self._source(side)
         head = side.seen.head.commit
         git = self._scratch.git(self._main)
+        kept = await self._main.git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
+        by_hand = f"To have it on a branch of its own: `git branch NAME {ref}`."
+        if head is not None and await is_ancestor(git, kept, head):
+            raise Refusal(f"{branch} has the work of {ref} already.", by_hand)
+        # As a merge decides that there is nothing to merge: a squash leaves the work's commits outside of `into`.
+        merged = await merge_trees(git, main, kept)
+        if merged and merged.merge.clean and merged.tree == await git.line("rev-parse", f"{main}^{{tree}}"):
+            raise Refusal(f"{into} has the work of {ref} already.", by_hand)
         if side.seen.dirty or head is None or not await is_ancestor(git, head, main):
             raise Refusal(
                 f"{branch} has other work, which would be lost.",
                 f"Merge or discard that first, or make a branch of what is kept: `git branch NAME {ref}`.",
             )
-        kept = await self._main.git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
         await self._worktrees.forward(side.checkout, branch, head, kept)
         return branch, kept
 

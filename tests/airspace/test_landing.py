@@ -285,6 +285,35 @@ async def test_work_that_came_since_is_not_lost_to_what_comes_back(tmp_path: Pat
         await one.ground.restore("A", "ann", "refs/heads/main")
 
 
+async def test_what_the_branch_has_already_is_not_called_other_work(tmp_path: Path) -> None:
+    one = await room(repository(tmp_path / "repo"), "A")
+    write(one.at("A"), {"a.py": "first\n"})
+    await one.ground.discard("A", "ann")
+    await one.ground.restore("A", "ann")
+    with pytest.raises(Refusal, match=r"relay/a has the work of refs/relay/kept/a/\S+ already"):
+        await one.ground.restore("A", "ann")
+    write(one.at("A"), {"b.py": "more\n"})
+    with pytest.raises(Refusal, match=r"relay/a has the work of .* already"):
+        await one.ground.restore("A", "ann")
+    assert (one.at("A") / "b.py").read_text() == "more\n"
+
+
+@pytest.mark.parametrize("since", [{}, {"a.py": lines(1, 19) + "later\n"}])
+async def test_what_a_squash_merged_is_not_brought_back(
+    tmp_path: Path, since: dict[str, str | bytes]
+) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A")
+    commit(one.at("A"), {"b.py": "agent\n"})
+    done = await one.ground.merge("A", "ann", SQUASH)
+    if since:
+        commit(repo, since)
+    with pytest.raises(Refusal, match=r"main has the work of refs/relay/kept/a/\S+ already"):
+        await one.ground.restore("A", "ann")
+    assert git(repo, "rev-parse", "relay/a") == done["commit"]
+    assert [each.what for each in one.happened] == ["created", "merged"]
+
+
 async def test_an_ignored_file_in_the_way_keeps_the_work_where_it_is(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", {".gitignore": "out\n", "a.py": "1\n"})
     one = await room(repo, "A")
