@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.airspace import intent, records
+from relay.airspace import intent, records, wording
 from relay.airspace.intent import Source
 from relay.config import Settings
 from relay.faces.services import SessionsApi
@@ -89,7 +89,7 @@ class RoomDesk:
             ]
             return {
                 "enabled": self._settings().airspace.enabled,
-                "advisories": [one.as_json() for one in standing.advisories.values()],
+                "advisories": [wording.shown(one) for one in standing.advisories.values()],
                 "near": near,
                 "intents": {agent: sorted(paths) for agent, paths in declared.items()},
             }

@@ -137,6 +137,12 @@ class Advisory:
         """The level between its agents, whatever the main branch takes."""
         return max((one.level for one in self.contacts.values()), default=Level.CLEAR)
 
+    def level_of(self, pair: Pair) -> Level:
+        """The level that is shown of one of its pairs: the advisory's own, where one of the two is set back."""
+        if pair not in self.contacts:
+            return Level.CLEAR
+        return self.level if any(agent in self.set_back for agent in pair) else self.contacts[pair].level
+
     @property
     def risk(self) -> float:
         return max((one.risk for one in self.contacts.values()), default=1.0 if self.set_back else 0.0)
@@ -227,12 +233,12 @@ class Advisory:
 
     @property
     def reason(self) -> str:
-        """Who holds and who steers, or who transmits, with what the right of way rests on."""
+        """Who holds and who steers, or who is set back and who transmits, with what the right of way rests on."""
         told = self.roles
-        if self.set_back and not self.contacts:
-            return f"SET BACK: {', '.join(self.set_back)}"
         if not told.steer:
-            return f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
+            back = f"SET BACK: {', '.join(self.set_back)}" if self.set_back else ""
+            near = f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
+            return ", ".join(part for part in (back, near) if part)
         why = {one.agent: grounds(one, self.latched) for one in self.latched}
         parts = f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
         return f"{parts}, TRANSMIT: {', '.join(told.near)}" if told.near else parts

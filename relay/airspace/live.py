@@ -62,14 +62,17 @@ class LiveAirspace:
 
         async def work(tx: Tx) -> dict[str, Any]:
             found = await records.latest(tx, limit)
-            return {"advisories": [one.as_json() for one in found], "precision": await records.counts(tx)}
+            return {
+                "advisories": [wording.shown(one) for one in found],
+                "precision": await records.counts(tx),
+            }
 
         return await self._store.read(work)
 
     async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> dict[str, Any] | None:
         """Mark an advisory useful or noise, or neither; None when there is none of that id."""
         found = await self._protocol.mark(advisory_id, Mark(mark) if mark else None, by=by)
-        return None if found is None else found.as_json()
+        return None if found is None else wording.shown(found)
 
     async def declare(
         self, tx: Tx, agent: str, paths: Sequence[str], *, by: str, cause: Sequence[str] = ()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from relay.airspace import foretold
+from relay.airspace import foretold, wording
 from relay.airspace.advisories import Pair, Rules, Track
 from relay.airspace.advisory import Advisory
 from relay.airspace.foretold import Lookahead
@@ -92,7 +92,7 @@ async def change(
     `cause`: the events that made it so, beside the one before it.
     """
     parents = [*([advisory.event_id] if advisory.event_id else []), *cause]
-    outputs: dict[str, Any] = {"advisory": advisory.as_json(), "what": list(what)}
+    outputs: dict[str, Any] = {"advisory": wording.shown(advisory), "what": list(what)}
     if by is not None:
         outputs["by"] = by
     event = await events.append(tx, NewEvent(CHANGED, lane_of(advisory.id), parents=parents, outputs=outputs))

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from relay.airspace import history, intent, lookahead, records, sky
+from relay.airspace import history, intent, lookahead, records, sky, wording
 from relay.airspace.advisories import Pair, Sample, ceiling, closing
 from relay.airspace.advisory import iso
 from relay.airspace.globs import matches
@@ -312,9 +312,15 @@ class Scanner:
     # -- what is seen
 
     def levels(self, links: Iterable[Pair]) -> dict[Pair, Level]:
-        """The level of each link, as the protocol holds it."""
-        tracks = self._protocol.standing.tracks
-        return {pair: tracks[pair].level if pair in tracks else Level.CLEAR for pair in links}
+        """The level of each link, as the protocol holds it: of a pair in an open advisory, the advisory's."""
+        standing = self._protocol.standing
+        levels = {
+            pair: standing.tracks[pair].level if pair in standing.tracks else Level.CLEAR for pair in links
+        }
+        for one in standing.advisories.values():
+            for pair in levels.keys() & one.contacts.keys():
+                levels[pair] = max(levels[pair], one.level_of(pair))
+        return levels
 
     def links(self) -> dict[Pair, tuple[Assessment, Level]]:
         """What lies between the pairs above the floor, and at which level."""
@@ -398,7 +404,7 @@ class Scanner:
                 for one in sets.values()
             ],
             "links": [sky.link_json(pair, found, levels[pair]) for pair, found in links.items()],
-            "advisories": [one.as_json() for one in standing],
+            "advisories": [wording.shown(one) for one in standing],
             "positions": sky.points_json(seen.positions),
             "fileCoordinates": sky.points_json(seen.file_coordinates),
             "counts": sky.counts_json(len(sets), levels, seen.files),

@@ -24,12 +24,24 @@ MOST_FILES = 3
 MOST_WORDS = 20
 
 
+def shown(advisory: Advisory) -> dict[str, Any]:
+    """An advisory as every door shows it. `line`: why it is open, as it is now; of one that is over, what was said
+    of it last."""
+    now = line(advisory) if advisory.open and advisory.founded else advisory.text
+    return {**advisory.as_json(), "line": now}
+
+
 def line(advisory: Advisory, free_work: int | None = None) -> str:
     """Why, who, and where to: "both change lines 40-58 of src/auth/session.py; HOLD: CLAUDE (3 files committed),
     STEER: CODEX; nearest free work: t14"."""
-    parts = [_why(advisory), advisory.reason]
-    if advisory.contacts and advisory.set_back:
-        parts.append(set_back_line(tuple(advisory.set_back.values())))
+    parts = [_why(advisory), advisory.reason] if advisory.contacts else []
+    if advisory.set_back:
+        back = set_back_line(tuple(advisory.set_back.values()))
+        if advisory.between is Level.RESOLUTION:
+            parts.append(back)
+        else:
+            # What makes it a resolution comes first.
+            parts = [back, advisory.reason, *parts[:1]]
     if advisory.between is Level.RESOLUTION and free_work is not None:
         parts.append(f"nearest free work: {references.task(free_work)}")
     parts += [
@@ -40,8 +52,6 @@ def line(advisory: Advisory, free_work: int | None = None) -> str:
 
 def _why(advisory: Advisory) -> str:
     # Who is near at a lower level only is no part of what this level is about.
-    if not advisory.contacts and advisory.set_back:
-        return set_back_line(tuple(advisory.set_back.values()))
     top = {pair: one for pair, one in advisory.contacts.items() if one.level is advisory.between}
     agents = [flat(agent) for agent in advisory.roles.agents if any(agent in pair for pair in top)]
     contested = tuple(dict.fromkeys(path for one in by_weight(top) for path in one.files))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import intent, records
+from relay.airspace import intent, records, wording
 from relay.airspace.advisories import Sample
 from relay.airspace.advisory import Mark, Outcome, Steering
 from relay.airspace.reading import Evidence, Level
@@ -638,7 +638,7 @@ async def test_connected_clients_get_the_advisory_as_a_stored_frame(sky: Sky) ->
     (_, event) = await sky.events(records.CHANGED)
     (frame,) = frames_of(event)
     assert (frame.cursor, frame.type, frame.data["id"]) == (event.pos, "advisory", one.id)
-    assert records.CHANGED in SHOWN and frame.data == one.as_json()
+    assert records.CHANGED in SHOWN and frame.data == wording.shown(one)
 
 
 async def test_the_line_names_lines_before_what_weighs_more(sky: Sky) -> None:

@@ -260,3 +260,22 @@ async def test_a_person_says_who_goes_first_and_who_stops(started: Started) -> N
     status, _ = await room.ask("POST", "/api/airspace/decide", json={"action": "jump", "agent": "BEN"})
     assert status == 400
     assert len(await said(room, "A person decides who goes on")) == 1
+
+
+async def test_every_view_has_the_same_level_and_sentence_of_who_is_set_back_and_near(
+    started: Started,
+) -> None:
+    room = await started("AVA", "BEN")
+    await room.post("/intent @AVA src/cart.py")
+    await room.post("/intent @BEN src/cart.py")
+    await merge(room, "AVA")
+    await until(room, lambda one: set_back("BEN")(one) and len(one["agents"]) == 2, "AVA near by intent")
+    state = await room.get("/api/airspace")
+    (one,), (link,) = state["advisories"], state["links"]
+    assert (one["level"], link["level"], link["risk"] < 0.7) == ("resolution", "resolution", True)
+    assert (state["counts"]["advisory"], state["counts"]["resolution"]) == (0, 1)
+    assert one["line"].startswith("BEN does not merge into main now: git finds conflicts in src/cart.py")
+    assert "; SET BACK: BEN, TRANSMIT: AVA, BEN; " in one["line"]
+    asked = await room.post("/airspace")
+    answer = await room.reply_to(asked["id"], "RELAY")
+    assert f"- **resolution:** {one['line']}" in answer["body"]

@@ -314,6 +314,8 @@ export interface Advisory {
   reason: string;
   evidence: (Evidence | string)[];
   text: string;
+  /** Why it is open now; `text` is what was said last. */
+  line?: string;
   message_id: string | null;
   answers: Record<string, { intent: string[]; text: string; message_id: string | null; at: Time }>;
   deadline_at: Time;

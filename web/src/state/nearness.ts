@@ -33,9 +33,9 @@ export function readings(link: Link): [string, Partial<Reading> & { risk: number
 export const evidence = (one: Evidence | string): Evidence => (typeof one === "string" ? { text: one } : one);
 
 /** Why, in one line a person can check. */
-export function why(one: Pick<Advisory, "evidence" | "files" | "text">): string {
-  // What was said of it, up to who holds and who steers: it stands when the evidence is gone, too.
-  const said = one.text.split(/;|\n/)[0]!.trim();
+export function why(one: Pick<Advisory, "evidence" | "files" | "text" | "line">): string {
+  // The room's sentence, up to who holds and who steers: it stands when the evidence is gone, too.
+  const said = (one.line ?? one.text).split(/;|\n/)[0]!.trim();
   const first = one.evidence[0];
   if (said || first) return said || evidence(first!).text;
   return one.files.length ? `both are at ${one.files.slice(0, 3).join(", ")}` : "";
