@@ -163,7 +163,7 @@ class Ground:
                 f"{' as one commit' if wish.squash else ''}: {landed.files} file{'s' * (landed.files != 1)}."
             )
             if landed.kept:
-                text += f" Its own commits are kept in `{landed.kept}`."
+                text += f" {landed.branch} as it was is kept in `{landed.kept}`."
             elif wish.squash:
                 text += f" {landed.branch} itself still has its own commits."
             if landed.left:

@@ -285,6 +285,14 @@ async def test_work_that_came_since_is_not_lost_to_what_comes_back(tmp_path: Pat
         await one.ground.restore("A", "ann", "refs/heads/main")
 
 
+async def test_a_squash_of_uncommitted_work_tells_of_no_commits_of_the_agents(tmp_path: Path) -> None:
+    one = await room(repository(tmp_path / "repo"), "A")
+    write(one.at("A"), {"a.py": "first\n"})
+    done = await one.ground.merge("A", "ann", SQUASH)
+    assert f"relay/a as it was is kept in `{done['kept']}`" in done["reason"]
+    assert "own commits" not in done["reason"]
+
+
 async def test_what_the_branch_has_already_is_not_called_other_work(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
     write(one.at("A"), {"a.py": "first\n"})

@@ -14,7 +14,7 @@ import { Words } from "./bits";
 
 const METHODS: readonly { method: MergeMethod; name: string; tip: string }[] = [
   { method: "merge", name: "Merge commit", tip: "All commits of the branch, and one that joins them" },
-  { method: "squash", name: "Squash", tip: "One commit of everything; the branch's own commits are kept aside" },
+  { method: "squash", name: "Squash", tip: "One commit of everything; the branch as it was is kept aside" },
 ];
 
 export interface MergeChoice {
