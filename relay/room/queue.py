@@ -211,10 +211,11 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
     if verdict is Verdict.SKIP:
         at = breaker.retry_at or now
         reason = (
-            f"circuit open after {breaker.failures} failures in a row; one attempt at {clock_time(at, now)}, or "
-            f"now by `/try @{policy.agent}`"
+            f"circuit open after {breaker.failures} failure{'' if breaker.failures == 1 else 's'} in a row"
         )
-        await skip_all(tx, waiting, reason, "circuit_open", now=now)
+        # Only said now: the job keeps why it was skipped, which stays true once the circuit is closed.
+        then = f"; one attempt at {clock_time(at, now)}, or now by `/try @{policy.agent}`"
+        await skip_all(tx, waiting, reason, "circuit_open", now=now, then=then)
         return Idle()
     if policy.budget.any:
         spent = exhausted(policy.budget, await load_spent(tx, policy.agent, now), now)
@@ -350,9 +351,10 @@ def _fit(newest_first: Sequence[Message], characters: int) -> list[Message]:
 
 
 async def skip_all(
-    tx: Tx, jobs: Sequence[Job], reason: str, error_class: str | FailureClass, *, now: float
+    tx: Tx, jobs: Sequence[Job], reason: str, error_class: str | FailureClass, *, now: float, then: str = ""
 ) -> None:
-    """Skip jobs that no turn holds, and say so in the room: once for one agent's jobs."""
+    """Skip jobs that no turn holds, and say so in the room: once for one agent's jobs. `then` follows the reason
+    there, and is kept nowhere."""
     for job in jobs:
         await ledger.change_job(
             tx, job, JobState.SKIPPED, now=now, reason=reason, error_class=str(error_class)
@@ -360,7 +362,7 @@ async def skip_all(
     last = jobs[-1]
     await ledger.say(
         tx,
-        f"{last.agent} was skipped: {reason}.",
+        f"{last.agent} was skipped: {reason}{then}.",
         now=now,
         about=last.message_id,
         meta={"notice": "skipped", "agent": last.agent, "jobs": [job.id for job in jobs]},

@@ -324,6 +324,13 @@ async def test_trying_now_is_the_one_attempt_of_an_open_circuit(office: Office, 
     assert "nothing to try" in (await office.ask("/try @ALPHA")).body
 
 
+async def test_why_a_job_was_skipped_stays_true_once_the_circuit_is_closed(office: Office) -> None:
+    await _broken(office, Policy("ALPHA", max_attempts=1, threshold=1))
+    await office.ask("/resume @ALPHA")
+    told = (await office.ask("/queue")).body
+    assert "circuit open after 1 failure in a row (`/retry" in told and "/try" not in told
+
+
 async def test_a_retry_that_could_only_be_skipped_is_refused(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
