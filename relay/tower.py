@@ -105,7 +105,6 @@ class Tower:
         self.followers: tuple[follow.Follower, ...] = (
             Answers(
                 voice,
-                self._exists,
                 in_hand=lambda agent, paths, but: self.live.in_hand(agent, paths, but=but),
             ),
             Landings(self.protocol, self.scanner.merged),
@@ -150,10 +149,6 @@ class Tower:
     def _guarded(self, agent: str) -> bool:
         seat = self._around.drain.seat(agent)
         return seat is not None and seat.guarded
-
-    def _exists(self, path: str) -> bool:
-        main = self.hangar.main
-        return main is not None and (main.top / path).exists()
 
     def root_of(self, agent: str) -> Path | None:
         """The top of the checkout that an agent's edits are in; None for a name that is no agent's."""

@@ -26,7 +26,7 @@ MOST_TEXT = 500
 
 
 class Answers:
-    """A follower of the log (`relay.log.follow`). `exists`: is this path a file of the repository? `in_hand`: who but
+    """A follower of the log (`relay.log.follow`). `in_hand`: who but
     the third changes which of these files, for the first (`LiveAirspace.in_hand`)."""
 
     name = "airspace-answers"
@@ -36,7 +36,6 @@ class Answers:
     def __init__(
         self,
         voice: Voice,
-        exists: Callable[[str], bool],
         *,
         in_hand: Callable[
             [str, Sequence[str], Collection[str]], Sequence[str]
@@ -45,7 +44,6 @@ class Answers:
     ) -> None:
         self._voice = voice
         self._in_hand = in_hand
-        self._exists = exists
         self._clock = clock
 
     async def apply(self, tx: Tx, event: Event) -> None:
@@ -77,7 +75,7 @@ class Answers:
         self, tx: Tx, one: Advisory, agent: str, message: Message, event: Event, *, latest: bool
     ) -> None:
         now = self._clock()
-        paths = intent.parse(message.body, self._exists)
+        paths = intent.parse(message.body)
         answer = Answer(paths or (), message.body[:MOST_TEXT], message.id, now)
         one = replace(
             one,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -72,25 +72,20 @@ def _unwrapped(word: str) -> str:
     return text.rstrip(".") if text.strip(".") else ""
 
 
-def parse(text: str, exists: Callable[[str], bool]) -> tuple[str, ...] | None:
+def parse(text: str) -> tuple[str, ...] | None:
     """The paths that an answer says it will touch; None when it says nothing of it.
 
-    Lines `INTENT: path, path` count before all, also for files that are not there yet (`INTENT: none`: no file).
-    Without one: the words of the text that are files of the repository.
+    Only lines `INTENT: path, path` say it, also of files that are not there yet (`INTENT: none`: no file). A file
+    that the text names besides may as well be one that the agent keeps off.
     """
     lines = [match["paths"] for match in _LINE.finditer(text)]
-    if lines:
-        named = [word for line in lines for word in re.split(r",|;|\s+and\s+", line)]
-        paths = [
-            path
-            for one in named
-            if one.strip().strip("*_`. ").lower() not in _NOTHING
-            for path in _paths(one)
-        ]
-        return tuple(dict.fromkeys(paths))[:MOST_PATHS]
-    words = (clean(_unwrapped(word)) for word in text.split()[:5000])
-    found = dict.fromkeys(path for path in words if path and ("/" in path or "." in path) and exists(path))
-    return tuple(found)[:MOST_PATHS] or None
+    if not lines:
+        return None
+    named = [word for line in lines for word in re.split(r",|;|\s+and\s+", line)]
+    paths = [
+        path for one in named if one.strip().strip("*_`. ").lower() not in _NOTHING for path in _paths(one)
+    ]
+    return tuple(dict.fromkeys(paths))[:MOST_PATHS]
 
 
 def _paths(one: str) -> list[str]:

@@ -83,7 +83,7 @@ class Sky:
         self.voice = RoomVoice(lambda: Roster(self.members))
         self.board = Board()
         self.protocol = self.another()
-        self.answers = Answers(self.voice, self.files.__contains__, clock=self.clock)
+        self.answers = Answers(self.voice, clock=self.clock)
 
     def policy(self, name: str, **more: Any) -> Policy:
         return Policy(name, names=NAMES, agent_mentions=True, **more)

@@ -53,7 +53,7 @@ class Flight:
         self.drain = Drain(store, self.live, holder="me")
         voice = RoomVoice(lambda: Roster(self.members))
         self.protocol = AdvisoryProtocol(store, voice, self._airspace, board=Board())
-        self.answers = Answers(voice, lambda _path: False)
+        self.answers = Answers(voice)
         self.interrupter = Interrupter(
             self.protocol,
             self._airspace,

@@ -26,8 +26,6 @@ from tests.airspace.test_scanner import House
 from tests.engines import BOTH, open_store
 from tests.room.parts import Clock, all_events, all_messages, post
 
-FILES = {"src/a.py", "src/b.py", "README.md", "Makefile"}
-
 
 @pytest.mark.parametrize(
     ("text", "paths"),
@@ -46,15 +44,15 @@ FILES = {"src/a.py", "src/b.py", "README.md", "Makefile"}
         ("INTENT:", ()),
         ("INTENT: src/a.py\nINTENT: src/b.py", ("src/a.py", "src/b.py")),
         ("INTENT: ../etc/passwd, /etc/shadow, src/a.py", ("src/a.py",)),
-        ("I go on in `src/a.py`, not in src/c.py.", ("src/a.py",)),
-        ("See README.md.", ("README.md",)),
+        ("I leave src/a.py alone and wait.", None),
+        ("I go on in `src/a.py`, not in src/b.py.", None),
         ("I am done.", None),
         ("My intent is clear: none of your business", None),
         ("", None),
     ],
 )
 def test_an_answers_intent(text: str, paths: tuple[str, ...] | None) -> None:
-    assert parse(text, FILES.__contains__) == paths
+    assert parse(text) == paths
 
 
 @pytest.mark.parametrize(
@@ -87,12 +85,12 @@ def test_a_path_stays_inside(path: str, kept: str | None) -> None:
 
 @given(st.text(max_size=200))
 def test_nothing_that_an_agent_writes_leaves_the_repository(text: str) -> None:
-    for path in parse(f"INTENT: {text}\n{text}", lambda _path: True) or ():
+    for path in parse(f"INTENT: {text}\n{text}") or ():
         assert not path.startswith(("/", "..")) and "/../" not in path and "\0" not in path
 
 
 def test_no_more_is_kept_than_one_agent_has_in_hand() -> None:
-    found = parse("INTENT: " + ", ".join(f"src/{n}.py" for n in range(100)), FILES.__contains__)
+    found = parse("INTENT: " + ", ".join(f"src/{n}.py" for n in range(100)))
     assert found is not None and len(found) == MOST_PATHS
 
 
