@@ -198,7 +198,7 @@ export function AdvisoryCard({ one, brief = false }: { one: Advisory; brief?: bo
   return (
     <article class={`advisory advisory-${isOpen(one) ? one.level : "closed"}`} data-testid="advisory-card" aria-label={`Advisory: ${one.agents.join(", ")}`}>
       <p class="advisory-why">{why(one)}</p>
-      {one.reason && <p class="advisory-do"><Explained text={one.reason} /></p>}
+      {one.reason && <p class="advisory-do"><span><Explained text={one.reason} /></span></p>}
       {!one.reason && <p class="advisory-do"><Names verb="HOLD" names={one.hold} /><Names verb="STEER" names={one.steer} />{!one.steer.length && <Names verb="TRANSMIT" names={one.transmit} />}</p>}
       {!brief && one.evidence.length > 1 && <ul class="evidence">{one.evidence.slice(1, 8).map((e, i) => <EvidenceLine key={i} one={evidence(e)} />)}</ul>}
       {answers.length > 0 && (
