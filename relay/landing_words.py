@@ -5,7 +5,7 @@ Invariant: only words of the time in which the work was made; an answer that cha
 
 from __future__ import annotations
 
-from relay.airspace.commit_message import About
+from relay.airspace.commit_message import About, asked_of
 from relay.airspace.landing import Tell
 from relay.coordination import claims
 from relay.log.store import Store, StoreError, Tx
@@ -27,7 +27,8 @@ def tell(store: Store) -> Tell:
             answers = await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)
             told = [one for one in answers if "worktree" in one.meta]
             asked = [await ledger.message(tx, one.in_reply_to) for one in told if one.in_reply_to]
-            requests = dict.fromkeys(one.body for one in asked if one is not None and one.kind == Kind.HUMAN)
+            people = [one.body for one in asked if one is not None and one.kind == Kind.HUMAN]
+            requests = dict.fromkeys(asked_of(agent, body) for body in people)
             return About(tuple(tasks), tuple(requests), told[-1].body if told else "")
 
         try:

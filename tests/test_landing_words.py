@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.commit_message import About, Committed, proposed
+from relay.airspace.commit_message import About, Committed, asked_of, proposed
 from relay.landing_words import tell
 from relay.log.events import Lane
 from relay.log.store import Queries, Tx
@@ -36,7 +36,7 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
                 ("an old thing", "Old.", 1, T0 - 900),
                 ("@AVA what is it?", "A shop.", 0, T0 + 5),
                 ("@AVA round the totals", "Rounded.", 2, T0 + 10),
-                ("@AVA and test it", "Tested, and it holds.", 1, T0 + 20),
+                ("@AVA and test it, @BEN please write the page", "Tested, and it holds.", 1, T0 + 20),
             ]
         ):
             said, _ = await ledger.put_message(tx, ledger.NewMessage("ann", Kind.HUMAN, ask, at - 1))
@@ -97,3 +97,24 @@ def test_the_message(squash: bool, about: About, commits: list[str], dirty: bool
         for one in commits
     ]
     assert proposed("relay/a", squash, about, made, ["a.py", "b.py"], dirty=dirty) == message
+
+
+BOTH_ASKED = "@ANN please put the tax into total, @BOB please put the discount into total"
+
+
+@pytest.mark.parametrize(
+    ("agent", "text", "own"),
+    [
+        ("ANN", BOTH_ASKED, "@ANN please put the tax into total"),
+        ("bob", BOTH_ASKED, "@BOB please put the discount into total"),
+        ("CAT", BOTH_ASKED, BOTH_ASKED),
+        ("A", "@A, @B fix the cart", "@A, @B fix the cart"),
+        ("A", "@A fix it with @B and @C", "@A fix it with @B and @C"),
+        ("A", "@A fix the cart, then tell @B of it", "@A fix the cart, then tell @B of it"),
+        ("A", "Fix the cart, @A", "Fix the cart, @A"),
+        ("B", "@A fix the cart.\nAnd @B: write its tests", "@B: write its tests"),
+        ("A", "", ""),
+    ],
+)
+def test_a_request_to_several_says_of_each_only_its_own(agent: str, text: str, own: str) -> None:
+    assert asked_of(agent, text) == own

@@ -30,6 +30,8 @@ _TO = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
 _POLITE = re.compile(
     r"^(?:please|pls|(?:can|could|would|will) you(?: please)?|(?:hi|hey|hello)\b[,!]?)\s+", re.IGNORECASE
 )
+#: Where a text turns to somebody: at its start, or behind the end of a sentence or of its part.
+_TURNS = re.compile(r"(?:\A|(?<=[,;.!?\n]))\s*(?:(?:and|then)\s+)?@([\w-]+)(?=[\s,:])", re.IGNORECASE)
 _MENTION = re.compile(r"(?<![\w@])@(?=[A-Za-z])")
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[.!?:]$")
 _COAUTHOR = re.compile(r"^co-authored-by:.*$\n?", re.MULTILINE | re.IGNORECASE)
@@ -75,6 +77,21 @@ def proposed(
         body = "\n\n".join(part for part in (_account(about.answer, subject), "\n".join(listed)) if part)
     head = subject if squash else f"Merge {branch}: {subject}"
     return f"{_cut(head, SUBJECT)}\n" + (f"\n{body}\n" if body else "")
+
+
+def asked_of(agent: str, text: str) -> str:
+    """What a text that gives several agents their own orders asks of one of them; the whole text where it gives none
+    to others, or where that cannot be told."""
+    turns = list(_TURNS.finditer(text))
+    ends = [*(one.start() for one in turns[1:]), len(text)]
+    parts = [
+        (one[1].lower(), text[one.start(1) - 1 : end].strip(" \t\n,;"))
+        for one, end in zip(turns, ends, strict=False)
+    ]
+    # One that is only named has no order of its own: "@A, @B fix it" is for both.
+    if len({name for name, _ in parts}) < 2 or any(len(words.split()) < 3 for _, words in parts):
+        return text
+    return " ".join(words for name, words in parts if name == agent.lower()) or text
 
 
 def _subject(about: About, commits: Sequence[Committed], paths: Sequence[str]) -> str:
