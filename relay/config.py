@@ -43,6 +43,10 @@ class ConfigError(Exception):
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         self.path, self.problems = path, tuple(problems)
+        if len(self.problems) == 1 and not self.problems[0].key:
+            # Of the file itself, which may not even be there: "has a problem" would be odd.
+            super().__init__(f"{path}: {self.problems[0]}")
+            return
         count = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         super().__init__("\n".join([f"{path} has {count}:", *(f"  {one}" for one in self.problems)]))
 
