@@ -137,9 +137,10 @@ def main(argv: list[str] | None = None) -> int:
     length = unknown_length(pairs)
     data = Data(pairs)
     found = constants(data, length)
-    told: dict[str, Any] = {"pairs": len(pairs), "constants": found}
+    repos = len(set(data.repos))
+    told: dict[str, Any] = {"pairs": len(pairs), "repositories": repos, "constants": found}
     if args.write:
-        TARGET.write_text(module(found, len(pairs), len(set(data.repos))), encoding="utf-8")
+        TARGET.write_text(module(found, len(pairs), repos), encoding="utf-8")
     if args.report:
         told["report"] = report.figures(data, pairs)
     json.dump(told, sys.stdout, indent=1)

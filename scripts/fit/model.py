@@ -63,11 +63,15 @@ def fit(early: Design, labels: Floats, merged: Floats, counted: Floats, whole: W
         return -float(total), gradient
 
     bounds = [*map(_bounds, NAMES), (None, None)]
-    options = {"maxiter": 300, "ftol": 1e-10, "gtol": 1e-5}
-    found = minimize(
-        loss, np.array(START, float), jac=True, method="L-BFGS-B", bounds=bounds, options=options
-    )
-    return np.asarray(found.x[:-1], float)
+    # To its end: one that stops early stops elsewhere with another count of threads, and gives other constants. A
+    # line search can stall far from there, so it starts again from where it stopped until that gains nothing.
+    options = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-15, "gtol": 1e-4, "maxcor": 40}
+    value, least = np.array(START, float), np.inf
+    while True:
+        found = minimize(loss, value, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        if not least - found.fun > 1e-9:
+            return np.asarray(value[:-1], float)
+        value, least = found.x, found.fun
 
 
 def _likelihood(hazard: Floats, labels: Floats) -> tuple[Floats, Floats]:

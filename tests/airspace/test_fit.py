@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +22,8 @@ from scripts.fit.model import NAMES, hazards, risk
 from tests.airspace.test_pairs import SAMPLE
 
 TRAIN = ("merges-train.jsonl.gz", "agents-train.jsonl.gz")
-BESIDE = Path(__file__).parents[2].parent / "shared" / "data"
+ROOT = Path(__file__).parents[2]
+BESIDE = ROOT.parent / "shared" / "data"
 
 
 def test_the_arrays_of_the_fit_give_the_risk_of_the_profile() -> None:
@@ -96,8 +100,18 @@ def test_the_fit_reproduces_the_constants() -> None:
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         pytest.skip(f"{' and '.join(missing)} not here; RELAY_AIRSPACE_DATA names their folder")
-    pairs = airspace.load(*paths)
-    found = airspace.constants(airspace.Data(pairs), airspace.unknown_length(pairs))
+    # A process of its own: the fit says how many threads numpy uses, and that is read once, when numpy is imported.
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.fit.airspace",
+        "--train",
+        *(str(path.resolve()) for path in paths),
+    ]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    found = told["constants"]
     assert found == {name: getattr(calibration, name) for name in found}
-    written = airspace.module(found, len(pairs), len({one.repo for one in pairs}))
+    written = airspace.module(found, told["pairs"], told["repositories"])
     assert airspace.TARGET.read_text("utf-8") == written
