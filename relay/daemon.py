@@ -363,9 +363,10 @@ class Daemon:
     async def _open_doors(self, app: web.Application, runner: web.AppRunner) -> asyncio.Server:
         ui, loop = self.settings.ui, asyncio.get_running_loop()
         assert runner.server is not None
-        connections = app[DOORWAY].factory(runner.server, max_line_size=MOST_LINE)
+        doorway = app[DOORWAY]
+        connections = doorway.factory(runner.server, max_line_size=MOST_LINE)
         try:
-            listening = await loop.create_server(connections, ui.host, ui.port, backlog=512)
+            listening = await loop.create_server(connections, ui.host, ui.port, backlog=doorway.backlog)
         except OSError as error:
             raise CannotStart(
                 f"{ui.host}:{ui.port} cannot be opened: {error.strerror}. Something else may use the port; "

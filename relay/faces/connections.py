@@ -58,9 +58,11 @@ class Doorway:
     def __init__(self, limits: Limits) -> None:
         self._header_s = limits.header_s
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._most = (
-            limits.strangers if files == resource.RLIM_INFINITY else min(limits.strangers, files // 2)
-        )
+        part = MOST_FILES if files == resource.RLIM_INFINITY else files // 4
+        self._most = min(limits.strangers, part)
+        #: For `loop.create_server`, which takes as many at one time before the oldest is closed. With these two
+        #: parts half of the files are left for the database, git and who has shown a credential.
+        self.backlog = min(512, part)
         self._strangers: dict[Connection, asyncio.TimerHandle] = {}
         self._silent = Seldom("connections were closed that made no request in time")
         self._crowd = Seldom("connections without a credential were closed for newer ones")

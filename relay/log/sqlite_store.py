@@ -137,7 +137,9 @@ class SqliteStore:
                 try:
                     version, end, types = await _hop(self._reader, _news, last, pos, self._told.copy())
                 except sqlite3.DatabaseError:
-                    version = last  # locked, full or damaged: who reads or writes says so, the next look decides
+                    version = (
+                        last  # locked, full or damaged: who reads or writes says so, the next look decides
+                    )
                 if version != last:
                     last, pos = version, end
                     self._told = {at for at in self._told if at > end}
