@@ -153,6 +153,8 @@ class PostgresStore:
                 f"{self.place}: the writers before this one took too long; nothing was changed, try again"
             ) from None
         try:
+            if self._sole is not None:
+                self._sole.check()  # the wait for the turn may have outlasted what was known before it
             async with self._open.lent(self._open.writer) as connection:
                 tx = self._tx(connection, actor=actor)
                 left_ms = max(1, round((self._busy_timeout_s - (time.monotonic() - began)) * 1000))

@@ -105,6 +105,22 @@ async def test_who_lost_the_lock_to_another_writes_nothing_more(dsn: str, admin:
         await first.close()
 
 
+async def test_who_lost_the_lock_while_it_waited_for_its_turn_writes_nothing(dsn: str) -> None:
+    first = await opened(dsn)
+    try:
+        assert first._sole is not None
+        before = await first.read(events.last_pos)
+        async with first._turn:
+            waiting = asyncio.create_task(say(first))
+            await asyncio.sleep(0)
+            first._sole.lost = AnotherDaemon("another daemon has it")
+        with pytest.raises(AnotherDaemon):
+            await waiting
+        assert await first.read(events.last_pos) == before
+    finally:
+        await first.close()
+
+
 async def test_a_session_that_the_server_still_has_of_a_lost_connection_is_ended(
     dsn: str, admin: Any
 ) -> None:
