@@ -408,8 +408,11 @@ class Hangar:
                 a, b = (self.berths[name].work if name in self.berths else None for name in pair)
                 if a is None or b is None:
                     continue
-                if any(one.verdict is Verdict.NOTHING for name in pair if (one := trials.get(name))):
-                    found[pair] = Merge(())
+                verdicts = [one.verdict for name in pair if (one := trials.get(name))]
+                if Verdict.NOTHING in verdicts:
+                    # The one is as good as the main branch; of the other git has told, or it stays unknown.
+                    if None not in verdicts:
+                        found[pair] = Merge(())
                     continue
                 if not self._speculation.knows(a.seen.commit, b.seen.commit):
                     if most is not None and asked >= most:

@@ -137,7 +137,8 @@ async def test_a_turn_that_may_edit_writes_once_the_guard_was_asked(
     parts = await collect(made(preset, guard=guard), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
     assert (end(parts).failure, end(parts).text) == (None, "Hello there."), parts
     assert (project / "new.txt").read_text().strip() == "x"
-    assert {place.path for _, place in guard.asked} == {"new.txt"}
+    # The watch also asks about what a program puts there for a moment (a temporary file, its own folder).
+    assert "new.txt" in {place.path for _, place in guard.asked}
     told = [place.path for part in parts if isinstance(part, ToolPart) for place in part.places]
     assert str(project / "new.txt") in told
 

@@ -205,7 +205,6 @@ async def test_an_intent_is_answered_with_what_is_in_hand(sky: Sky) -> None:
     await house.tick()
     sky.answers = Answers(
         sky.voice,
-        sky.files.__contains__,
         in_hand=lambda agent, paths, but: house.live.in_hand(agent, paths, but=but),
         clock=sky.clock,
     )

@@ -43,7 +43,7 @@ async def test_a_breaker_opens_is_said_and_closed_by_a_person(open_room: Open) -
         job = await one.until_job(posted["id"], "MEND", "dead")
         assert job["error_class"] == "crash"
     said = await one.until_said("circuit is open after 3 failures", speaker="RELAY")
-    assert "/resume @MEND" in said["body"]
+    assert "/try @MEND" in said["body"]
     breaker = (await one.agent("MEND"))["breaker"]
     assert (breaker["state"], breaker["failures"], breaker["threshold"]) == ("open", 3, 3)
     posted = await one.post("@MEND once more")

@@ -72,7 +72,7 @@ async def test_what_another_holds_is_neither_committed_nor_merged(open_room: Ope
 
         status, merged = await one.ask("POST", "/api/worktrees/WRITER/merge", json={"name": "ann"})
         assert (status, merged["success"]) == (200, False)
-        assert "notes.md is locked by CODEX" in merged["reason"] and "/unlock notes.md" in merged["reason"]
+        assert "notes.md is locked by CODEX" in merged["reason"] and "/unlock notes.md" in merged["fix"]
 
         # A person commits all the same, and the room reads why.
         (one.folder / "notes.md").write_text("person\n")

@@ -444,7 +444,7 @@ async def test_a_side_task_that_fails_is_told_and_goes_on(
 
     def look(*asked: Any) -> Any:
         if next(looks, None) is not None:
-            raise sqlite3.DatabaseError("a bad look")
+            raise OSError("a bad look")
         return honest(*asked)
 
     def checkpoint(path: Path) -> None:

@@ -136,7 +136,7 @@ async def test_an_owner_who_may_not_make_roles_runs_with_its_own_rights_and_says
         locks = Locks(store, Heartbeat(CoordinationSettings()))
         for _ in range(2):  # the second call is a function's
             assert (await locks.acquire(Caller("ann", "s1"), ["a"]))["success"]
-        assert not store.rights.held and "row-level security is not held" in store.notes[0]
+        assert not store.rights.held and "row-level security is not enforced" in store.notes[0]
         await store.close()
         # Several at once, by one who may: each makes what is missing, none fails.
         for name in names[1:]:
