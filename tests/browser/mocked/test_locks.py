@@ -123,7 +123,7 @@ async def test_a_card_says_why_it_does_not_go_on(room: MockRoom, open_page: Open
     def card(title: str) -> Locator:
         return page.get_by_test_id("task").filter(has_text=title)
 
-    await expect(card("Ship")).to_contain_text("waits for #1, #2 (failed)")
+    await expect(card("Ship")).to_contain_text("waits for t1, t2 (failed)")
     await expect(card("Test")).to_contain_text("exit code 1")
     await expect(card("Build")).to_contain_text("buildP2")
     await expect(card("Build")).to_contain_text("1 of 3 attempts made")

@@ -28,7 +28,7 @@ async def test_the_board_moves_by_dragging_by_keys_and_back(room: MockRoom, open
     card = page.get_by_test_id("task").filter(has_text="write the test")
     await card.drag_to(column(page, "in_progress"))
     await expect(column(page, "in_progress")).to_contain_text("write the test")
-    await expect(page.get_by_test_id("toast")).to_contain_text("#1")
+    await expect(page.get_by_test_id("toast")).to_contain_text("t1")
     await card.focus()
     await page.keyboard.press("Shift+ArrowRight")
     await expect(column(page, "done")).to_contain_text("write the test")
@@ -54,7 +54,7 @@ async def test_the_board_moves_by_dragging_by_keys_and_back(room: MockRoom, open
     await page.get_by_label("Title of task 1").fill("write it all")
     await page.keyboard.press("Enter")
     await expect(column(page, "in_progress")).to_contain_text("write it all")
-    await page.get_by_role("button", name="Move #1 on").click()
+    await page.get_by_role("button", name="Move t1 on").click()
     await expect(column(page, "done")).to_contain_text("write it all")
     await expect(dialog).to_have_count(0)
 
@@ -327,7 +327,7 @@ async def test_a_phone_has_everything_without_scrolling_sideways(room: MockRoom,
             row = "Math.max(...[...document.querySelectorAll('.entry')].map(e => e.getBoundingClientRect().right))"
             assert await page.evaluate(row) <= 360
     await page.get_by_test_id("tab-board").click()
-    await page.get_by_role("button", name="Move #1 on").click()
+    await page.get_by_role("button", name="Move t1 on").click()
     await expect(column(page, "in_progress")).to_contain_text("a task")
     await page.get_by_test_id("tab-agents").click()
     await page.get_by_role("button", name="Open CLAUDE").click()
