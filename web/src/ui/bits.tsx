@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { Fragment, type ComponentChildren, type CSSProperties } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { copyText } from "../state/prefs";
 import { hue } from "../text/format";
@@ -234,7 +234,8 @@ export function Tooltip() {
 /** A modal layer: Escape and a click beside it close it; the focus goes in and comes back. */
 export function Layer(props: { label: string; class?: string; onClose?: () => void; children: ComponentChildren; testid?: string }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // With the layout: after the paint, a key pressed in between would miss the dialog.
+  useLayoutEffect(() => {
     const element = dialog.current!;
     element.showModal();
     return () => element.close();
