@@ -54,6 +54,16 @@ async def as_agent(connection: Any, agent: str, session: str, **claims: str) -> 
     await connection.execute("SET LOCAL ROLE relay_acting")
 
 
+async def open_definers(connection: Any) -> list[str]:
+    """The functions with the owner's rights that look into what the caller says, or that everybody may call."""
+    found = await connection.fetch(
+        "SELECT proname FROM pg_proc p WHERE pronamespace = 'relay'::regnamespace AND prosecdef AND ("
+        " NOT 'search_path=relay, pg_temp' = ANY (coalesce(proconfig, '{}')) OR EXISTS (SELECT FROM"
+        " aclexplode(coalesce(proacl, acldefault('f', proowner))) WHERE grantee = 0)) ORDER BY 1"
+    )
+    return [row[0] for row in found]
+
+
 async def test_no_role_is_a_superuser_an_owner_or_goes_around_the_rows(raw: Any) -> None:
     told = await raw.fetch(
         "SELECT rolname, rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb AS more"
@@ -61,6 +71,7 @@ async def test_no_role_is_a_superuser_an_owner_or_goes_around_the_rows(raw: Any)
         list(ROLES),
     )
     assert [tuple(row) for row in told] == [(role, False) for role in ROLES]
+    assert await open_definers(raw) == []
     owners = "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'relay'"
     assert [row[0] for row in await raw.fetch(owners)] == ["relay"]
 
@@ -138,6 +149,9 @@ async def test_an_owner_who_may_not_make_roles_runs_with_its_own_rights_and_says
             assert (await locks.acquire(Caller("ann", "s1"), ["a"]))["success"]
         assert not store.rights.held and "row-level security is not enforced" in store.notes[0]
         await store.close()
+        connection = await asyncpg.connect(server.dsn(names[0]))
+        assert await open_definers(connection) == [], "without the roles too"
+        await connection.close()
         # Several at once, by one who may: each makes what is missing, none fails.
         for name in names[1:]:
             server.own(name, "maker", "CREATEROLE")
