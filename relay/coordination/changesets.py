@@ -40,7 +40,7 @@ Json = dict[str, Any]
 #: The heartbeat of a call, in its transaction.
 Touch = Callable[[Tx, Caller], Awaitable[object]]
 #: What a lock on that text would be about; raises Rejected.
-Meant = Callable[[Caller, str], Target]
+Meant = Callable[[Caller, str], Awaitable[Target]]
 
 
 class Changesets:
@@ -75,7 +75,7 @@ class Changesets:
             raise _malformed(
                 "summary", f"is text of 1 to {MOST_SUMMARY:,} characters", "Say what you changed."
             )
-        targets = self._targets(caller, files)
+        targets = await self._targets(caller, files)
         declared = [one.path for one in targets]
         changed = await self._changes.changed_files(caller.agent, base, head)
         undeclared = missing = None
@@ -105,10 +105,10 @@ class Changesets:
             "missing": missing,
         }
 
-    def _targets(self, caller: Caller, files: Sequence[str]) -> list[Target]:
+    async def _targets(self, caller: Caller, files: Sequence[str]) -> list[Target]:
         if len(files) > MOST_FILES:
             raise _malformed("files", f"are {MOST_FILES:,} at most", "Declare a folder or a pattern.")
-        found = {(one.kind, one.key): one for one in (self._meant(caller, text) for text in files)}
+        found = {(one.kind, one.key): one for one in [await self._meant(caller, text) for text in files]}
         if sum(one.kind == "glob" for one in found.values()) > MAX_TARGETS:
             raise _malformed("files", f"have {MAX_TARGETS} patterns at most", "Declare wider ones.")
         return sorted(found.values(), key=lambda one: one.path)

@@ -75,12 +75,14 @@ def _holding(living: Sequence[Row]) -> list[str]:
     return [row["id"] for row in living if row["locks"]]
 
 
-async def _refused(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str]) -> list[LockRefusal]:
-    """What stands against this write, another's lock first."""
+async def _refused(
+    tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str]
+) -> tuple[list[LockRefusal], list[Caller]]:
+    """What stands against this write, another's lock first, and whose it may be (`_may_be`)."""
     living, who = await _may_be(tx, caller)
     by_session = [against(await judge.refusals(tx, one, paths), one) for one in who]
     if len(who) == 1:
-        return ordered(by_session[0])
+        return ordered(by_session[0]), who
     by_path = [{found.path: found for found in refusals} for refusals in by_session]
     every = [
         found if all(found.path in one for one in by_path) else _which(found, caller, living)
@@ -88,7 +90,7 @@ async def _refused(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str]) -
         for found in [next((one[path] for one in by_path if path in one), None)]
         if found is not None
     ]
-    return ordered(every)
+    return ordered(every), who
 
 
 def _which(found: LockRefusal, caller: Caller, living: int) -> LockRefusal:
@@ -135,8 +137,7 @@ class LockGuard:
         return await self._then.decide(agent, location, session)
 
     async def _look(self, tx: Tx, caller: Caller, path: str) -> tuple[list[LockRefusal], bool]:
-        found = await _refused(tx, self._judge, caller, [path])
-        _, who = await _may_be(tx, caller)
+        found, who = await _refused(tx, self._judge, caller, [path])
         return found, not found and any([await self._judge.owns(tx, one, path) for one in who])
 
 
@@ -173,7 +174,7 @@ class Answer:
 
 async def judged(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str], *, override: str = "") -> Answer:
     """Looks, and records nothing. An override is a person's."""
-    found = await _refused(tx, judge, caller, paths)
+    found, _ = await _refused(tx, judge, caller, paths)
     return Answer(tuple(found), override.strip()[:MOST_WHY] if caller.person else "", caller.person)
 
 

@@ -41,7 +41,7 @@ from relay.coordination.lock import (
     wish,
 )
 from relay.coordination.lock_table import Q
-from relay.coordination.paths import Target, above, named, target, targets
+from relay.coordination.paths import Target, above, named, targets
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.waiting import LetIn, Waiting
 from relay.log.events import loads
@@ -82,30 +82,29 @@ class Locks:
         self._fold = fold
         self._shortcuts = shortcuts_of(store, heartbeat)
 
-    def target(self, caller: Caller, path: str) -> Target:
+    async def target(self, caller: Caller, path: str) -> Target:
         """What the caller means by that text, links followed. Raises Rejected (malformed)."""
-        try:
-            return target(self.followed(caller, path), self._fold)
-        except Rejected as refused:
-            raise named(refused, self._root) from None
+        return (await self.targets(caller, [path]))[0]
 
-    def targets(self, caller: Caller, paths: Sequence[str]) -> tuple[Target, ...]:
+    async def targets(self, caller: Caller, paths: Sequence[str]) -> tuple[Target, ...]:
         """Several, each once, in the order given. Raises Rejected (malformed)."""
-        try:
-            if isinstance(paths, str):
-                return targets(paths, self._fold)
-            return targets((self.followed(caller, path) for path in paths), self._fold)
-        except Rejected as refused:
-            raise named(refused, self._root) from None
+        return targets(await self.followed(caller, paths), self._fold)
 
     def kept(self, paths: Sequence[str]) -> tuple[Target, ...]:
         """Those of a task, whose links were followed when it was submitted (`WorkQueue.submit`)."""
         return targets(paths, self._fold)
 
-    def followed(self, caller: Caller, path: str) -> str:
-        """The text with the links of the caller's checkout followed. Raises Rejected (malformed)."""
+    async def followed(self, caller: Caller, paths: Sequence[str]) -> Sequence[str]:
+        """The texts with the links of the caller's checkout followed. Raises Rejected (malformed)."""
         root = self._root_of(caller.agent) or self._root
-        return path if root is None else followed(path, root)
+        try:
+            # First, since it says how many names there are to look at at most.
+            targets(paths, self._fold)
+            if root is None:
+                return paths
+            return await asyncio.to_thread(lambda: [followed(path, root) for path in paths])
+        except Rejected as refused:
+            raise named(refused, self._root) from None
 
     async def acquire(
         self,
@@ -121,7 +120,7 @@ class Locks:
     ) -> Json:
         """All of these paths or none; see docs/coordination.md. `on_wait` is told where in line the caller stands,
         each time it changes. Raises Rejected (malformed)."""
-        wanted = wish(self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
+        wanted = wish(await self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
         if self._shortcuts and idempotency_key is None and not wait:
             short = await self._shortcuts.acquire(caller, wanted)
@@ -249,7 +248,7 @@ class Locks:
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
         """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
-        meant = self.target(caller, path)
+        meant = await self.target(caller, path)
         freed: Json = {"success": True, "released": True, "file_path": meant.path}
         if self._shortcuts and await self._shortcuts.release(caller, meant, fencing_token):
             return freed
@@ -265,7 +264,7 @@ class Locks:
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
         """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Rejected: not_held,
         not_yours, stale_token."""
-        meant = self.target(caller, path)
+        meant = await self.target(caller, path)
         ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
 
         async def work(tx: Tx) -> Json | Rejected:
@@ -288,7 +287,7 @@ class Locks:
     ) -> list[Json]:
         """LOCK of each that holds now: all (None), or those that meet these paths (of no paths: none). With a `limit`
         a Page of them, those near what the caller holds first: the same files, then their folders, then the rest."""
-        meant = None if paths is None else self.targets(caller, paths) if paths else ()
+        meant = None if paths is None else await self.targets(caller, paths) if paths else ()
 
         async def look(tx: Tx) -> list[Json]:
             if meant is None:
@@ -307,7 +306,7 @@ class Locks:
 
     async def status(self, caller: Caller, path: str) -> Json:
         """`{file_path, locked, locks: [LOCK], waiting: [...]}`: what meets the path now, and who waits for it."""
-        meant = self.target(caller, path)
+        meant = await self.target(caller, path)
 
         async def look(tx: Tx) -> Json:
             locks = await table.meeting(tx, meant)
@@ -324,7 +323,7 @@ class Locks:
         """What keeps the caller from holding this: `{success: true, file_path, free, yours, why: [sentence], locks,
         waiting, position?, lost?}`. `free`: no lock meets it, and it would get it now; `yours`: it holds all of this;
         `lost`: how it lost its own lease on exactly this."""
-        meant = self.target(caller, path)
+        meant = await self.target(caller, path)
 
         async def look(tx: Tx) -> Json:
             holder = (caller.agent, caller.session)
@@ -365,7 +364,7 @@ class Locks:
             fix = "Ask a person in the room, or wait: check_locks says until when."
             message = f"Only a person takes a lock from its holder, and {caller.agent} is an agent."
             raise Rejected(Fault.FORBIDDEN, "forbidden", message, fix)
-        meant = self.target(caller, path)
+        meant = await self.target(caller, path)
         why = checked_reason(reason)
 
         async def work(tx: Tx) -> Json | Rejected:

@@ -101,8 +101,8 @@ class WorkQueue:
             task_id=task_id,
         )
         if new.files:
-            self._locks.targets(caller, new.files)  # a path that no claim could lock is refused now, not then
-            new = replace(new, files=tuple(self._locks.followed(caller, path) for path in new.files))
+            # A path that no claim could lock is refused now, not then.
+            new = replace(new, files=tuple(await self._locks.followed(caller, new.files)))
 
         async def run(tx: Tx) -> Json:
             return await once(

@@ -68,8 +68,8 @@ class GuardDoor:
 
     async def ask(self, request: web.Request) -> web.Response:
         """`{agent, path, session?, lines?: [first, last], tool?}` -> `{decision: allow|locked|stale|steer, reason,
-        advisory, locked_by, session, file_path, expires_at, fencing_token}`; with `paths` instead of `path`, for an
-        edit of several files, `{decisions: [...]}`, such an answer on each in their order."""
+        advisory, code, locked_by, session, file_path, expires_at, fencing_token}`; with `paths` instead of `path`,
+        for an edit of several files, `{decisions: [...]}`, such an answer on each in their order."""
         fields = ("agent", "path", "paths", "lines", "tool", "session")
         body = await read_body(request, fields, limit=MOST_WRITE, within_s=self._limits.body_s)
         agent, session = self._name(body.text("agent")), body.maybe_text("session")

@@ -118,7 +118,7 @@ class GuardDecision:
         if self.lock is not None:
             decision = "stale" if self.lock.code == STALE else "locked"
         told: dict[str, Any] = {"decision": decision, "reason": self.reason, "advisory": self.advisory}
-        for key in ("locked_by", "session", "file_path", "expires_at", "fencing_token"):
+        for key in ("code", "locked_by", "session", "file_path", "expires_at", "fencing_token"):
             told[key] = None if self.lock is None else self.lock.as_json()[key]
         if self.note:
             told["note"] = self.note

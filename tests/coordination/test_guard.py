@@ -142,7 +142,8 @@ async def test_a_file_system_that_folds_case(bench: Bench) -> None:
     assert [one.path for one in found] == ["src/a.PY"]
 
 
-async def test_the_order_of_an_edits_decision(bench: Bench) -> None:
+async def test_the_order_of_an_edits_decision(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_be = guard._may_be
     asked = bench.guard("a.py", "steered.py")
     place = Location("a.py", None, True)
 
@@ -171,6 +172,11 @@ async def test_the_order_of_an_edits_decision(bench: Bench) -> None:
     assert [(caller.agent, path) for caller, path in bench.refused] == [
         *[("CLAUDE", "a.py"), ("CODEX", "a.py"), ("CODEX", "a.py"), ("CLAUDE", "a.py")]
     ]
+    looked: list[str] = []
+    monkeypatch.setattr(
+        guard, "_may_be", lambda tx, caller: looked.append(caller.agent) or may_be(tx, caller)
+    )
+    assert not (await asked.decide("CODEX", Location("a.py", None, True), None)).lock and looked == ["CODEX"]
     asked = LockGuard(bench.store, Away(), Standing("a.py"))
     gone = await asked.decide("CODEX", Location("free.py", None, True), "s1")
     assert not gone.refused and "could not be read" in gone.reason
@@ -185,6 +191,7 @@ async def test_a_name_without_a_session(bench: Bench) -> None:
         answer = await check(bench.store, bench.judge, caller_of("CLAUDE", None), [path], act="commit")
         edit = (await asked.decide("CLAUDE", Location(path, None, True), None)).as_json()
         assert (edit["decision"] == "allow") is (answer.decision == "allow"), path
+        assert [edit["code"]] == ([one.code for one in answer.refusals] or [None]), path
         return answer.decision, "".join(one.code for one in answer.refusals)
 
     assert await said("a.py") == ("allow", ""), "nobody has heard of it"

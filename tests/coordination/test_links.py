@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from relay.checkouts import within
 from relay.config_coordination import CoordinationSettings
+from relay.coordination.links import followed
 from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat
@@ -104,6 +106,27 @@ async def test_a_link_that_leads_out_is_refused(store: Store, tree: Path, asked:
         await locks.acquire(ANN, ["src/a.py", asked])
     assert refused.value.code == "bad_path" and "link" in refused.value.message
     assert await locks.check(ANN) == []
+
+
+async def test_links_are_looked_at_beside_the_loop_and_only_of_as_many_as_may_be_asked(
+    store: Store, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[threading.Thread] = []
+
+    def seen(path: str, root: Path) -> str:
+        looked.append(threading.current_thread())
+        return followed(path, root)
+
+    monkeypatch.setattr("relay.coordination.locks.followed", seen)
+    locks = Locks(store, Heartbeat(), root=tree)
+    heavy = [f"lib/{number}/{'a*' * 90}{{a,b}}" for number in range(100)]
+    for many in ([f"lib/{number}" for number in range(257)], heavy, ["lib/a.py", "/etc/passwd"]):
+        with pytest.raises(Rejected):
+            await locks.acquire(ANN, many)
+    assert looked == []
+    assert (await locks.acquire(ANN, ["lib/a.py"]))["file_path"] == "src/a.py"
+    assert (await locks.release(ANN, "lib/a.py"))["success"]
+    assert looked and threading.current_thread() not in looked
 
 
 @BOTH

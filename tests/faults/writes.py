@@ -195,7 +195,10 @@ async def _problems(one: Outside, told: Told) -> list[str]:
 
 
 async def _locks(one: Outside, told: Told) -> list[str]:
-    held = {lock["file_path"]: (lock["locked_by"], lock["fencing_token"]) for lock in await one.get("/locks?limit=1000")}
+    held = {
+        lock["file_path"]: (lock["locked_by"], lock["fencing_token"])
+        for lock in await one.get("/locks?limit=1000")
+    }
     found = [
         f"{path} was {lock}'s and is {held.get(path)}'s"
         for path, lock in told.locks.items()

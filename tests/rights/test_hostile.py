@@ -191,7 +191,7 @@ async def test_no_search_path_and_no_temporary_thing_stands_in_for_ours(owner: A
             "login:eve",
         )
         await eve.execute("SELECT relay.relay_join()")
-        taken = await owner.fetchrow(TAKE, "eve", "login:eve", "src/other.py")
+        assert await owner.fetchval(TAKE, "eve", "login:eve", "src/other.py") == "acquired"
         freed = "SELECT outcome, (lock).agent_id FROM relay.relay_unlock($1)"
         assert tuple(await eve.fetchrow(freed, "src/held.py")) == ("general", None)
         assert tuple(await eve.fetchrow(freed, "src/other.py")) == ("released", "eve")
