@@ -31,6 +31,11 @@ ANSWER_S = 10.0
 GIT_S = 60.0
 #: How an agent says who it is, for one call.
 OWN_NAME = "RELAY_AGENT_ID=NAME"
+#: To who merges while the main checkout is detached.
+NO_MAIN = (
+    "The main checkout is on no branch, so what comes from the main branch counts as this merge's own change. "
+    "Check the branch out there, then merge again."
+)
 #: Refused files that are listed.
 MOST_SHOWN = 10
 #: Where git says what it works on; a hook's own calls must look at the same index.
@@ -119,6 +124,8 @@ def main(arguments: list[str]) -> int:
         print(f"relay: {over} refused files let through; the room is told {when}.", file=sys.stderr)
         return 0
     print(refused(act, answer, asker), file=sys.stderr)
+    if act != "push" and merge_heads() and main_head() is None:
+        print(NO_MAIN, file=sys.stderr)
     return 1
 
 
@@ -175,9 +182,11 @@ def merge_heads() -> list[str]:
 
 
 def main_head() -> str | None:
-    """The commit of the repository's main checkout: git lists it first."""
+    """The commit of the branch that the main checkout is on, which git lists first; None: it is on none, and which
+    one is main is not known here."""
     first = git("worktree", "list", "--porcelain").decode("utf-8", "replace").split("\n\n")[0]
-    return next((line[5:] for line in first.split("\n") if line.startswith("HEAD ")), None)
+    told = dict(line.partition(" ")[::2] for line in first.split("\n"))
+    return told.get("HEAD") if "branch" in told else None
 
 
 def is_ancestor(old: str, new: str) -> bool:

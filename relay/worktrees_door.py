@@ -34,7 +34,7 @@ class WorktreesDoor:
         return {
             "worktrees": found,
             "order": order,
-            "trouble": self._hangar.trouble,
+            "trouble": self._hangar.trouble or self._hangar.no_main,
             "troubles": {**self._hangar.troubles, **self._unread()},
             "polling": self._polling(),
         }

@@ -413,6 +413,16 @@ def test_a_merge_is_asked_about_what_it_writes_itself(guarded: Site) -> None:
     guarded.git("merge", "--abort")
     guarded.free("b.py")
     guarded.git("merge", "--no-ff", "-m", "land", "side")
+    # While the main checkout looks at an older commit, nobody knows here which branch is main, and it is said.
+    guarded.commit("a.py")
+    guarded.lock("a.py")
+    guarded.git("checkout", "--detach", "HEAD")
+    said = guarded.git("merge", "--no-ff", "-m", "up to date", "main", at=tree, ok=False)
+    assert "a.py is locked by CODEX" in said and "The main checkout is on no branch" in said
+    guarded.git("merge", "--abort", at=tree)
+    guarded.git("checkout", "main")
+    guarded.git("merge", "--no-ff", "-m", "up to date", "main", at=tree)
+    guarded.free("a.py")
     # A conflict that is resolved by hand is a write.
     (tree / "a.py").write_text("side\n")
     guarded.git("commit", "-a", "-m", "side", at=tree)

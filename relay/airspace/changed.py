@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from relay.airspace.berth import Berth, Lost
-from relay.airspace.checkout import Unfit, head_of, open_checkout
+from relay.airspace.checkout import Unfit, open_checkout
 from relay.airspace.git import Git, GitError, name_of
 from relay.airspace.hangar import Hangar
 from relay.model import Fault, Rejected
@@ -63,8 +63,8 @@ class RepoChanges:
         return await _between(git, start, seen.head.commit or start, seen.tree)
 
     async def _main(self) -> str | None:
-        main = self._hangar.main if self._hangar is not None else None
-        return None if main is None else (await head_of(main.git)).commit
+        known = self._hangar is not None and self._hangar.main is not None
+        return (await self._hangar.main_head()).commit if self._hangar is not None and known else None
 
 
 async def _commit(git: Git, field: str, revision: str) -> str:

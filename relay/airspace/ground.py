@@ -186,7 +186,8 @@ class Ground:
         person = not berth.own and hangar.settings.agent(berth.name) is None
         since = berth.work.started_at if berth.work is not None else 0.0
         side = Side(berth.name, berth.checkout, seen, berth.own, person, since)
-        landing = Landing(hangar.main, hangar.worktrees, hangar.scratch, hangar.may_land, hangar.tell)
+        head = await hangar.main_head()
+        landing = Landing(hangar.main, head, hangar.worktrees, hangar.scratch, hangar.may_land, hangar.tell)
         return landing, side
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
@@ -279,7 +280,7 @@ class Ground:
                 f"{top} has files that git would not store: {named(seen.left_out)}.", "Move them away first."
             )
         ref = await worktrees.keep(berth.name, berth.checkout, seen)
-        await worktrees.remove(berth.name, top)
+        await worktrees.remove(berth.name, top, (await self._hangar.main_head()).commit)
         kept = f" What it had not committed is kept in {ref}." if ref else ""
         text = f"{by} removed the worktree of {berth.name}.{kept}"
         branch = seen.head.branch or branch_name(berth.name)

@@ -36,6 +36,8 @@ from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, i
 from relay.config import AgentSettings, Settings, parse
 
 log = structlog.get_logger(__name__)
+#: Of a main checkout that is on no branch since before anybody looked.
+UNSEEN = "and which one it was on before is not known, so nothing can be merged"
 #: Messages of the main branch that say how common a word is in this codebase.
 DOCUMENTS = 1000
 #: Kinds of agents that can change files.
@@ -91,6 +93,8 @@ class Hangar:
         self._main_commit: str | None = None
         #: The branch that the main checkout was on when it last was on one.
         self._main_branch: str | None = None
+        #: Why it is not known what worktrees are merged into; empty when it is.
+        self.no_main = ""
         self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
         #: Of the main branch's newest messages.
         self.vocabulary = Vocabulary()
@@ -136,7 +140,7 @@ class Hangar:
         except (Unfit, GitError, OSError) as error:
             self.trouble = f"Agents have no worktrees, and only read: {error}."
             return
-        self.main, self._main_commit = main, head.commit
+        self.main, self._main_commit, self._main_branch = main, head.commit, head.branch
         self.worktrees = Worktrees(main, self.settings.worktrees_dir, self.scratch)
 
     async def _settle(self) -> None:
@@ -181,7 +185,7 @@ class Hangar:
             return
         if not self._make and not await asyncio.to_thread(self.worktrees.path_of(agent.name).is_dir):
             return
-        made = await self.worktrees.ensure(agent.name)
+        made = await self.worktrees.ensure(agent.name, (await self.main_head()).commit)
         await self._dock(agent.name, made.checkout.top, own=True)
         if made.how != "kept":
             log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)
@@ -326,23 +330,27 @@ class Hangar:
         await self.refresh()
 
     async def target(self) -> Target | None:
-        """What worktrees are merged into, as it is at this moment; None without a repository or a commit."""
+        """What worktrees are merged into, as it is at this moment; None without a repository or a commit, and where
+        the branch is not known (`main_head`)."""
         if self.main is None:
             return None
         head = await self.main_head()
         return None if head.commit is None else Target(head.branch, head.commit)
 
     async def main_head(self) -> Head:
-        """What worktrees are merged into. Nothing is while the main checkout is on no branch (a look at an older
-        commit, a rebase, a bisection), so it is the branch that it was on before, where that is known."""
+        """What is "main": the one answer for merges, advisories and doors. It is the branch that the main checkout is
+        on, or was on before it was detached (a look at an older commit, a rebase, a bisection). Where nobody saw it,
+        it is not known: no branch and no commit, and `no_main` says so."""
         assert self.main is not None
         head = await head_of(self.main.git)
-        if head.branch is not None:
-            self._main_branch = head.branch
-        elif self._main_branch is not None:
+        if head.branch is None and self._main_branch is not None:
             asked = ("rev-parse", "--verify", "-q", f"refs/heads/{self._main_branch}^{{commit}}")
             commit = await self.main.git.maybe(*asked)
-            return head if commit is None else Head(self._main_branch, commit)
+            head = Head(self._main_branch if commit else None, commit)
+        elif head.branch is None:
+            head = Head(None, None)
+        self._main_branch = head.branch
+        self.no_main = "" if head.branch else f"{self.main.top} is on no branch, {UNSEEN}."
         return head
 
     async def trials(self, target: Target | None = None) -> Mapping[str, Trial]:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relay.airspace.checkout import Checkout, head_of
+from relay.airspace.checkout import Checkout, Head, head_of
 from relay.airspace.commit_message import About, Committed, cleaned, proposed
 from relay.airspace.diff import Record, attributes, parse_raw
 from relay.airspace.git import LONG_S, Git, GitError, name_of
@@ -186,11 +186,12 @@ class _Found:
 
 
 class Landing:
-    """Merges into the branch that `main` has checked out."""
+    """Merges into the branch `head`, which the checkout `main` is on. Without one, it is not known."""
 
     def __init__(
         self,
         main: Checkout,
+        head: Head,
         worktrees: Worktrees,
         scratch: Scratch,
         may_land: MayLand | None = None,
@@ -198,7 +199,7 @@ class Landing:
     ) -> None:
         self._may_land = may_land or _anything
         self._tell = tell or _nothing
-        self._main = main
+        self._main, self._head = main, head
         self._worktrees = worktrees
         self._scratch = scratch
 
@@ -274,7 +275,7 @@ class Landing:
         return branch, kept
 
     async def _prepare(self, side: Side, by: str, wish: Wish) -> _Ready:
-        into, main = await self._target()
+        into, main = await self._target(moves=True)
         branch = await self._source(side)
         if wish.head and wish.head != side.seen.commit:
             raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
@@ -338,11 +339,15 @@ class Landing:
         work = proposed(found.branch, True, about, [], paths, dirty=True)
         return _Ready(told, found.main, found.tree, found.changed, work)
 
-    async def _target(self) -> tuple[str, str]:
-        """The main branch and its commit."""
-        head = await head_of(self._main.git)
+    async def _target(self, *, moves: bool = False) -> tuple[str, str]:
+        """The main branch and its commit. `moves`: it is moved, and the files of its checkout with it."""
+        head, top = self._head, self._main.top
         if head.branch is None:
-            raise Refusal(f"{self._main.top} is on no branch.", "Check out the branch to merge into.")
+            said = f"{top} is on no branch, and which one it was on before is not known."
+            raise Refusal(said, "Check out the branch to merge into.")
+        if moves and (await head_of(self._main.git)).branch != head.branch:
+            said = f"{top} is on no branch, so its files cannot follow {head.branch}."
+            raise Refusal(said, f"`git switch {head.branch}` there first.")
         if head.commit is None:
             raise Refusal(
                 f"The branch {head.branch} in {self._main.top} has no commit yet.",

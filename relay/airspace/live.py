@@ -109,7 +109,7 @@ class LiveAirspace:
         standing = sorted(self._protocol.standing.advisories.values(), key=lambda one: one.opened_at)
         found = self._scanner
         near = sky.near_text(found.links(), standing, found.names, found.conflicts)
-        return "\n\n".join(part for part in (near, wording.precision(found.precision)) if part)
+        return "\n\n".join(part for part in (near, found.no_main, wording.precision(found.precision)) if part)
 
     async def go_first(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
         return await self._protocol.go_first(

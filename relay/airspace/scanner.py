@@ -353,6 +353,11 @@ class Scanner:
         """What git could not merge at the last look, by pair."""
         return self._conflicts
 
+    @property
+    def no_main(self) -> str:
+        """Why it is not known what worktrees are merged into; empty when it is."""
+        return self._worktrees.no_main()
+
     def main_of(self, agent: str) -> tuple[Target, int] | None:
         """What the agent's worktree is merged into, and how many commits of that it lacks, as they were last seen;
         None where it has no worktree."""

@@ -81,6 +81,9 @@ class Sightings:
     async def target(self) -> Target | None:
         return await self._hangar.target()
 
+    def no_main(self) -> str:
+        return self._hangar.no_main
+
     def behind(self, agent: str) -> int | None:
         berth = self._hangar.berths.get(agent)
         return berth.work.behind if berth is not None and berth.work is not None else None

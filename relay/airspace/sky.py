@@ -62,6 +62,10 @@ class Worktrees(Protocol):
         """What worktrees are merged into at this moment; None: there is no repository."""
         ...
 
+    def no_main(self) -> str:
+        """Why there is no target; empty when there is one."""
+        ...
+
     def behind(self, agent: str) -> int | None:
         """Commits of the main branch that an agent's branch lacks; None: it has no worktree, or nobody has looked."""
         ...

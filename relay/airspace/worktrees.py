@@ -93,8 +93,9 @@ class Worktrees:
         folder = await asyncio.to_thread(self.folder.resolve)
         return [one for one in await list_worktrees(self.main.git) if one.path.parent == folder]
 
-    async def ensure(self, agent: str) -> Made:
-        """The agent's worktree, made on its branch when there is none. Raises Unfit, GitError."""
+    async def ensure(self, agent: str, main: str | None) -> Made:
+        """The agent's worktree, made on its branch when there is none; a new branch begins at the commit `main`, or
+        where the main checkout stands when that is not known. Raises Unfit, GitError."""
         path = await asyncio.to_thread(lambda: self.path_of(agent).resolve())
         branch = branch_name(agent)
         found = {one.path: one for one in await list_worktrees(self.main.git)}
@@ -110,7 +111,7 @@ class Worktrees:
                 f"{path} exists and is not a worktree of {self.main.top}: move it away, and {agent} gets one"
             )
         await self._free(branch, path, agent, found)
-        return Made(await self._make(path, branch, agent), "recreated" if have else "created")
+        return Made(await self._make(path, branch, agent, main), "recreated" if have else "created")
 
     async def _free(self, branch: str, path: Path, agent: str, found: dict[Path, Listed]) -> None:
         """Refuse a branch that is checked out elsewhere, or that cannot be."""
@@ -123,20 +124,19 @@ class Worktrees:
         if await self.main.git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{BRANCHES.rstrip('/')}"):
             raise Unfit(f"a branch called {BRANCHES.rstrip('/')} is in the way of {branch}: rename it")
 
-    async def _make(self, path: Path, branch: str, agent: str) -> Checkout:
+    async def _make(self, path: Path, branch: str, agent: str, main: str | None) -> Checkout:
         git = self.main.git
-        head = await head_of(git)
-        if head.commit is None:
+        begin = main or (await head_of(git)).commit
+        if begin is None:
             raise Unfit(f"{self.main.top} has no commit yet: make the first one")
         exists = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}")
-        named = [str(path), branch] if exists else ["--no-track", "-b", branch, str(path), head.commit]
+        named = [str(path), branch] if exists else ["--no-track", "-b", branch, str(path), begin]
         await asyncio.to_thread(path.parent.mkdir, 0o700, True, True)
         # Twice: also when a locked one of this path is gone. No checkout: that would run the filters, and hooks.
         await git.run("worktree", "add", "-q", "-f", "-f", "--no-checkout", *named)
         made = await self._opened(path)
         await self._scratch.borrow([made])
-        start = exists or head.commit
-        await self._fill(made, start)
+        await self._fill(made, exists or begin)
         return made
 
     async def _fill(self, checkout: Checkout, commit: str) -> None:
@@ -199,14 +199,14 @@ class Worktrees:
         done = await self.main.git.run("for-each-ref", "--sort=-refname", "--format=%(refname)", where)
         return done.text.split()
 
-    async def remove(self, agent: str, path: Path) -> None:
-        """Take a worktree away; its branch stays unless it is merged. The caller has kept its work."""
+    async def remove(self, agent: str, path: Path, main: str | None) -> None:
+        """Take a worktree away; its branch stays unless the commit `main` has all of it. The caller has kept its
+        work."""
         git = self.main.git
         # Once more than `--force` alone would be needed for: a check of its own would run the filters.
         await git.run("worktree", "remove", "--force", str(path), timeout_s=LONG_S)
         branch = f"refs/heads/{branch_name(agent)}"
         commit = await git.maybe("rev-parse", "-q", "--verify", f"{branch}^{{commit}}")
-        main = (await head_of(git)).commit
         if commit and main and await is_ancestor(git, commit, main):
             await git.run("update-ref", "-d", branch, commit)
 

@@ -70,8 +70,10 @@ async def worktrees(scene: Scene) -> Check:
     if head.commit is None:
         said = f"agents only read: {checkout.top} has no commit yet"
         return Check("worktrees", Status.WARNING, said, "Make the first one.")
-    branch = head.branch or "a detached HEAD"
-    return Check("worktrees", Status.OK, f"of {checkout.top}, whose main branch is {branch}")
+    if head.branch is None:
+        said = f"{checkout.top} is on no branch, so agents' work cannot be merged into it"
+        return Check("worktrees", Status.WARNING, said, "Check out the branch to merge into.")
+    return Check("worktrees", Status.OK, f"of {checkout.top}, which is on {head.branch}")
 
 
 def _lacks(agent: AgentSettings) -> str:

@@ -41,6 +41,7 @@ class PlayedTrees:
         self.told: dict[Pair, Merge | None] = {}
         self.asked: list[Sequence[Pair]] = []
         self.main: Target | None = None
+        self.why = ""
         self.tried: dict[str, Trial] = {}
         self.commits: dict[str, Sequence[str]] = {}
 
@@ -49,6 +50,9 @@ class PlayedTrees:
 
     async def target(self) -> Target | None:
         return self.main
+
+    def no_main(self) -> str:
+        return "" if self.main else self.why
 
     def behind(self, agent: str) -> int | None:
         return 1 if agent in self.tried else None
@@ -190,6 +194,8 @@ async def test_two_in_one_file_are_seen_told_and_shown(house: House) -> None:
         *("fileCoordinates", "counts", "graph", "precision", "at"),
     }
     assert "**resolution:**" in house.live.who_is_near()
+    house.trees.why = "It is not known what is merged into."
+    assert house.live.who_is_near().endswith("It is not known what is merged into.")
 
 
 async def test_what_git_says_comes_into_the_same_tick(house: House) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from relay import cli
+from relay.airspace.changed import RepoChanges
 from relay.airspace.checkout import Unfit, list_worktrees, open_checkout
 from relay.airspace.hangar import Hangar
 from relay.airspace.worktree_view import difference, rows
 from relay.health import outside
 from relay.health.scene import survey
 from relay.model import Refusal
+from relay.worktrees_door import WorktreesDoor
 from tests.airspace.repository import Room, commit, git, lines, repository, room, write
 
 
@@ -114,6 +116,54 @@ async def test_a_look_at_an_older_commit_is_no_other_main_branch(tmp_path: Path)
     await one.look()
     seen = (await shown(one))["A"]
     assert (seen["merges"], seen["into"]) == ("clean", "other")
+
+
+async def test_main_is_one_thing_for_all_while_head_is_detached(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A", "B")
+    write(one.at("A"), {"a.py": "of a\n"})
+    write(one.at("B"), {"b.py": "of b\n"})
+    newest = commit(repo, {"c.py": "of main\n"})
+    await one.look()
+    git(repo, "checkout", "-q", "--detach", "HEAD~1")
+    # What the agent changed is counted from main, not from where a person looks.
+    git(one.at("A"), "merge", "-q", "main")
+    assert await RepoChanges(repo, one.hangar).changed_files("A") == ["a.py"]
+    # Its files cannot follow a branch that is not checked out; what needs no files goes on.
+    with pytest.raises(Refusal, match=r"is on no branch.*`git switch main`"):
+        await one.ground.merge("B", "ann")
+    done = await one.ground.discard("B", "ann")
+    assert done["commit"] == newest == git(repo, "rev-parse", "relay/b")
+    # A new agent begins where main is, and a branch goes with its worktree only if main has it.
+    both = await room(repo, "A", "B")
+    assert (await both.ground.remove("B", "ann"))["success"]
+    assert "relay/b" in git(repo, "branch", "--list", "relay/b"), "nobody knows that main has it"
+    git(repo, "branch", "-D", "relay/b")
+    await one.hangar.open()
+    assert git(repo, "rev-parse", "relay/b") == newest
+    assert (await one.ground.remove("B", "ann"))["success"]
+    assert git(repo, "branch", "--list", "relay/b") == ""
+
+
+async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A")
+    write(one.at("A"), {"a.py": "of a\n"})
+    commit(repo, {"c.py": "of main\n"})
+    git(repo, "checkout", "-q", "--detach", "HEAD~1")
+    one = await room(repo, "A")
+    assert await one.hangar.target() is None
+    seen = (await shown(one))["A"]
+    assert (seen["merges"], seen["into"]) == (None, None)
+    state = await WorktreesDoor(one.hangar, one.ground).state()
+    assert "is on no branch" in state["trouble"] and "is not known" in state["trouble"]
+    for act in (one.ground.merge, one.ground.discard):
+        with pytest.raises(Refusal, match=r"is on no branch.*is not known.*Check out the branch"):
+            await act("A", "ann")
+    assert await RepoChanges(repo, one.hangar).changed_files("A") is None
+    git(repo, "checkout", "-q", "main")
+    assert (await shown(one))["A"]["into"] == "main"
+    assert (await WorktreesDoor(one.hangar, one.ground).state())["trouble"] == ""
 
 
 # -- made and found again
