@@ -1,8 +1,9 @@
 """Whose session a shell belongs to: that of the `relay mcp` which an ancestor of the shell started.
 
 Invariants:
-- `relay mcp` writes down which process started it (`record`), in a file of its own beside the room's database, and
-  takes the file away when it ends;
+- `relay mcp` writes down which program started it (`Record`), in a file of its own beside the room's database, and
+  takes the file away when it ends. What stands between the two (`uv run`, npx, a shell) has the same pipe as its
+  input or output, and is passed over; what is above the program (a shell, tmux) is shared, and is never its mark;
 - a process is its id and its start time on one machine, within one PID namespace: an id that is used again is not
   it, and neither is one of a container or of another host. Process 1 is everybody's ancestor, and so nobody's;
 - the nearest ancestor decides. Claude Code's own session id, which its hooks and its shells are told, decides only
@@ -22,7 +23,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -90,14 +91,42 @@ def ancestors() -> Iterator[Process]:
 # -- what `relay mcp` writes down
 
 
+def client(wire: Sequence[int]) -> Process | None:
+    """Who started this process, whose descriptors `wire` are its input and output: the nearest ancestor that does not
+    just hand the same pipes on. None = it cannot be seen. (Linux; elsewhere the parent.)"""
+    pipes = [_pipe("self", descriptor) for descriptor in wire]
+    for found in ancestors():
+        # A program of another user's shows no descriptor: it is not a wrapper of ours.
+        if not any(pipe and _pipe(found[0], number) == pipe for number, pipe in enumerate(pipes)):
+            return found
+    return None
+
+
+def _pipe(pid: int | str, descriptor: int) -> str:
+    """Which pipe or socket that is; '' for what is none, or cannot be seen."""
+    try:
+        name = os.readlink(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH115
+    except OSError:
+        return ""
+    return name if name.startswith(("pipe:", "socket:")) else ""
+
+
 class Record:
     """The file that says who started this process, for the `session` that it speaks in. `folder`: the room's
-    `.relay`; `agent` None: the key's, which is not known yet. Nothing is written where the parent cannot be seen."""
+    `.relay`; `agent` None: the key's, which is not known yet; `wire`: the descriptors by which its client speaks with
+    it. Nothing is written where the client cannot be seen."""
 
     def __init__(
-        self, folder: Path, session: str, environ: Mapping[str, str], *, agent: str | None, key: str | None
+        self,
+        folder: Path,
+        session: str,
+        environ: Mapping[str, str],
+        *,
+        agent: str | None,
+        key: str | None,
+        wire: Sequence[int] = (),
     ) -> None:
-        own, parent = looked_up(os.getpid()), next(ancestors(), None)
+        own, parent = looked_up(os.getpid()), client(wire)
         self._told: dict[str, Any] = {
             "agent": agent,
             "key": _public(key),
@@ -117,7 +146,7 @@ class Record:
         place = self._file.parent
         for folder in (place.parent, place):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _forget_the_dead(place)
+        _forget_the_dead(place, self._told["parent"])
         fresh = self._file.with_suffix(".new")
         fresh.touch(mode=0o600)
         fresh.write_text(json.dumps(self._told), "utf-8")
@@ -144,12 +173,18 @@ class Record:
         self._file.unlink(missing_ok=True)
 
 
-def _forget_the_dead(place: Path) -> None:
-    """Take away the files whose program is gone; what another machine wrote stays."""
+def _forget_the_dead(place: Path, parent: Process) -> None:
+    """Take away the files whose program is gone, and those of its servers that died, but the last one's: its session
+    says to a hook that what it held is lost, until the program (`parent`, now) starts another. What another machine
+    wrote stays."""
     here = machine()
-    for name, told in _read(str(place)):
-        if told["machine"] == here and not _lives(told["parent"]):
+    later = {parent}
+    for name, told in reversed(_read(str(place))):
+        if told["machine"] != here:
+            continue
+        if not _lives(told["parent"]) or (told["parent"] in later and not _lives(told["process"])):
             (place / name).unlink(missing_ok=True)
+        later.add(told["parent"])
 
 
 # -- what hooks look up

@@ -124,7 +124,7 @@ def run(
         return _fail(str(error), WRONG_USE)
     except ConfigError as error:
         return _fail(str(error), COULD_NOT)
-    record = _record(settings, identity)
+    record = _record(settings, identity, wire)
     try:
         return asyncio.run(_serve(wire, settings, identity, record, opening, operations))
     except WrongUse as error:
@@ -136,11 +136,18 @@ def run(
             record.forget()
 
 
-def _record(settings: Settings, identity: Identity) -> Record:
+def _record(settings: Settings, identity: Identity, wire: mcp_stdio.Wire) -> Record:
     """Who started this process, written down for the hooks of its shells."""
     names = [agent.name for agent in settings.agents]
     agent = None if identity.agent is None else spelled(identity.agent, names)
-    record = Record(settings.runtime_dir, identity.session, os.environ, agent=agent, key=identity.key)
+    record = Record(
+        settings.runtime_dir,
+        identity.session,
+        os.environ,
+        agent=agent,
+        key=identity.key,
+        wire=(wire.reading, wire.writing),
+    )
     try:
         record.write()
     except OSError as error:

@@ -100,6 +100,84 @@ def test_whom_the_environment_names_counts(tmp_path: Path) -> None:
     )
 
 
+#: A shell, in which somebody runs an agent's program, which runs `relay mcp` by a wrapper, and then goes on
+#: typing. Each says whose session it is found to be in: a shell of the program's first.
+TERMINAL = """
+import json, os, subprocess, sys
+from pathlib import Path
+from relay.mcp_parent import Record, sessions_here
+role, folder, session, wrap = sys.argv[1:]
+own = [sys.executable, sys.argv[0]]
+if role == "server":
+    Record(Path(folder), session, {}, agent="claude", key=None, wire=(0, 1)).write()
+    print("up", flush=True)
+    sys.stdin.read()
+elif role == "hook":
+    print(json.dumps([told["session"] for told in sessions_here(folder)]), flush=True)
+elif role == "client":
+    words = [*own, "server", folder, session, ""]
+    server = subprocess.Popen([*json.loads(wrap), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server.stdout.readline()
+    subprocess.run(["sh", "-c", '"$@"; exit', "sh", *own, "hook", folder, "", ""])
+    sys.stdin.read()
+else:
+    client = subprocess.Popen([*own, "client", folder, session, wrap], stdin=subprocess.PIPE)
+    for _ in sys.stdin:
+        subprocess.run([*own, "hook", folder, "", ""])
+    client.communicate()
+"""
+WRAPPERS = {
+    "none": [],
+    "a shell": ["sh", "-c", '"$@"; exit', "sh"],
+    "one in another, and its output by a pipe": ["sh", "-c", 'sh -c "\\"\\$@\\"; exit" sh "$@" | cat', "sh"],
+    "its input by a pipe": ["sh", "-c", 'cat | "$@"', "sh"],
+}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a wrapper has to exec")
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_two_windows_of_one_terminal_with_a_wrapper_each(tmp_path: Path, wrapper: str) -> None:
+    """This test is the terminal's server, of which both shells and the person's are children, as tmux is."""
+    script = tmp_path / "terminal.py"
+    script.write_text(TERMINAL)
+    words = [sys.executable, str(script), "terminal", str(tmp_path)]
+    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    shells = [
+        subprocess.Popen(
+            [*words, session, json.dumps(WRAPPERS[wrapper])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environ,
+        )
+        for session in ("one", "two")
+    ]
+    said = []
+    for shell in shells:
+        assert shell.stdin and shell.stdout
+        said.append(json.loads(shell.stdout.readline()))
+    for shell in shells:
+        assert shell.stdin and shell.stdout
+        print(file=shell.stdin, flush=True)
+        said.append(json.loads(shell.stdout.readline()))
+    person = here(tmp_path)
+    for shell in shells:
+        shell.communicate()
+    assert said == [["one"], ["two"], [], []] and person == []
+
+
+def test_of_servers_that_died_the_last_one_is_remembered_until_there_is_another(tmp_path: Path) -> None:
+    for number in range(3):
+        put(tmp_path, f"died{number}", process=GONE)
+        put(tmp_path, f"other{number}", process=GONE, parent=RUNS)
+    put(tmp_path, "runs", parent=RUNS)
+    put(tmp_path, "other3", process=GONE, parent=RUNS)
+    assert here(tmp_path) == ["died2"]
+    Record(tmp_path, "fresh", {}, agent="claude", key=None).write()
+    left = {json.loads(one.read_text())["session"] for one in (tmp_path / "mcp").iterdir()}
+    assert left == {"runs", "other3", "fresh"}
+
+
 def test_what_a_process_writes_down(tmp_path: Path) -> None:
     runtime = tmp_path / "room" / ".relay"
     put_in = Record(runtime, "s1", {"CLAUDE_CODE_SESSION_ID": "c1"}, agent=None, key=KEY)

@@ -96,10 +96,14 @@ class Window:
 
 
 @asynccontextmanager
-async def window(room: Outside, *, server: bool = True, env: Mapping[str, str]) -> AsyncIterator[Window]:
-    words = [sys.executable, "-m", "relay.mcp_cli", "--agent", "claude", "--config", str(room.path)]
+async def window(
+    room: Outside, *, server: bool = True, wrapped: bool = False, env: Mapping[str, str]
+) -> AsyncIterator[Window]:
+    """`wrapped`: a shell starts the program, and another one the server, as uv and npx do."""
+    shell = ["sh", "-c", '"$@"; exit', "sh"] if wrapped else []
+    words = [*shell, sys.executable, "-m", "relay.mcp_cli", "--agent", "claude", "--config", str(room.path)]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", CLIENT, json.dumps(words if server else [])),
+        *(*shell, sys.executable, "-c", CLIENT, json.dumps(words if server else [])),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=room.folder,
@@ -141,8 +145,9 @@ async def test_two_windows_are_two_holders_wherever_they_write(
         up or storage == "sqlite"
     )  # else nobody can tell, and the commit is refused (docs/guard.md)
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(window(room, env=env))
-        second = await stack.enter_async_context(window(room, env=env))
+        wrapped = up == (storage == "postgres")
+        first = await stack.enter_async_context(window(room, wrapped=wrapped, env=env))
+        second = await stack.enter_async_context(window(room, wrapped=wrapped, env=env))
         shell = await stack.enter_async_context(window(room, server=False, env=env))
         assert (await first.call("acquire_lock", file_path="notes.md"))["success"]
         assert (await second.call("acquire_lock", file_path="notes.md"))["reason"] == "locked"
