@@ -93,14 +93,17 @@ class Ground:
         main = (await hangar.main_head()).commit
         if branch != branch_name(berth.name) or before is None or main is None or main == before:
             return seen
-        if not await is_ancestor(hangar.main.git, before, main) or await under_way(berth.checkout):
-            return seen
         try:
+            behind = await is_ancestor(hangar.main.git, before, main)
+            if not (behind or await hangar.has(main, before)) or await under_way(berth.checkout):
+                return seen
+            # Others made one commit of it: it is held as it was, as when the room does that.
+            kept = {} if behind else {"kept": await hangar.worktrees.hold(berth.name, before)}
             await hangar.worktrees.forward(berth.checkout, branch, before, main)
         except GitError as error:
             log.warning("worktree stays behind", agent=berth.name, reason=str(error))
             return seen
-        await hangar.record(Happened("forwarded", berth.name, branch, "RELAY", commit=main))
+        await hangar.record(Happened("forwarded", berth.name, branch, "RELAY", commit=main, details=kept))
         return await berth.look(everything=True)
 
     async def after_turn(self, agent: str) -> Changes | None:

@@ -297,11 +297,16 @@ class Hangar:
 
     async def _without_what_is_in(self, work: Work) -> Work:
         """The main branch may have all of it by other commits (a squash): then it has nothing in hand."""
-        if not work.records or self.main is None:
+        if not work.records or not await self.has(work.main, work.seen.commit):
             return work
-        git = self.scratch.git(self.main)
-        trial = await self._speculation.trial(git, work.seen.commit, work.main, nothing=False)
-        return replace(work, records=(), committed=0) if trial.verdict is Verdict.NOTHING else work
+        return replace(work, records=(), committed=0)
+
+    async def has(self, main: str, commit: str) -> bool:
+        """Would a merge of this commit change nothing in `main`? Raises GitError."""
+        if self.main is None:
+            return False
+        trial = await self._speculation.trial(self.scratch.git(self.main), commit, main, nothing=False)
+        return trial.verdict is Verdict.NOTHING
 
     def berth(self, agent: str) -> Berth | None:
         """By the agent's name, in any case."""

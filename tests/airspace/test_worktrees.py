@@ -145,6 +145,33 @@ async def test_main_is_one_thing_for_all_while_head_is_detached(tmp_path: Path) 
     assert git(repo, "branch", "--list", "relay/b") == ""
 
 
+async def test_a_squash_by_others_forwards_the_branch_too(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A", "B")
+    work = commit(one.at("A"), {"a.py": "of a\n"})
+    commit(one.at("B"), {"a.py": "of b\n", "b.py": "of b\n"})
+    git(repo, "merge", "-q", "--squash", "relay/a")
+    main = commit(repo, message="squashed")
+    await one.look()
+    (one.at("A") / "open.txt").write_text("not committed\n")
+    await one.ground.before_turn("A")
+    await one.ground.after_turn("A")
+    assert git(repo, "rev-parse", "relay/a") == work, "what is not committed stays where it was begun"
+    (one.at("A") / "open.txt").unlink()
+    for name in ("A", "B"):
+        await one.ground.before_turn(name)
+        await one.ground.after_turn(name)
+    assert git(repo, "rev-parse", "relay/a") == main
+    forwarded = one.happened[-1]
+    assert (forwarded.what, forwarded.agent, forwarded.commit) == ("forwarded", "A", main)
+    assert git(repo, "rev-parse", forwarded.details["kept"]) == work
+    assert git(one.at("A"), "status", "--porcelain") == ""
+    await one.look()
+    seen = await shown(one)
+    assert (seen["A"]["ahead"], seen["A"]["behind"], seen["A"]["merges"]) == (0, 0, "nothing")
+    assert (seen["B"]["ahead"], seen["B"]["behind"], seen["B"]["merges"]) == (1, 1, "conflicts")
+
+
 async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
