@@ -31,7 +31,7 @@ from relay.airspace.snapshot import Camera
 from relay.airspace.speculative import Speculation, Target, Trial, Verdict
 from relay.airspace.survey import Surveyor, Work, messages
 from relay.airspace.words import Vocabulary
-from relay.airspace.working_set import WorkingSet
+from relay.airspace.working_set import WorkingSet, could_collide
 from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, is_ancestor, unrecorded
 from relay.config import AgentSettings, Settings, parse
 
@@ -389,6 +389,12 @@ class Hangar:
             for name, berth in list(self.berths.items()):
                 group.create_task(ask(name, berth.work), name=f"trial-{name}")
         return found
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs that git is asked about, by whoever asks."""
+        works = {name: one.work for name, one in self.berths.items() if one.work is not None}
+        moved = {name for name, work in works.items() if any(one.new_path for one in work.records)}
+        return could_collide({name: work.paths for name, work in works.items()}, moved)
 
     async def merges(
         self,

@@ -89,6 +89,8 @@ class Scanner:
         self._sets: dict[str, WorkingSet] = {}
         self._sky = Sky()
         self._merges: dict[Pair, Merge] = {}
+        #: What git cannot merge: all of it, and what of it counts (not `airspace.muted`).
+        self._torn: dict[Pair, tuple[str, ...]] = {}
         self._conflicts: dict[Pair, tuple[str, ...]] = {}
         self._target: Target | None = None
         self._trials: Mapping[str, Trial] = {}
@@ -197,7 +199,7 @@ class Scanner:
 
     async def _switched_off(self) -> None:
         self._sets, self._sky, self._trails = {}, Sky(), {}
-        self._conflicts, self._trials, self._target = {}, {}, None
+        self._torn, self._conflicts, self._trials, self._target = {}, {}, {}, None
         standing = self._protocol.standing
         if standing.advisories or standing.tracks or standing.foretold:
             await self._protocol.end_all("the airspace is switched off")
@@ -247,13 +249,15 @@ class Scanner:
         return await asyncio.to_thread(self._likenesses.between, texts, self._worktrees.vocabulary())
 
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
-        """Ask git about the pairs of an advisory, then about those that share a file, the riskiest first; True
+        """Ask git about the pairs of an advisory, then about those that could collide, the riskiest first; True
         when it says something new."""
         touched = {one.agent: all_paths(one.files) for one in measured}
         standing = {pair for one in self._protocol.standing.advisories.values() for pair in one.pairs}
-        sharing = [pair for pair in self._sky.links if touched[pair[0]] & touched[pair[1]]]
-        sharing.sort(key=lambda pair: (-self._sky.links[pair].risk, pair))
-        wanted = [pair for pair in dict.fromkeys([*sorted(standing), *sharing]) if set(pair) <= set(touched)]
+        links = self._sky.links
+        able = sorted(
+            self._worktrees.pairs(), key=lambda pair: (-links[pair].risk if pair in links else 0, pair)
+        )
+        wanted = [pair for pair in dict.fromkeys([*sorted(standing), *able]) if set(pair) <= set(touched)]
         # After the working sets: nobody is clear by what was merged meanwhile.
         self._target = await self._worktrees.target()
         self._trials = await self._worktrees.trials(self._target) if self._target is not None else {}
@@ -263,6 +267,7 @@ class Scanner:
             for pair, one in told.items()
             if one is not None
         }
+        self._torn = {pair: one.conflicts for pair, one in told.items() if one is not None}
         self._conflicts = {pair: one.conflicts for pair, one in known.items()}
         # Whose work is all in the main branch has nothing in hand that could collide: it is for the other one to
         # merge, and no guard may keep it from that.
@@ -350,8 +355,8 @@ class Scanner:
 
     @property
     def conflicts(self) -> Mapping[Pair, tuple[str, ...]]:
-        """What git could not merge at the last look, by pair."""
-        return self._conflicts
+        """What git could not merge at the last look, by pair; with what is muted, as the worktrees' page has it."""
+        return self._torn
 
     @property
     def no_main(self) -> str:

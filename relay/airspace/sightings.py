@@ -91,6 +91,9 @@ class Sightings:
     async def trials(self, target: Target) -> Mapping[str, Trial]:
         return await self._hangar.trials(target)
 
+    def pairs(self) -> Sequence[Pair]:
+        return self._hangar.pairs()
+
     async def merges(
         self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
     ) -> Mapping[Pair, Merge | None]:

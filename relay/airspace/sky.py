@@ -74,6 +74,10 @@ class Worktrees(Protocol):
         """Of each worktree: would it merge into the target as it stands?"""
         ...
 
+    def pairs(self) -> Sequence[Pair]:
+        """The pairs that could not merge (`working_set.could_collide`)."""
+        ...
+
     async def merges(
         self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
     ) -> Mapping[Pair, Merge | None]:

@@ -7,7 +7,7 @@ text before the agent's change), so that two working sets can be compared. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -90,6 +90,24 @@ def recency(age_s: float, half_life_s: float = HALF_LIFE_S) -> float:
 def all_paths(files: Iterable[FileTouch]) -> frozenset[str]:
     """Every path that these touch, both sides of renames."""
     return frozenset(path for one in files for path in one.paths)
+
+
+def could_collide(
+    touched: Mapping[str, Collection[str]], moved: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """The pairs that touch one path, or of which the one touches a path inside what is a file of the other's; and of
+    those that renamed something (`moved`) all: it may be a folder. No other pair can conflict."""
+    by_path: dict[str, set[str]] = {}
+    for name, paths in touched.items():
+        for path in paths:
+            by_path.setdefault(path, set()).add(name)
+    found: set[tuple[str, str]] = set()
+    for path, names in by_path.items():
+        above = [path[:at] for at, char in enumerate(path) if char == "/"]
+        near = names.union(*(by_path[one] for one in above if one in by_path))
+        found |= {(a, b) for a in near for b in near if a < b}
+    found |= {(min(a, b), max(a, b)) for a in moved for b, paths in touched.items() if a != b and paths}
+    return sorted(found)
 
 
 def joined(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

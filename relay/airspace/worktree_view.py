@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from relay.airspace import diff
@@ -29,7 +29,7 @@ async def rows(
     seen = {name: (berth, berth.work) for name, berth in hangar.berths.items() if berth.work is not None}
     target = await hangar.target()
     trials = await hangar.trials(target)
-    pairs = _could_collide({name: work for name, (_, work) in seen.items()})
+    pairs = [pair for pair in hangar.pairs() if set(pair) <= seen.keys()]
     told = await hangar.merges(pairs, trials, most=MOST_PAIRS)
     collisions = {pair: merge.conflicts for pair, merge in told.items() if merge.conflicts}
     untried = [pair for pair in pairs if pair not in told]
@@ -46,23 +46,6 @@ async def rows(
     merging = [name for name in seen if name in trials and trials[name].verdict is Verdict.CLEAN]
     behind = [name for name in seen if name in trials and trials[name].conflicts]
     return found, [turn.as_json() for turn in best(merging, behind, collisions, yields)]
-
-
-def _could_collide(works: Mapping[str, Work]) -> list[tuple[str, str]]:
-    """The pairs that touch one path, or of which the one touches a path inside what is a file of the other's:
-    only those can conflict, but for folders that one of them renames."""
-    by_path: dict[str, set[str]] = {}
-    for name, work in works.items():
-        for path in work.paths:
-            by_path.setdefault(path, set()).add(name)
-    found: set[tuple[str, str]] = set()
-    renames = {name for name, work in works.items() if any(one.new_path for one in work.records)}
-    for path, names in by_path.items():
-        above = [path[:at] for at, char in enumerate(path) if char == "/"]
-        near = names.union(*(by_path[one] for one in above if one in by_path))
-        found |= {(a, b) for a in near for b in near if a < b}
-    found |= {(min(a, b), max(a, b)) for a in renames for b in works if a != b and works[b].records}
-    return sorted(found)
 
 
 def _partners(name: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], str]]:

@@ -18,12 +18,15 @@ from relay.airspace.live import LiveAirspace
 from relay.airspace.near import Likeness, Merge
 from relay.airspace.reading import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.scanner import Scanner, with_intents, without
+from relay.airspace.sightings import Sightings
 from relay.airspace.sky import Sampled, Sky
 from relay.airspace.speculative import Target, Trial
 from relay.airspace.words import Vocabulary
-from relay.airspace.working_set import WorkingSet, all_paths
+from relay.airspace.working_set import WorkingSet, all_paths, could_collide
+from relay.airspace.worktree_view import rows
 from tests.airspace.parts import FILE, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
+from tests.airspace.repository import commit, git, lines, repository, room
 from tests.engines import BOTH
 from tests.room.parts import Clock, until
 
@@ -65,6 +68,9 @@ class PlayedTrees:
     ) -> Mapping[Pair, Merge | None]:
         self.asked.append(pairs)
         return {pair: self.told.get(pair) for pair in pairs}
+
+    def pairs(self) -> Sequence[Pair]:
+        return could_collide({one.agent: all_paths(one.files) for one in self.sets})
 
     def branches(self) -> Mapping[str, str]:
         return {one.agent: f"relay/{one.agent.lower()}" for one in self.sets}
@@ -196,6 +202,28 @@ async def test_two_in_one_file_are_seen_told_and_shown(house: House) -> None:
     assert "**resolution:**" in house.live.who_is_near()
     house.trees.why = "It is not known what is merged into."
     assert house.live.who_is_near().endswith("It is not known what is merged into.")
+
+
+@pytest.mark.parametrize("muted", [(), ("lib/**", "src/**")])
+async def test_the_scanner_and_the_page_say_the_same_of_a_pair(
+    house: House, tmp_path: Path, muted: tuple[str, ...]
+) -> None:
+    repo = repository(tmp_path / "repo", {"src/a.py": lines(1, 20), "b.py": lines(1, 9)})
+    told = {"muted": list(muted)}
+    one = await room(repo, "CLAUDE", "CODEX", airspace=told)
+    git(one.at("CLAUDE"), "mv", "src", "lib")
+    commit(one.at("CLAUDE"))
+    commit(one.at("CODEX"), {"src/new.py": lines(1, 5)})  # git asks where it belongs now
+    await one.look()
+    house.room.settings = one.settings.airspace
+    house.scanner._worktrees = Sightings(one.hangar, tuple)
+    await house.tick()
+    found = {row["agent"]: row["collides"] for row in (await rows(one.hangar))[0]}
+    (paths,) = [tuple(each["paths"]) for each in found["CLAUDE"]]
+    assert house.scanner.conflicts[PAIR] == paths == ("lib/new.py",)
+    # What is muted is no matter of an advisory; that git cannot merge it is said all the same.
+    assert "git cannot merge" in house.live.who_is_near()
+    assert (await house.live.state())["counts"]["resolution"] == (0 if muted else 1)
 
 
 async def test_what_git_says_comes_into_the_same_tick(house: House) -> None:
