@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Sourced by start.sh and test.sh: what both need, made once and again only when its sources change.
+# Sourced by start.sh and test.sh: what both need, made once and again only when its sources change. Run by itself, it
+# makes what a room needs and starts nothing.
 # Everything goes into .venv and relay/faces/static. Works in bash 3.2 (macOS), with blanks in the path.
 # Messages go to standard error; what a step prints goes to a log that is shown when the step fails.
 
@@ -93,11 +94,24 @@ make_venv() {
   printf '%s\n' "$ROOT" >"$VENV/.relay-root"
 }
 
-# install_packages LOCK: the pinned packages and relay itself, when the pins or the packaging changed.
+# packages: `name==version` of each line read, spelled one way, sorted.
+packages() {
+  sed -nE 's/^([A-Za-z0-9][^= ]*)==([^ ;]*).*/\1 \2/p' |
+    awk '{ gsub(/[-_.]+/, "_", $1); print tolower($1) "==" $2 }' | LC_ALL=C sort -u
+}
+
+# installed LOCK...: does .venv have all that these files name? What pip installed has a folder NAME-VERSION.dist-info.
+installed() {
+  [ -z "$(LC_ALL=C comm -23 <(cat "$@" | packages) <(find "$VENV"/lib*/python3*/site-packages -maxdepth 1 \
+    -name '*.dist-info' 2>/dev/null | sed -E 's#.*/(.*)-([^-]*)\.dist-info$#\1==\2#' | packages))" ]
+}
+
+# install_packages LOCK: the pinned packages and relay itself, when the pins or the packaging changed or one is missing.
 install_packages() {
   local lock="$ROOT/$1" stamp="$VENV/.relay-$1" now count
   now="$(digest "$ROOT/requirements.lock" "$lock" "$ROOT/pyproject.toml")"
-  if [ -x "$VENV/bin/relay" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$now" ]; then return 0; fi
+  if [ -x "$VENV/bin/relay" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$now" ] &&
+    installed "$ROOT/requirements.lock" "$lock"; then return 0; fi
   count="$(cat "$ROOT/requirements.lock" "$lock" | sort -u | grep -c '==')"
   step "installing $count packages (the first time takes a minute)" at_home "$PY" -m pip install \
     --disable-pip-version-check --no-input --requirement "$lock"
@@ -164,3 +178,16 @@ build_page() {
   [ -f "$STATIC/index.html" ] || fail "the build made no $STATIC/index.html" "the log: $SETUP_LOG"
   printf '%s\n' "$now" >"$stamp"
 }
+
+# What a room needs.
+set_up() {
+  need_git
+  make_venv
+  install_packages requirements.lock
+  build_page
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  set -euo pipefail
+  set_up
+fi

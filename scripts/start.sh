@@ -45,10 +45,7 @@ if [ -x "$PY" ] && running="$("$PY" -m relay.instance --config "$config" 2>/dev/
   exit 0
 fi
 
-need_git
-make_venv
-install_packages requirements.lock
-build_page
+set_up
 
 if [ -n "$foreground" ]; then
   exec "$VENV/bin/relay" run --foreground --config "$config"
@@ -61,13 +58,13 @@ size_of() { if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi; }
 began="$(size_of "$log")"
 if ! "$VENV/bin/relay" run --config "$config" </dev/null; then
   size="$(size_of "$log")"
-  # A log that is shorter by now was begun anew.
+  # A log that is shorter by now was started again.
   [ "$size" -ge "$began" ] || began=0
   if [ "$size" -gt "$began" ]; then
     say "the last lines of $log:"
     tail -c "+$((began + 1))" "$log" | tail -n 15 >&2
   fi
-  fail "the daemon did not start." "What is said above names the cause; mend it and run this again." \
+  fail "the daemon did not start." "What is said above names the cause; repair that and run this again." \
     "To watch it start: bash \"$ROOT/scripts/start.sh\" --foreground --config \"$config\"" \
     "To check: bash \"$ROOT/healthcheck.sh\" --config \"$config\""
 fi

@@ -6,18 +6,20 @@ name holds a digest of their content are kept by browsers for ever, the others a
 
 from __future__ import annotations
 
+import html
 import time
 from pathlib import Path
 
 from aiohttp import web
 
 from relay.faces.errors import ApiError
+from relay.invocation import command, script
 
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>relay</title>
 <h1>The page is not built yet</h1>
-<p>The room itself runs. To build its page: <code>bash scripts/setup.sh</code>, then load this again.</p>
-<p>In the terminal: <code>.venv/bin/relay join</code>.</p>
+<p>The room itself runs. To build its page: <code>{setup}</code>, then load this again.</p>
+<p>In the terminal: <code>{join}</code>.</p>
 </html>
 """
 #: Seconds between two looks for files that are not there: anybody may ask for such.
@@ -57,7 +59,9 @@ class PageFiles:
         """`GET /`"""
         file = self._file("index.html")
         if file is None:
-            return web.Response(text=_NOT_BUILT, content_type="text/html", status=503)
+            typed = {"setup": script("scripts/setup.sh"), "join": command("join")}
+            told = {name: html.escape(words.strip("`")) for name, words in typed.items()}
+            return web.Response(text=_NOT_BUILT.format_map(told), content_type="text/html", status=503)
         return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
 
     async def asset(self, request: web.Request) -> web.StreamResponse:

@@ -29,6 +29,9 @@ printf '%s\\n' "$ROOT" >"$VENV/.relay-root"
 lock="$ROOT/requirements.lock"
 digest "$lock" "$lock" "$ROOT/pyproject.toml" >"$VENV/.relay-requirements.lock"
 page_digest >"$VENV/.relay-page"
+packages <"$lock" | while IFS= read -r one; do
+  mkdir -p "$VENV/lib/python3.11/site-packages/$(printf '%s' "$one" | sed 's/==/-/').dist-info"
+done
 """
 
 
@@ -90,6 +93,21 @@ def test_a_start_makes_nothing_again_and_calls_relay(room: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "relay runs at http://127.0.0.1:4173\n"), done.stderr
     assert done.stderr == "relay: starting\n"
     assert (room / "called").read_text().splitlines() == ["run", "--config", str(room / "config.json")]
+
+
+@pytest.mark.parametrize("script", ["scripts/start.sh", "scripts/setup.sh"])
+def test_a_package_that_is_gone_is_installed_again(room: Path, script: str) -> None:
+    (gone,) = (room / ".venv/lib/python3.11/site-packages").glob("mcp_types-*.dist-info")
+    gone.rmdir()
+    pip = f'#!/bin/sh\n[ "$2" = pip ] && {{ echo "$@" >>"{room}/pip"; exit 0; }}\nexec "{sys.executable}" "$@"\n'
+    program(room / ".venv/bin/python", pip)
+    done = run(room, script)
+    assert done.returncode == 0 and "installing" in done.stderr, done.stderr
+    assert (
+        f"install --disable-pip-version-check --no-input --requirement {room}/requirements.lock"
+        in (room / "pip").read_text()
+    )
+    assert (room / "called").exists() == (script == "scripts/start.sh")  # set-up alone starts nothing
 
 
 def test_in_the_foreground(room: Path) -> None:
