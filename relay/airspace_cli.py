@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.config import Settings, load
 from relay.files import read_regular
+from relay.git_person import git_person
 from relay.invocation import about, script
 from relay.plain import indented
 
@@ -65,7 +66,7 @@ _DECISIONS = (
 def _add_decision(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     made.add_argument("agent", metavar="AGENT", help="which agent")
-    made.add_argument("--name", help="who says so, in the room's words (the room's owner)")
+    made.add_argument("--name", help="your name in the room (the one that git has for you)")
     made.add_argument(
         "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
     )
@@ -77,7 +78,8 @@ def _add_decision(commands: Any, name: str, text: str) -> argparse.ArgumentParse
 def _decide(args: argparse.Namespace, action: str) -> int:
     settings = load(args.config)
     about(settings.path)
-    body = {"action": action, "agent": args.agent.upper(), **({"name": args.name} if args.name else {})}
+    name = args.name or git_person(settings.repo, [agent.name for agent in settings.agents])
+    body = {"action": action, "agent": args.agent.upper(), "name": name}
     return _told(settings, "decide", body, args.json, lambda told: str(told["reason"]))
 
 

@@ -159,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "what to do (list); order: in which order to merge, so that the fewest are set back"
     worktrees.add_argument("action", nargs="?", choices=actions, default="list", help=what)
     worktrees.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
-    worktrees.add_argument("--name", help="who does it, in the room's words (your user name)")
+    worktrees.add_argument("--name", help="your name in the room (the one that git has for you)")
     worktrees.add_argument("--json", action="store_true", help="print the result as JSON")
     merging = worktrees.add_argument_group("merge")
     merging.add_argument(

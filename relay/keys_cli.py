@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import hashlib
 import json
 import re
@@ -19,6 +18,7 @@ from typing import Any
 from relay.config import ConfigError, Settings, load
 from relay.faces.keys import Keys, take_back
 from relay.faces.services import SessionsApi
+from relay.git_person import git_person
 from relay.invocation import about, command
 from relay.log.store import StoreError
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
@@ -89,17 +89,14 @@ async def _do(
     store = await open_store(settings, WINGS)
     try:
         keys = Keys(store, lambda: [agent.name for agent in settings.agents])
-        return await act(keys, services_of(store, settings, keys=keys).sessions, _person(), args)
+        return await act(keys, services_of(store, settings, keys=keys).sessions, _person(settings), args)
     finally:
         await store.close()
 
 
-def _person() -> Caller:
+def _person(settings: Settings) -> Caller:
     """The person who types."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = "someone"
+    name = git_person(settings.repo, [agent.name for agent in settings.agents])
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
     session = f"cli-{plain}" if plain == name else f"cli-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     return Caller(name, session, "person", person=True, scopes=SCOPES | {ADMIN})

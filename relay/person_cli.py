@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import json
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 from relay.config import Settings, load
 from relay.faces.services import Services
+from relay.git_person import git_person
 from relay.invocation import about
 from relay.log.store import Store, StoreError
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
@@ -58,7 +58,7 @@ def parser(name: str, text: str, actions: Sequence[str]) -> argparse.ArgumentPar
     made.add_argument(
         "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
     )
-    made.add_argument("--name", help="your name in the room (your user name)")
+    made.add_argument("--name", help="your name in the room (the one that git has for you)")
     made.add_argument("--json", action="store_true", help="print the answer as JSON")
     return made
 
@@ -85,7 +85,8 @@ async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
     from relay.daemon import open_room_store
     from relay.services import services_of
 
-    caller = person(name, [agent.name for agent in settings.agents])
+    agents = [agent.name for agent in settings.agents]
+    caller = person(name or git_person(settings.repo, agents), agents)
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = await open_room_store(settings)
     try:
@@ -94,22 +95,15 @@ async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
         await store.close()
 
 
-def person(name: str | None, agents: Sequence[str]) -> Caller:
+def person(name: str, agents: Sequence[str]) -> Caller:
     """Who types. Raises WrongUse: no person's name."""
     try:
-        clean = clean_name(name or _user())
+        clean = clean_name(name)
     except ValueError as error:
         raise WrongUse(f"--name: {error}") from None
     if is_reserved(clean, [*agents, *RESERVED_NAMES]):
         raise WrongUse(f"{clean} is the name of an agent or of the room: give your own with --name")
     return Caller(clean, SESSION, agent_type="person", person=True, scopes=SCOPES | {ADMIN})
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "someone"
 
 
 def fail(text: str, code: int) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import json
 import os
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 from relay import instance
 from relay.config import Settings, load
 from relay.files import read_regular
+from relay.git_person import git_person
 from relay.invocation import about, command
 from relay.model import Refusal
 from relay.plain import indented, safe, tame
@@ -98,7 +98,7 @@ def _in_editor(text: str) -> str:
 
 async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = False) -> dict[str, Any]:
     """What was asked for; of a merge with `--dry-run` only what it would commit."""
-    by = args.name or _user()
+    by = args.name or git_person(settings.repo, [agent.name for agent in settings.agents])
     preview = preview or args.dry_run
     text = "\n\n".join(args.message or ())
     record = None
@@ -125,13 +125,6 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
             return await door.restore(args.agent, by, args.kept or "")
         act = door.discard if args.action == "discard" else door.remove
         return await act(args.agent, by)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "someone"
 
 
 @asynccontextmanager

@@ -164,7 +164,10 @@ def test_work_is_submitted_shown_and_reopened(room: Room) -> None:
         "ann",
     )
     assert (code, out) == (0, "Task t1 is pending.\n")
+    folder = repository(room.config.parent)
+    git(folder, "config", "user.name", "Ann Lee")  # without --name git says who it is
     told = room.json("work", "submit", "Ship it", "--depends-on", "#1", "--file", "src/**")
+    assert "made by Ann Lee" in room.relay("work", "show", "2")[1]
     assert (told["number"], told["status"]) == (2, "blocked")
     assert [one["number"] for one in room.json("work", "list", "--status", "blocked")] == [2]
     assert [one["number"] for one in room.json("work", "list", "--of-type", "build")] == [1]

@@ -1,0 +1,30 @@
+"""Whose name a command gives to the room when nobody named one."""
+
+from __future__ import annotations
+
+import getpass
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from relay.model import RESERVED_NAMES
+from relay.room.mentions import clean_name, is_reserved
+
+GIT_S = 5.0
+
+
+def git_person(repo: Path, agents: Iterable[str]) -> str:
+    """The name that git has for the person who types in this repository (`user.name`, which signs their merges
+    too); the system's user where git has none, or one that an agent has."""
+    try:
+        asked = ["git", "-C", str(repo), "config", "--get", "user.name"]
+        told = subprocess.run(asked, capture_output=True, timeout=GIT_S, check=True).stdout.decode()
+        name = clean_name(told)
+        if not is_reserved(name, [*agents, *RESERVED_NAMES]):
+            return name
+    except (OSError, ValueError, subprocess.SubprocessError):
+        pass
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "someone"
