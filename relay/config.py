@@ -127,8 +127,12 @@ class WorkspaceSettings:
 class BreakerSettings:
     """When an agent that keeps failing is left alone."""
 
-    failure_threshold: int = setting("failures in a row that open an agent's breaker", 3, low=1)
-    reset_timeout: float = setting("seconds until an open breaker lets one probe through", 300.0, low=0)
+    failure_threshold: int = setting(
+        "failures in a row after which an agent gets no work for a while (its circuit opens)", 3, low=1
+    )
+    reset_timeout: float = setting(
+        "seconds until an agent whose circuit is open gets one attempt", 300.0, low=0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ class QueueSettings:
     stale_after_s: float = setting(
         "seconds after which an active job of a dead daemon is pending again", 600.0, low=1
     )
-    max_attempts: int = setting("attempts before a job is dead", 3, low=1)
+    max_attempts: int = setting("attempts before the room gives up a job (it is dead)", 3, low=1)
     backoff_s: float = setting("seconds before the second attempt; doubles with each one", 2.0, low=0)
     backoff_max_s: float = setting("the longest wait between attempts, in seconds", 60.0, low=0)
     lease_s: float = setting("seconds that a job's lease lasts without renewal", 30.0, low=1)

@@ -241,7 +241,7 @@ def describe(kind: Any, told: Mapping[str, Any]) -> str:
         return " | ".join(_text(choice) for choice in get_args(kind))
     if origin is tuple:
         listed = f"a list of {_plural(get_args(kind)[0])}"
-        return f"{listed}, or text that is split as a shell does" if told["words"] else listed
+        return f"{listed}, or a string that is split as a shell does" if told["words"] else listed
     if origin is Mapping:
         inner = get_args(kind)[1]
         return "an object" if inner is Any else f"an object of {_plural(inner)}"
@@ -257,7 +257,7 @@ def describe(kind: Any, told: Mapping[str, Any]) -> str:
 
 
 def _plural(kind: Any) -> str:
-    return {str: "texts", Path: "paths", int: "whole numbers", float: "numbers"}.get(kind, "objects")
+    return {str: "strings", Path: "paths", int: "whole numbers", float: "numbers"}.get(kind, "objects")
 
 
 def table(section: type, at: str = "") -> Iterator[Key]:

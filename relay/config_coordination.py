@@ -20,7 +20,10 @@ class CoordinationSettings:
     )
     claim_lease_s: float = setting("seconds that a claimed task stays claimed without a call", 1800.0, low=1)
     max_attempts: int = setting(
-        "attempts before a task is dead, unless the task sets its own", 3, low=1, high=100
+        "attempts before the room gives up a task (it is dead), unless the task sets its own",
+        3,
+        low=1,
+        high=100,
     )
     backoff_s: float = setting("seconds before a task's second attempt; doubles with each one", 5.0, low=0)
     backoff_max_s: float = setting("the longest wait between attempts, in seconds", 600.0, low=0)

@@ -140,7 +140,7 @@ def show(report: Report, out: TextIO) -> None:
         mark = f"\x1b[{colour}m{mark}\x1b[0m" if coloured else mark
         print(f"{mark} {check.name:<{width}}  {_plain(check.detail, gap)}", file=out)
         for one in check.mended:
-            print(f"{gap}mended: {_plain(one, gap)}", file=out)
+            print(f"{gap}repaired: {_plain(one, gap)}", file=out)
         if check.fix and check.status is not Status.OK:
             print(f"{gap}-> {_plain(check.fix, gap)}", file=out)
     print(_verdict(report), file=out)

@@ -168,7 +168,7 @@ def _own_pid(settings: Settings) -> list[Repaired]:
     if record is None or record.pid != pid or _pid_of(settings.pid_path) == pid:
         return []
     write_atomically(settings.pid_path, f"{pid}\n", durable=False)
-    return [Repaired("lock", f"wrote {settings.pid_path.name} anew")]
+    return [Repaired("lock", f"wrote {settings.pid_path.name} again")]
 
 
 def _stale(settings: Settings) -> list[Repaired]:
@@ -237,7 +237,7 @@ async def _projections(store: Store, settings: Settings) -> list[Repaired]:
         count = await store.write(rebuild)
         mended.append(Repaired("projections", f"rebuilt the board from the log ({count} tasks): {wrong[0]}"))
     if await TasksFile(store, settings.tasks_path).sync():
-        mended.append(Repaired("projections", f"wrote {settings.tasks_path.name} anew"))
+        mended.append(Repaired("projections", f"wrote {settings.tasks_path.name} again"))
     return mended
 
 

@@ -134,7 +134,10 @@ ROOM_DOORS = (
     RoomDoor("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
     RoomDoor("POST", "/api/agents/{agent}/resume", "Resume it.", body={**_WHO}),
     RoomDoor(
-        "POST", "/api/agents/{agent}/try", "Make the trial attempt of its open circuit now.", body={**_WHO}
+        "POST",
+        "/api/agents/{agent}/try",
+        "Give an agent whose circuit is open its one attempt now.",
+        body={**_WHO},
     ),
     RoomDoor("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body={**_WHO}),
     RoomDoor("GET", "/api/events/{event}/why", "The causes of an event or a message, nearest first."),

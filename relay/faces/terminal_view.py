@@ -120,7 +120,7 @@ class RoomView:
                 self.streams = {job: each for job, each in self.streams.items() if job in self.jobs}
             case "agent" if isinstance(data, dict):
                 self.agents[str(data.get("name"))] = data
-                # The toolbar says "breaker open".
+                # The toolbar says "circuit open".
                 return self._explain(agent_state(data, now)[1])
             case "task" if isinstance(data, dict):
                 return self._board(data)
@@ -137,7 +137,7 @@ class RoomView:
         self._written.add(post.id)
         ts = datetime.fromtimestamp(now).astimezone().isoformat()
         entry = {"id": post.id, "ts": ts, "speaker": self.name, "kind": "human", "body": post.body}
-        said = "the room is down; written to the transcript, it will be answered when it is back"
+        said = "the room is down; it is written to the transcript, and answered when the room is back"
         return [*self._entry(entry), [("class:warn", f"· {said}")]]
 
     # --- one kind of frame each ---------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class RoomView:
         left = max(0, round(self.wire_until - now))
         shown = {
             "live": [("class:good", " ● live ")],
-            "down": [("class:bad", f" ○ down, again in {left} s ")],
+            "down": [("class:bad", f" ○ down, trying again in {left} s ")],
             "refused": [("class:bad", " ○ refused ")],
         }.get(self.wire.state, [("class:warn", " ○ connecting ")])
         parts: Fragments = list(shown)
@@ -333,10 +333,10 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
     if agent.get("paused"):
         return "class:warn", "paused"
     if isinstance(breaker, dict) and breaker.get("state") == "open":
-        return "class:bad", "breaker open"
+        return "class:bad", "circuit open"
     until = clock(str(agent.get("parked_until")))
     if until and until.timestamp() > now:
-        return "class:warn", f"parked till {clock_time(until.timestamp(), now)}"
+        return "class:warn", f"rate limited until {clock_time(until.timestamp(), now)}"
     if isinstance(agent.get("running"), dict):
         return "class:working", f"▶ {took(seconds(agent['running'].get('since'), now))}"
     queued = _int(agent.get("queued"))

@@ -166,7 +166,7 @@ async def queue(scene: Scene) -> Check:
         turns.setdefault((row["agent"], row["holder"]), []).append(row)
     for (agent, _), rows in turns.items():
         since = now - min(row["started_at"] or now for row in rows)
-        what = f"the turn of {agent} (job {_ids(rows)}), begun {since:.0f} s ago,"
+        what = f"the turn of {agent} ({_ids(rows)}), begun {since:.0f} s ago,"
         if min(row["lease_until"] or 0.0 for row in rows) < now:
             seen.append(Check("queue", Status.FAILED, f"{what} is stuck: its lease is not renewed", mends()))
         elif not scene.live:
@@ -179,7 +179,7 @@ async def queue(scene: Scene) -> Check:
     # Of an agent that is gone nobody will try it again, and nobody needs to.
     dead = [row for row in dead if row["agent"] in known]
     if dead:
-        told = f"{len(dead)} dead job{'s' * (len(dead) != 1)} ({_ids(dead)})"
+        told = f"the room has given up {_ids(dead)} after the last attempt ({len(dead)} dead)"
         fix = f"`/retry {references.job(dead[0]['id'])}` in the room tries again."
         seen.append(Check("queue", Status.WARNING, told, fix))
     told = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
@@ -187,7 +187,10 @@ async def queue(scene: Scene) -> Check:
 
 
 def _ids(rows: Sequence[Row], most: int = 5) -> str:
-    return ", ".join(str(row["id"]) for row in rows[:most]) + ", ..." * (len(rows) > most)
+    return ", ".join(references.job(row["id"]) for row in rows[:most]) + ", ..." * (len(rows) > most)
+
+
+_STATES = {"open": ("open", "it gets no work"), "half_open": ("half open", "its next turn decides")}
 
 
 async def breakers(scene: Scene) -> Check:
@@ -199,7 +202,8 @@ async def breakers(scene: Scene) -> Check:
         if row["agent"] not in known:
             continue
         if row["state"] != BreakerState.CLOSED:
-            told = f"{row['agent']}'s circuit is {row['state']} after {row['failures']} failures in a row"
+            state, so = _STATES[row["state"]]
+            told = f"{row['agent']}'s circuit is {state} after {row['failures']} failures in a row: {so}"
             seen.append(
                 Check(
                     "breakers",
@@ -211,7 +215,7 @@ async def breakers(scene: Scene) -> Check:
         elif parked is not None and parked > scene.now:
             told = f"{row['agent']} is rate limited until {clock_time(parked, scene.now)}"
             seen.append(Check("breakers", Status.WARNING, told))
-    return worst("breakers", seen, "every circuit is closed")
+    return worst("breakers", seen, "every circuit is closed: no agent failed several times in a row")
 
 
 async def followers(scene: Scene) -> Check:

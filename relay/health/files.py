@@ -99,7 +99,7 @@ async def transcript(scene: Scene) -> Check:
         told = path.stat()
         size = told.st_size
         if last_line_is_open(path) and scene.now - told.st_mtime > LATE_S:
-            fix = "The next entry starts a new line. If you wrote this line, end it."
+            fix = "The next entry starts a new line. If you wrote this line, end it with a line break."
             seen.append(Check("transcript", Status.WARNING, "its last line is not ended", fix))
     if scene.store is None:
         status = Status.WARNING if scene.store_is_missing else Status.FAILED

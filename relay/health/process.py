@@ -173,7 +173,7 @@ async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
 def lock(scene: Scene) -> Check:
     """The single-instance record and the pid file."""
     path, seen = scene.settings.lock_path, []
-    mend = f"{script('healthcheck.sh --repair')} removes it."
+    mend = mends()
     if scene.record_error:
         seen.append(Check("lock", Status.FAILED, scene.record_error, mend))
     record = scene.record

@@ -102,7 +102,7 @@ class Acts:
             case commands.DeclareIntent(agent, paths):
                 kept = await self._sky().declare(tx, agent, paths, by=act.by, cause=[act.event_id])
                 told = ", ".join(f"`{path}`" for path in kept)
-                said = f"{agent} is to touch {told}." if kept else f"{agent} has no declared intent."
+                said = f"{agent} intends to touch {told}." if kept else f"{agent} has no declared intent."
                 return Done("\n\n".join([said, *self._sky().in_hand(agent, kept)]))
             case commands.GoFirst(agent):
                 self._guard(act, "/first")
@@ -253,7 +253,8 @@ class Acts:
                 continue
             await queue.probe_now(tx, policy)
             said.append(
-                f"The next message for {name} is its trial: the circuit closes if it succeeds, and stays open if not."
+                f"The next message for {name} is its one attempt: if it succeeds, the circuit closes and "
+                f"{name} gets work again."
             )
         return Done(" ".join(said))
 

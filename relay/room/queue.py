@@ -245,7 +245,7 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
 
 
 def _spent_words(spent: Exhausted, now: float) -> str:
-    return f"budget spent: {spent.text}; it frees at {clock_time(spent.frees_at, now)}"
+    return f"budget spent: {spent.text}; it can work again at {clock_time(spent.frees_at, now)}"
 
 
 @dataclass(frozen=True, slots=True)

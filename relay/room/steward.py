@@ -386,7 +386,7 @@ def _hindered(agent: AgentView) -> str:
             f"one attempt is made in {_span(agent.retry_in_s)}, or now by `/try @{agent.name}`"
         )
     if agent.breaker == "half_open":
-        return "failed several times in a row; its next turn is a trial"
+        return "failed several times in a row; if its next turn succeeds, it gets work again"
     if agent.parked_s > 0:
         return f"has reached its rate limit and goes on in {_span(agent.parked_s)}"
     spent = [budget for budget in agent.budgets if budget.spent]

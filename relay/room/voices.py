@@ -129,7 +129,7 @@ class Voices:
     async def _away(self, tx: Tx) -> dict[str, str]:
         """Which agents take no turn up now, and what becomes of one (`queue.claim_next_dispatch`)."""
         open_ones = [row["agent"] for row in await tx.all(Q.breakers) if row["state"] == "open"]
-        away = dict.fromkeys(open_ones, "failed too often of late, so its turn may be skipped")
+        away = dict.fromkeys(open_ones, "failed several times in a row, so its turn may be skipped")
         paused = [row["name"] for row in await tx.all(Q.agents) if row["paused"]]
         away |= dict.fromkeys(paused, "is paused, so its turn waits for `/resume`")
         off = [seat.name for seat in self._seats() if not seat.enabled]

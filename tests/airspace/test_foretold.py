@@ -232,5 +232,5 @@ async def test_a_persons_intent_is_answered_with_what_is_in_hand(sky: Sky) -> No
 
     done = await sky.store.write(lambda tx: acts.obey(tx, command, act, unseen))
     said, _, told = done.text.partition("\n\n")
-    assert said == "CODEX is to touch `src/free.py`."
+    assert said == "CODEX intends to touch `src/free.py`."
     assert told.startswith("GEMINI changes src/free.py now, lines 1-10. What is your part?")

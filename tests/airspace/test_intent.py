@@ -171,7 +171,7 @@ async def test_people_say_an_intent_in_the_room(store: Store) -> None:
     house = office.house
     house.trees.sets = [work("CLAUDE", FILE)]
     told = await office.ask(f"/intent @codex {FILE} 'docs/a b.md'")
-    assert told.body == f"CODEX is to touch `{FILE}`, `docs/a b.md`."
+    assert told.body == f"CODEX intends to touch `{FILE}`, `docs/a b.md`."
     (event,) = await all_events(store, intent.DECLARED)
     assert event.outputs["by"] == "ann" and event.parents
     await house.tick()

@@ -169,7 +169,7 @@ async def test_the_room_goes_and_comes_back(terminal: Terminal, room: FakeRoom, 
     await terminal.text("are you there?")
     await terminal.keys("Enter")
     await terminal.shows(
-        "ann  are you there?", "written to the transcript, it will be answered when it is back"
+        "ann  are you there?", "it is written to the transcript, and answered when the room is back"
     )
     (line,) = (tmp_path / ".relay" / "transcript.log").read_bytes().splitlines()
     written = entry.decode(line)

@@ -264,7 +264,7 @@ async def test_wait_tells_when_nobody_answers(home: Path, room: FakeRoom) -> Non
         await room.frame("cycle", {"message_id": asked["id"], "state": "none"})
 
     room.on_post = nobody
-    assert await join(home, "--say", "why?", "--wait", "50") == (1, "", "nobody answers this\n")
+    assert await join(home, "--say", "why?", "--wait", "50") == (1, "", "nobody answered\n")
     room.on_post = None
     code, out, err = await join(home, "--say", "why?", "--wait", "0.5")
     assert (code, out) == (1, "")
@@ -277,7 +277,7 @@ async def test_say_with_the_room_down(home: Path, room: FakeRoom) -> None:
     down, written = err.splitlines()
     # What is down, and what brings it back: a person may have several rooms.
     assert room.url in down and f"--config {home / 'config.json'}` starts it" in down
-    assert (code, written) == (0, "written to the transcript, it will be answered when it is back")
+    assert (code, written) == (0, "it is written to the transcript, and answered when the room is back")
     assert [each.body for each in lines(home) if isinstance(each, entry.Entry)] == ["later"]
 
 

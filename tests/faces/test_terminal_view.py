@@ -153,7 +153,7 @@ def test_a_change_of_the_connection_is_said_once(view: RoomView) -> None:
     down = Wire("down", "nothing answers there", 3.0)
     assert plain(view.on_wire(down, NOW)) == ["· the room is down: nothing answers there; trying again"]
     assert view.on_wire(down, NOW) == []
-    assert plain([view.toolbar(NOW)])[0].startswith(" ○ down, again in 3 s")
+    assert plain([view.toolbar(NOW)])[0].startswith(" ○ down, trying again in 3 s")
     assert plain(view.on_wire(Wire("live"), NOW)) == ["· the room is back"]
     assert plain([view.toolbar(NOW)])[0].startswith(" ● live")
     assert plain(view.on_wire(Wire("refused", "this key is not known"), NOW)) == [
@@ -187,7 +187,7 @@ def test_a_post_is_on_its_way_until_it_is_acknowledged(view: RoomView) -> None:
         ({"enabled": False, "paused": True}, "off"),
         ({"installed": False}, "not installed"),
         ({"paused": True, "running": {"since": TS}}, "paused"),
-        ({"breaker": {"state": "open"}}, "breaker open"),
+        ({"breaker": {"state": "open"}}, "circuit open"),
         ({"breaker": {"state": "closed"}, "running": {"since": TS}}, "▶ 12 s"),
         ({"running": None, "queued": 2}, "2 queued"),
         ({"parked_until": TS}, "✓"),

@@ -31,7 +31,10 @@ def test_each_term_has_one_name_and_a_sentence() -> None:
 
 def test_only_the_term_itself_is_found() -> None:
     assert [one.id for one in used_in(SAID)] == ["hold", "steer"]
-    assert [one.id for one in used_in("the circuit open after 3 failures; a probe")] == ["breaker", "probe"]
+    assert [one.id for one in used_in("the circuit is open after 3 failures; one attempt")] == [
+        "breaker",
+        "probe",
+    ]
     assert used_in("put it on hold, risky/RA.py, `probe.py`, RATE, stake-hold") == []
 
 
@@ -41,9 +44,9 @@ def test_a_terminal_explains_a_term_once_below_where_it_stands_first() -> None:
     assert first[-2].startswith("  ? Hold: this agent goes on") and first[-1].startswith("  ? Steer: ")
     assert "  ? " not in "".join(printed(view, entry(2, SAID)))
     # What people and agents write is theirs.
-    assert "  ? " not in "".join(printed(view, entry(3, "a probe", kind="human")))
+    assert "  ? " not in "".join(printed(view, entry(3, "one attempt", kind="human")))
     agent = {"name": "AVA", "breaker": {"state": "open"}}
-    assert printed(view, {"type": "agent", "data": agent})[0].startswith("  ? Circuit breaker: ")
+    assert printed(view, {"type": "agent", "data": agent})[0].startswith("  ? Circuit: ")
     assert printed(view, {"type": "agent", "data": agent}) == []
 
 

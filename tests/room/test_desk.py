@@ -346,7 +346,7 @@ async def test_a_retry_that_could_only_be_skipped_is_refused(
     )
     told = await office.ask(f"/retry #{asked.number}")
     assert told.meta["error"] is True
-    assert "budget" in told.body and "it frees at" in told.body
+    assert "budget" in told.body and "it can work again at" in told.body
     assert "asked again" not in told.body and "Trying" not in told.body
     unable = Roster({"ALPHA": Member("ALPHA", "played", Policy("ALPHA", unable="it is not installed"))})
     monkeypatch.setattr(office.desk._acts, "_roster", lambda: unable)

@@ -187,7 +187,7 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
             replace(CLAUDE, breaker="open", retry_in_s=200),
             "gets no work for now; one attempt is made in 3 min",
         ),
-        (replace(CLAUDE, breaker="half_open"), "next turn is a trial"),
+        (replace(CLAUDE, breaker="half_open"), "if its next turn succeeds, it gets work again"),
         (replace(CLAUDE, parked_s=4000), "rate limit and goes on in 1 h 6 min"),
         (
             replace(CLAUDE, budgets=(BudgetView("US dollars", 5.2, 5),)),

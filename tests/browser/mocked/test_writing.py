@@ -181,7 +181,7 @@ async def test_every_receipt_is_told_and_a_dead_one_is_asked_again(
     for agent, state, more in [
         ("CLAUDE", "pending", {}),
         ("CODEX", "active", {}),
-        ("GEMINI", "skipped", {"reason": "breaker open"}),
+        ("GEMINI", "skipped", {"reason": "circuit open"}),
         ("QWEN", "dead", {"reason": "crashed: exit code 137", "attempts": 5}),
     ]:
         room.receipt(question, agent, state, **more)
@@ -190,7 +190,7 @@ async def test_every_receipt_is_told_and_a_dead_one_is_asked_again(
     await expect(receipt).to_have_count(4)
     await expect(receipt.filter(has_text="CLAUDE")).to_contain_text("queued")
     await expect(receipt.filter(has_text="CODEX")).to_contain_text("working")
-    await expect(receipt.filter(has_text="GEMINI")).to_contain_text("skipped: breaker open")
+    await expect(receipt.filter(has_text="GEMINI")).to_contain_text("skipped: circuit open")
     dead = receipt.filter(has_text="QWEN")
     await expect(dead.get_by_label("exit code 137")).to_be_visible()
     await dead.get_by_role("button", name="Retry").click()

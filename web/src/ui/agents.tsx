@@ -217,7 +217,7 @@ function Facts({ agent }: { agent: Agent }) {
           {b.state === "open" ? <> New messages are skipped until one <Term id="probe">attempt</Term> succeeds.</> : <> The next message is that <Term id="probe">attempt</Term>.</>}
         </p>
       )}
-      {b.state === "closed" && b.failures > 0 && <p class="detail">{b.failures} of {b.threshold} failures before the <Term id="breaker">breaker</Term> opens.</p>}
+      {b.state === "closed" && b.failures > 0 && <p class="detail">{b.failures} of {b.threshold} failures before the <Term id="breaker">circuit</Term> opens.</p>}
     </>
   );
 }
