@@ -281,7 +281,10 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
         except OSError as failed:
             print(f"relay: the override cannot be recorded: {failed}", file=sys.stderr)
             return 1
-        print(f"relay: overridden, unasked ({error}). {kept} keeps it for the room.", file=sys.stderr)
+        print(
+            f"relay: overridden. The room could not be asked ({error}); {kept} keeps the override for it.",
+            file=sys.stderr,
+        )
         return 0
     lines = [
         f"relay: this {act} is refused, because it cannot be checked whether a file in it is locked:",
@@ -310,7 +313,7 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     stale, which = codes == {"stale_token"}, codes == {"which_session"}
     what = "your lock ran out (stale_token)" if stale else "another session holds what it changes"
     if which:
-        what = "it is not known which of your sessions makes it (which_session)"
+        what = "it is not known which of your sessions this is (which_session)"
     lines = [f"relay: this {act} is refused: {what}."]
     lines += [f"  {_plain(one['message'])}" for one in found[:MOST_SHOWN]]
     more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)

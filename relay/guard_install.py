@@ -99,7 +99,9 @@ def _text(action: str, told: dict[str, Any]) -> str:
     bad = [one for one in told["worktrees"] if one["missing"]]
     if not bad:
         return f"{repo}: the room is asked before each commit and push ({told['hooks']})."
-    return "\n".join(f"{one['path']}: not asked by {', '.join(one['missing'])}" for one in bad)
+    return "\n".join(
+        f"{one['path']}: these hooks do not ask the room: {', '.join(one['missing'])}" for one in bad
+    )
 
 
 async def _make_database(settings: Settings) -> None:

@@ -329,14 +329,14 @@ def _said(one: Json) -> str:
             own = "--scope project names this room for this project only; " if one["scope"] == "user" else ""
             return f"{said} {own}--force changes it anyway."
         return f"{said} Write this into it:\n\n{one['snippet']}" if "snippet" in one else said
-    notes = [f"This named the room {before} until now."] if before else []
+    notes = [f"Until now it named the room {before}."] if before else []
     notes += [f"Kept {', '.join(one['kept'])} (--name or --no-key changes that)."] if one["kept"] else []
-    notes += [f"Took out {', '.join(one['dropped'])}."] if one["dropped"] else []
+    notes += [f"Removed {', '.join(one['dropped'])}."] if one["dropped"] else []
     if "snippet" not in one:
-        gone = f"took {SERVER} out of {one['path']}" if one["changed"] else f"{one['path']} says so already"
+        gone = f"removed {SERVER} from {one['path']}" if one["changed"] else f"{one['path']} does not have it"
         return f"{title}: {gone}."
     if not one["changed"]:
-        return " ".join(filter(None, [f"{title}: {one['path']} says so already.", *notes]))
+        return " ".join(filter(None, [f"{title}: {one['path']} has it already.", *notes]))
     notes = [
         f"{title}: wrote {SERVER} into {one['path']}.",
         *notes,

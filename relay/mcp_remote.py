@@ -100,7 +100,7 @@ class Remote:
                 answer = await self._session("heartbeat", **self._claims())
         except (_Away, httpx2.ConnectError):
             runs = command("run")
-            raise self._no_way(f"start the room ({runs}), which RELAY_API_KEY is good for") from None
+            raise self._no_way(f"start the room that gave you RELAY_API_KEY ({runs})") from None
         except (TimeoutError, httpx2.HTTPError) as error:
             log.warning("the key is not checked yet: the room is busy", error=repr(error))
         else:

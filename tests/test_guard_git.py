@@ -297,7 +297,7 @@ def test_what_nobody_can_be_asked_about_is_refused(guarded: Site) -> None:
     assert "cannot be read" in guarded.git("commit", "-m", "x", ok=False)
     said = guarded.git("commit", "-m", "x", RELAY_GUARD_OVERRIDE="the room is gone")
     kept = guarded.config.parent / ".relay" / "guard.log"
-    assert "overridden, unasked" in said and str(kept) in said
+    assert "overridden. The room could not be asked" in said and str(kept) in said
     assert json.loads(kept.read_text().splitlines()[-1])["reason"] == "the room is gone"
     guarded.config.rename(guarded.config.with_suffix(".away"))
     assert "cannot be read" in guarded.commit("a.py", ok=False)

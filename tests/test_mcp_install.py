@@ -130,12 +130,12 @@ def test_install_and_remove(
     before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
     assert main(["install"]) == 0
     assert [(file.read_bytes(), file.stat().st_mtime_ns) for file in files] == before
-    assert "says so already" in capsys.readouterr().out
+    assert "has it already" in capsys.readouterr().out
     # The room has moved to PostgreSQL since: what stands there stays, and is not enough any more.
     (room / "config.json").write_text('{"agents": [], "storage": "postgres"}')
     assert main(["install"]) == 0
     out = capsys.readouterr().out
-    assert "says so already" in out and out.count("relay keys create NAME") == 1, out
+    assert "has it already" in out and out.count("relay keys create NAME") == 1, out
     assert "claude and codex and gemini must come through the running room with a key" in out
     (room / "config.json").write_text(
         '{"agents": [], "storage": "postgres", "postgres": {"dsn_file": "dsn"}}'
@@ -171,10 +171,10 @@ def test_install_and_remove(
     assert "rk_secret" not in said
     assert main(["install", "--no-key", "--key", "--scope", "user"]) == 2
     assert main(["install", "codex", "--no-key"]) == 0
-    assert "Took out RELAY_API_KEY" in capsys.readouterr().out
+    assert "Removed RELAY_API_KEY" in capsys.readouterr().out
     assert "rk_secret" not in files[1].read_text() and '"--agent", "codex"' in files[1].read_text()
     assert main(["install", "claude", "--name", "ANN", "--scope", "user"]) == 0
-    assert "Took out RELAY_API_KEY" in capsys.readouterr().out and "rk_secret" not in own[0].read_text()
+    assert "Removed RELAY_API_KEY" in capsys.readouterr().out and "rk_secret" not in own[0].read_text()
     assert main(["install", "claude", "--scope", "user"]) == 0
     assert "Kept the name ANN" in capsys.readouterr().out and '"ANN"' in own[0].read_text()
 
@@ -206,14 +206,14 @@ def test_another_room_s_entry_is_not_taken_over_unasked(
     assert "run claude once" in out and "only in a trusted folder" in out and "folders that it trusts" in out
     assert main(["install", "codex", *config, "--force"]) == 0
     out = capsys.readouterr().out
-    assert f"This named the room {first} until now. Took out RELAY_API_KEY." in out
+    assert f"Until now it named the room {first}. Removed RELAY_API_KEY." in out
     assert "rk_secret" not in file.read_text() and str(second) in file.read_text()
     # A room that was moved is the same one.
     assert main(["install", "codex", *config, "--name", "ANN"]) == 0
     moved = second.rename(second.with_name("moved.json"))
     assert main(["install", "codex", "--config", str(moved)]) == 0
     out = capsys.readouterr().out
-    assert f"{second} until now. Kept the name ANN" in out and str(moved) in file.read_text()
+    assert f"named the room {second}. Kept the name ANN" in out and str(moved) in file.read_text()
 
 
 def test_the_shells_of_the_programs_are_told_nothing(room: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -317,7 +317,7 @@ def _meant(both: Together) -> Iterator[tuple[float, str, FileTouch, int, str]]:
         for path, meant in mine.intent.items():
             for there, how in (
                 (other.files.get(path), "works"),
-                (other.intent.get(path), "means to as well"),
+                (other.intent.get(path), "intends to as well"),
             ):
                 if there is not None:
                     share = 1.0 if _may_meet(meant.lines, there.lines) else INTENT_APART

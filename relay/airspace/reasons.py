@@ -106,7 +106,7 @@ def tests(found: Sequence[SharedTest]) -> tuple[Evidence, ...]:
 
 def intent(met: Iterable[tuple[float, str, FileTouch, int, str]], names: Names) -> tuple[Evidence, ...]:
     """The strongest of these: r, the path, what is meant, by whom (0 = a), and how they meet."""
-    means = {True: "holds a lock on", False: "means to change"}
+    means = {True: "holds a lock on", False: "intends to change"}
     found = [
         (
             risk,

@@ -49,7 +49,7 @@ async def once(
         raise malformed(
             "idempotency_key",
             f"{key[:40]!r} is not an idempotency key.",
-            "It has 1 to 200 visible ASCII characters without spaces, for example a UUID for example.",
+            "It has 1 to 200 visible ASCII characters without spaces, for example a UUID.",
         )
     sha, now = digest(request), await tx.now()
     row = await tx.one(Q.answered, agent_id=caller.agent, operation=operation, key=key, since=now - KEPT_S)

@@ -224,7 +224,7 @@ class Blocked:
             return f"Waiting for {path} would be a deadlock: {steps}."
         if isinstance(self.by, Wait):
             by = self.by
-            until = f"it waits {within(by.until, self.now)} more at most"
+            until = f"it waits at most {within(by.until, self.now)} longer"
             who = capital(named(by.agent, by.session, self.reader))
             return f"{who} is ahead of you in line for a path that overlaps {path}; {until}."
         return self.by.told(self.target, self.now, self.reader)

@@ -114,7 +114,7 @@ def new_task(
     """A task that is to be submitted. Raises Rejected."""
     said = text(description, "task_description", MOST_DESCRIPTION)
     if not title_of(said):
-        raise malformed("task_description", "`task_description` says nothing.", "Say what is to be done.")
+        raise malformed("task_description", "`task_description` is empty.", "Say what is to be done.")
     return NewTask(
         task_type(kind, "task_type"),
         said,

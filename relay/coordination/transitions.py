@@ -43,9 +43,7 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
     if task.column is to and not (to is Column.DONE and task.badge):
         waits = " (blocked: it waits for others)" if task.badge else ""
         anyway = (
-            f" `/move {references.task(task.number)} in_progress` takes it up all the same."
-            if task.badge
-            else ""
+            f" `/move {references.task(task.number)} in_progress` starts it anyway." if task.badge else ""
         )
         raise BoardRefusal(
             f"{references.task(task.number)} is {to} already{waits}.",

@@ -84,7 +84,7 @@ _PLAIN = {
     405: (
         "method_not_allowed",
         "This path does not allow that method.",
-        "The header Allow names those that it does.",
+        "The header Allow names the allowed ones.",
     ),
     413: ("too_large", "The request is too large.", "Send less."),
 }

@@ -304,7 +304,7 @@ def _scopes(scopes: Collection[str] | None) -> frozenset[str]:
     unknown = sorted(set(scopes) - SCOPES - {ADMIN})
     if unknown or not scopes:
         message = (
-            f"There is no scope {unknown[0][:40]!r}." if unknown else "A key without a scope opens nothing."
+            f"There is no scope {unknown[0][:40]!r}." if unknown else "A key without a scope allows nothing."
         )
         fix = f"Scopes: {', '.join([*sorted(SCOPES), ADMIN])}."
         raise Rejected(Fault.MALFORMED, "bad_request", message, fix)

@@ -121,7 +121,7 @@ async def _say_only(client: RoomClient, post: Post, as_json: bool) -> int:
     async with asyncio.timeout(POST_S):
         await _deliver(client, post)
     if post.written:
-        _tell("written to the transcript, it will be answered when it is back")
+        _tell("it is written to the transcript, and answered when the room is back")
     if as_json:
         _print({**post.ack, "id": post.id, "written": post.written})
     return 0
@@ -176,7 +176,7 @@ def _verdict(waiting: Waiting) -> int:
         if job.get("state") != "done":
             _tell(f"{job.get('agent')}: {job.get('state')}, {job.get('reason') or 'no reason given'}")
     if not waiting.answers:
-        _tell("nobody answers this")
+        _tell("nobody answered")
     return 0 if waiting.answers else 1
 
 

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 import aiosqlite
 import structlog
 
+from relay.invocation import script
 from relay.log.sqlite_files import DatabaseFiles, moved, refuse_saved, save, saved_path
 from relay.log.sqlite_migrate import migrate
 from relay.log.sqlite_queue import WriteQueue
@@ -360,7 +361,7 @@ async def open_store(
             raise
     except sqlite3.DatabaseError as error:
         raise StoreError(
-            f"{path} cannot be used: {error}. Run `bash healthcheck.sh`; to start over, move the file away"
+            f"{path} cannot be used: {error}. Run {script('healthcheck.sh')}; to start over, move the file away"
         ) from error
     store = SqliteStore(path, writer, (reader, long_reader), busy_timeout_s, clock, keeper=keeper)
     await store.start()

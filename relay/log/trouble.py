@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from relay.invocation import script
 from relay.log.store import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError, StoreMoved
 
 _FULL = "Free space on its disk; nothing was changed by this call."
 _RIGHTS = "Give the user that runs relay the right to read and write it, and its folder."
 _ADDRESS = "Correct the address, name or password of the database (docs/postgres.md)."
-_LOOK = "A person runs `bash healthcheck.sh`, which says what is wrong with it."
+#: What healthcheck.sh names.
+_LOOK = ""
 
 _SQLITE_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL}
 _SQLITE = {
@@ -48,7 +50,7 @@ class Trouble:
 
     passes: bool
     message: str
-    fix: str = "Try again in a moment; if it persists, a person runs `bash healthcheck.sh`."
+    fix: str = field(default_factory=lambda: f"Try again in a moment; if it persists, {_look()}.")
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
@@ -92,4 +94,9 @@ def _of_sqlite(error: sqlite3.Error) -> Trouble | None:
 
 def _lasting(error: object, fix: str) -> Trouble:
     message = f"The database cannot be used until somebody repairs it: {error}"
+    fix = fix or f"{_look().replace('a ', 'A ', 1)}, which says what is wrong with it."
     return Trouble(False, message, f"Trying again does not help. {fix}")
+
+
+def _look() -> str:
+    return f"a person runs {script('healthcheck.sh')}"

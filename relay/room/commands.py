@@ -367,7 +367,7 @@ def _retry(rest: str, _agents: Sequence[str]) -> Command:
 def _cancel(rest: str, agents: Sequence[str]) -> Command:
     chosen = _agents(rest, agents)
     if not chosen:
-        raise _WrongArguments("Say whose turn is to end.")
+        raise _WrongArguments("Say whose turn to end.")
     return Cancel(chosen)
 
 
@@ -381,14 +381,14 @@ def _go_first(rest: str, agents: Sequence[str]) -> Command:
 def _stop(rest: str, agents: Sequence[str]) -> Command:
     chosen = _agents(rest, agents)
     if not chosen:
-        raise _WrongArguments("Say which agent is to stop.")
+        raise _WrongArguments("Say which agent to stop.")
     return Stop(chosen)
 
 
 def _take_main(rest: str, agents: Sequence[str]) -> Command:
     chosen = _agents(rest, agents)
     if not chosen:
-        raise _WrongArguments("Say which agent is to merge the main branch.")
+        raise _WrongArguments("Say which agent should merge the main branch.")
     return TakeMain(chosen)
 
 
@@ -403,7 +403,7 @@ def _resume(rest: str, agents: Sequence[str]) -> Command:
 def _try_now(rest: str, agents: Sequence[str]) -> Command:
     chosen = _agents(rest, agents)
     if not chosen:
-        raise _WrongArguments("Say which agent is to be tried.")
+        raise _WrongArguments("Say which agent to try.")
     return TryNow(chosen)
 
 
@@ -513,7 +513,7 @@ COMMANDS: tuple[Spec, ...] = (
     Spec(
         "/route",
         "/route m<number> AGENT...",
-        "send a message to these agents, whatever was decided",
+        "send a message to these agents, whoever was asked before",
         "/route m12 CLAUDE CODEX",
         _route,
     ),
@@ -546,7 +546,7 @@ COMMANDS: tuple[Spec, ...] = (
     Spec(
         "/continue",
         "/continue",
-        "let agents who talk to each other go on past the limit",
+        "let agents that ask each other go on past the limit",
         "/continue",
         _bare(Continue()),
     ),

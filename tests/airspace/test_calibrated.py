@@ -221,7 +221,7 @@ def test_dependency_alone_is_no_advisory() -> None:
 
 
 def test_a_lock_is_intent_and_is_called_by_its_name() -> None:
-    for locked, said in ((True, "holds a lock on"), (False, "means to change")):
+    for locked, said in ((True, "holds a lock on"), (False, "intends to change")):
         meant = (FileTouch("src/a.py", locked=locked),)
         found = calibrated(work("A", intent=meant), work("B", lines((1, 2))), Near())
         (evidence,) = found.channels["intent"].evidence

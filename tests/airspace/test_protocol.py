@@ -447,8 +447,8 @@ async def test_an_agent_that_goes_on_there_has_not_and_people_are_asked_once(sky
 
 
 def meant(path: str, *, by: str, where: str) -> Seen:
-    """A pair at traffic, since one means to change a file where the other works."""
-    text = f"{by} means to change {path}, where {where} works"
+    """A pair at traffic, since one intends to change a file where the other works."""
+    text = f"{by} intends to change {path}, where {where} works"
     return Seen(Sample(0.5, Level.TRAFFIC), (path,), (Evidence(text, path),))
 
 
@@ -660,11 +660,11 @@ async def test_who_is_near_is_shown_as_it_is_now_and_not_as_it_was_said(sky: Sky
     assert f"- **resolution:** both change lines 40-58 of {FILE}; HOLD: CLAUDE" in shown(sky)
     sky.seen[("CLAUDE", "CODEX")] = meant("src/util.py", by="CODEX", where="CLAUDE")
     await sky.tick()
-    now = "CODEX means to change src/util.py, where CLAUDE works; TRANSMIT: CLAUDE, CODEX"
+    now = "CODEX intends to change src/util.py, where CLAUDE works; TRANSMIT: CLAUDE, CODEX"
     assert shown(sky).splitlines()[1:] == [f"- **traffic:** {now}"]
     sky.seen[("CLAUDE", "CODEX")] = meant("src/free.py", by="CODEX", where="CLAUDE")
     assert not await sky.tick(), "nothing is recorded for it"
-    assert "- **traffic:** CODEX means to change src/free.py, where" in shown(sky)
+    assert "- **traffic:** CODEX intends to change src/free.py, where" in shown(sky)
     assert "STEER: CODEX" in (await sky.only()).text, "what was said stays what was said"
 
 

@@ -123,7 +123,7 @@ async def test_its_use_is_noted_at_most_once_a_minute(store: Store, clock: Ticks
         ("", {}, "empty"),
         ("x" * 65, {}, "at most"),
         ("ci", {"scopes": ["write"]}, "Scopes: locks, memory, read, room, work, admin"),
-        ("ci", {"scopes": []}, "opens nothing"),
+        ("ci", {"scopes": []}, "allows nothing"),
         ("ci", {"expires": "soon"}, "30d, 12h"),
         ("ci", {"expires": "0d"}, "30d, 12h"),
         ("ci", {"expires": "99999w"}, "ten years"),
