@@ -22,6 +22,9 @@ fail() {
   exit 1
 }
 
+# Where it is set (in many containers), each start of the daemon, of a hook and of a test would compile relay anew.
+unset PYTHONDONTWRITEBYTECODE
+
 TICKER=""
 stop_ticker() {
   [ -z "$TICKER" ] || { kill "$TICKER" && wait "$TICKER"; } 2>/dev/null || true
