@@ -22,6 +22,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+#: Their files take longest: they come first, so that at the end of a run no worker is left alone with one of them.
+LONG = ("tests/faults", "tests/e2e", "tests/bench", "tests/demo", "tests/agents")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folders = {folder: at for at, folder in enumerate(LONG)}
+    items.sort(key=lambda item: folders.get("/".join(item.nodeid.split("/")[:2]), len(LONG)))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """`scripts/test.sh --quick`: a test that would begin too late is left out, and counted as skipped."""
     if time.time() > float(os.environ.get("RELAY_TESTS_UNTIL", "inf")):
