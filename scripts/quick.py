@@ -3,14 +3,15 @@
 The change is what differs from the branch that this one is pushed to, uncommitted and new files included. Where
 nothing differs, it is the last commit. A test file is as near as its shortest chain of imports to a changed module.
 A test does not import what it starts as a process (tests/e2e, tests/browser and the like), so such a file comes only
-when it was changed itself; the whole run has the rest.
+when it was changed itself; the whole run has the rest. To a change of the page (web/), the page's tests in front of a
+mock room are near.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import grimp
@@ -19,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("relay", "tests", "scripts.bench")
 #: They kill processes, measure, or share a browser: never by their imports alone.
 SLOW = ("tests/e2e/", "tests/browser/", "tests/faults/", "tests/bench/", "tests/demo/", "tests/acceptance/")
+#: The page's tests that need no daemon.
+PAGE = "tests/browser/mocked"
 #: Imports between a changed module and a test of it; further away nearly every test is.
 FAR = 3
 
@@ -58,7 +61,7 @@ def distances(paths: Iterable[str], graph: grimp.ImportGraph) -> Mapping[str, in
     return found
 
 
-def nearest(paths: Iterable[str]) -> list[str]:
+def nearest(paths: Sequence[str]) -> list[str]:
     """The test files, the nearest first; of the same distance in the order of their names."""
     sys.path.insert(0, str(ROOT))
     far = distances(paths, grimp.build_graph(*PACKAGES, cache_dir=None))
@@ -70,7 +73,9 @@ def nearest(paths: Iterable[str]) -> list[str]:
         if at == 0 or not path.startswith(SLOW)
         if (ROOT / path).is_file()
     ]
-    return [path for _, path in sorted(tests)]
+    if any(path.startswith("web/") for path in paths):
+        tests += [(1, str(path.relative_to(ROOT))) for path in (ROOT / PAGE).glob("test_*.py")]
+    return [path for _, path in sorted(set(tests))]
 
 
 if __name__ == "__main__":

@@ -35,7 +35,13 @@ def test_what_is_no_module_counts_by_who_reads_it(path: str, wanted: str) -> Non
 
 
 def test_a_change_that_no_test_imports_has_none() -> None:
-    assert quick.nearest(["docs/design.md", "web/src/main.tsx", "relay/gone.py"]) == []
+    assert quick.nearest(["docs/design.md", "relay/gone.py"]) == []
+
+
+def test_to_a_change_of_the_page_its_tests_in_front_of_a_mock_room_are_near() -> None:
+    found = quick.nearest(["web/src/main.tsx", "relay/clock.py"])
+    assert {"tests/browser/mocked/test_views.py", "tests/test_clock.py"} <= set(found)
+    assert "tests/browser/test_room.py" not in found
 
 
 def test_the_change_is_what_is_not_pushed_else_the_last_commit(
