@@ -43,7 +43,9 @@ class LiveAirspace:
 
     async def state(self, *, all_files: bool = True) -> dict[str, Any]:
         """The whole state; `fileCoordinates` of all files, or only of those that somebody works on."""
-        state = await self._scanner.state()
+        # Read, not remembered: with the database away this fails as every other call does.
+        precision = await self._store.read(records.counts)
+        state = await self._scanner.state() | {"precision": precision}
         if self._cloud is not None and all_files:
             everything = await asyncio.to_thread(sky.points_json, await self._cloud())
             state["fileCoordinates"] = {**everything, **state["fileCoordinates"]}

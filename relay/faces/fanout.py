@@ -133,8 +133,6 @@ class Hub:
         self.floor = self.head = 0
         self._due: Wires = []
         self._timer: asyncio.TimerHandle | None = None
-        #: The database is away: nobody could be told what happens, so nobody is kept in the belief that nothing does.
-        self.away = False
         self._joined: set[Client] = set()
         self._catching_up: set[Client] = set()
 
@@ -155,8 +153,6 @@ class Hub:
 
     async def _follow_stored(self) -> None:
         try:
-            await self._room.last_cursor()
-            self.away = False
             frames = self._room.frames(self.head)
             try:
                 async for batch in frames:
@@ -165,8 +161,7 @@ class Hub:
                 await close(frames)
         except Exception as error:
             if is_away(error):
-                self.away = True
-                self.cut_off(AWAY)
+                self.cut_off(AWAY)  # nobody is left to believe that nothing happens
             raise
 
     async def _follow_live(self) -> None:

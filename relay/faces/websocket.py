@@ -100,14 +100,7 @@ class SocketDoor:
                 "Close some, or come back later.",
                 {"Retry-After": "5"},
             )
-        if self._hub.away:
-            raise ApiError(
-                503,
-                "busy",
-                "The room's database is away.",
-                "Come back in some seconds.",
-                {"Retry-After": "5"},
-            )
+        await self._room.last_cursor()  # the hub may not know yet that the database is away; this fails then
         socket = web.WebSocketResponse(
             timeout=self._limits.close_s,
             heartbeat=self._limits.heartbeat_s,

@@ -218,8 +218,8 @@ async def test_a_room_that_fails_under_a_connection_closes_it(
     async def fails() -> int:
         raise RoomError("busy", "no")
 
-    monkeypatch.setattr(home.room, "last_cursor", fails)
     async with home.ws() as line:
+        monkeypatch.setattr(home.room, "last_cursor", fails)
         await line.send_json({"after": None})
         async with asyncio.timeout(LONG_S):
             assert (await line.receive()).data == 1011

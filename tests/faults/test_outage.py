@@ -162,6 +162,7 @@ async def on_postgres(folder: Path) -> AsyncIterator[tuple[Outside, postgres.Ser
 async def test_with_the_server_stopped_every_door_says_so(tmp_path: Path) -> None:
     async with on_postgres(tmp_path / "room") as (one, server):
         await one.post("@ECHO hello")
+        await one.get("/api/airspace")  # what was read once is no answer afterwards
         await asyncio.to_thread(server.stop)
 
         async def away() -> bool:
