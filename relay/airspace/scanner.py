@@ -38,6 +38,8 @@ from relay.log.store import Store
 
 #: Seconds between two frames of the live state at least (docs/airspace.md).
 SHOW_EVERY_S = 1.0
+#: Seconds between two reads of what asks for a look at least: one look is for all of it.
+FOLLOW_EVERY_S = 0.1
 #: Samples that are kept of a pair for its closure rate: the look-ahead at the shortest tick's pace of change.
 MOST_TRAIL = 64
 #: Pairs that git is asked about in one tick: at 20 ms a speculative merge, about a second where none is known yet.
@@ -156,6 +158,7 @@ class Scanner:
         async for batch in tail(self._store, start, types=[*POKES, records.CHANGED]):
             if any(event.type in POKES for event in batch):
                 self.poke()
+                await asyncio.sleep(FOLLOW_EVERY_S)
             if any(event.type == records.CHANGED for event in batch):
                 await self._protocol.load()
                 self._precision = await self._store.read(records.counts)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,6 +40,9 @@ SEED = 500
 #: Seconds that what is no entry waits for others, to go out in one write: with many clients the writes are the
 #: cost, and a message makes several small frames one after the other.
 COMPANY_S = 0.015
+#: Seconds between two reads of the log while nobody is connected: agents who take and release locks write hundreds of
+#: events a second.
+ALONE_S = 0.25
 RETRY_S = (0.1, 5.0)
 
 
@@ -135,6 +139,7 @@ class Hub:
         self._timer: asyncio.TimerHandle | None = None
         self._joined: set[Client] = set()
         self._catching_up: set[Client] = set()
+        self._came = asyncio.Event()
 
     @property
     def clients(self) -> int:
@@ -157,12 +162,21 @@ class Hub:
             try:
                 async for batch in frames:
                     self._take(batch)
+                    if self._timer is not None:
+                        await self._pause()
             finally:
                 await close(frames)
         except Exception as error:
             if is_away(error):
                 self.cut_off(AWAY)  # nobody is left to believe that nothing happens
             raise
+
+    async def _pause(self) -> None:
+        """Let further events come behind one that is no entry, to be read at once."""
+        self._came.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMPANY_S if self.clients else ALONE_S):
+                await self._came.wait()
 
     async def _follow_live(self) -> None:
         feed = self._room.live()
@@ -214,6 +228,7 @@ class Hub:
         """From now on the client gets what is not stored; `join` lets it have the rest."""
         self.flush()
         self._catching_up.add(client)
+        self._came.set()
 
     def behind(self, cursor: int, partly: bool = False) -> Wires | None:
         """The stored frames that follow `cursor`, up to `head`; None when the ring does not reach so far back."""

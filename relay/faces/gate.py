@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Collection
@@ -31,6 +32,7 @@ from relay.faces.rights import check
 from relay.invocation import command
 
 log = structlog.get_logger(__name__)
+_LOGGER = logging.getLogger(__name__)
 
 CREDENTIAL = web.RequestKey("credential", Credential)
 
@@ -198,17 +200,18 @@ def too_many(wait_s: float) -> ApiError:
 
 async def secure(_request: web.Request, response: web.StreamResponse) -> None:
     """For `on_response_prepare`: the headers that every answer has."""
-    for name, value in SECURITY_HEADERS.items():
-        response.headers[name] = value
+    response.headers.update(SECURITY_HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.pop("Server", None)
 
 
 @web.middleware
 async def _access_log(request: web.Request, handler: Handler) -> web.StreamResponse:
+    spoke(request)
+    if not _LOGGER.isEnabledFor(logging.DEBUG):
+        return await handler(request)
     began = time.monotonic()
     status = 0
-    spoke(request)
     try:
         response = await handler(request)
         status = response.status

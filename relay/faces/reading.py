@@ -117,28 +117,36 @@ async def read_values(
 
 async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes:
     """The body as it came. Raises ApiError."""
-    too_large = ApiError(
-        413, "too_large", f"The request is larger than {limit} bytes.", "Send less, or in several parts."
-    )
     if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", *ENCODINGS):
         raise unsupported_encoding()
     if (request.content_length or 0) > limit:
-        raise too_large
-    got = bytearray()
+        raise _too_large(limit)
     try:
-        async with asyncio.timeout(within_s):
-            # Chunk by chunk, since a body may come without a length, or grow when it is unpacked.
-            async for chunk in request.content.iter_any():
-                got += chunk
-                if len(got) > limit:
-                    raise too_large
+        if request.content.is_eof():  # it came with its headers, as most do: nothing is waited for
+            got = bytearray(request.content.read_nowait())
+        else:
+            got = bytearray()
+            async with asyncio.timeout(within_s):
+                # Chunk by chunk, since a body may come without a length, or grow when it is unpacked.
+                async for chunk in request.content.iter_any():
+                    got += chunk
+                    if len(got) > limit:
+                        break
     except TimeoutError:
         raise ApiError(
             408, "timeout", f"The body took longer than {within_s:g} s.", "Send it again."
         ) from None
     except web.RequestPayloadError as error:
         raise bad(f"The body is incomplete or cannot be decompressed: {error}.") from None
+    if len(got) > limit:
+        raise _too_large(limit)
     return bytes(got)
+
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(
+        413, "too_large", f"The request is larger than {limit} bytes.", "Send less, or in several parts."
+    )
 
 
 def _known(what: str, values: Collection[str], allowed: Collection[str]) -> None:

@@ -120,9 +120,6 @@ class WriteQueue:
         with self._lock:
             rows, self._rows = self._rows, 0
             appended, self._appended = self._appended, {}
-        # Who looks for work in a transaction and finds none must not wake everybody, itself included.
-        if rows:
-            self._changed(rows, appended)
         while self._answered:
             one = self._answered.popleft()
             if one.future.done():
@@ -131,6 +128,10 @@ class WriteQueue:
                 one.future.set_result(one.result)
             else:
                 one.future.set_exception(one.error)
+        # After the answers, which somebody waits for; and who looks for work in a transaction and finds none must not
+        # wake everybody, itself included.
+        if rows:
+            self._changed(rows, appended)
         # Those who have their answers now may all ask again at once: the thread is woken once, behind them.
         self._answering = True
         self._loop.call_soon(self._answers_given)

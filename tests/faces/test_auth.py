@@ -202,8 +202,10 @@ async def test_failed_sign_ins_are_slowed_down_and_good_ones_are_not_counted(tmp
         assert (await sign_in(home, key=home.token)).status == 429
 
 
-async def test_only_digests_are_kept_and_no_secret_is_logged(home: House) -> None:
-    with structlog.testing.capture_logs() as logs:
+async def test_only_digests_are_kept_and_no_secret_is_logged(
+    home: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("DEBUG"), structlog.testing.capture_logs() as logs:
         _, made, _ = await home.ask("POST", "/api/links")
         secret = made["url"].partition("#link=")[2]
         response = await sign_in(home, link=secret)

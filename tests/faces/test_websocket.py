@@ -24,7 +24,7 @@ from relay.faces.http import HUB
 from relay.faces.limits import Limits
 from relay.room.values import Frame
 from tests.faces.house import House, house
-from tests.faces.memory_room import RoomError
+from tests.faces.memory_room import MemoryRoom, RoomError
 
 LONG_S = 30.0
 
@@ -413,3 +413,30 @@ def test_a_frame_on_the_wire_is_what_the_standard_says(size: int) -> None:
     )
     assert length == size
     assert len(frame) - size == (2 if size < 126 else 4 if size < 65536 else 10)
+
+
+async def test_the_log_is_read_less_often_while_nobody_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents who take and release locks write hundreds of events a second; who comes is told the rest at once."""
+    monkeypatch.setattr(fanout, "ALONE_S", 3600.0)
+    came = asyncio.Event()
+
+    async def read(_after: int | None) -> AsyncIterator[list[Frame]]:
+        yield [Frame(1, "lock", {})]
+        came.set()
+        yield [Frame(2, "lock", {})]
+        await asyncio.Event().wait()
+
+    room = MemoryRoom()
+    monkeypatch.setattr(room, "frames", read)
+    hub = fanout.Hub(room)
+    following = asyncio.create_task(hub._follow_stored())
+    try:
+        await holds(lambda: hub.head == 1)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert hub.head == 1 and not came.is_set()
+        hub.enter(fanout.Client(asyncio.Transport(), "key", 0, 1024))
+        await holds(lambda: hub.head == 2)
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
