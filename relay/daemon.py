@@ -272,9 +272,9 @@ class Daemon:
 
     def _trouble(self) -> str:
         troubles = self._supervisor.troubles
-        # Where the database is away all fail together, and the one reason is told once.
+        # Where the database is away all fail together, each in its own words: the last of them are told.
         failing = [one for one in (self._store.trouble, self._damage, self._token_trouble) if one]
-        failing += dict.fromkeys(one.error for one in troubles if one.away and not self._store.trouble)
+        failing += [one.error for one in troubles if one.away and not self._store.trouble][-1:]
         failing += [f"{one.task} fails: {one.error}" for one in troubles if not one.away]
         return "; ".join([*failing, self._transcript.trouble] if self._transcript.trouble else failing)
 

@@ -53,7 +53,7 @@ class Supervisor:
 
     @property
     def troubles(self) -> list[Trouble]:
-        """What has failed and does not run again yet, or only just."""
+        """What has failed and does not run again yet, or only just; what failed last is last."""
         now = time.monotonic()
         return [
             trouble
@@ -91,9 +91,11 @@ class Supervisor:
 
     def _note(self, name: str, error: Exception) -> str:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-        text = "; ".join(dict.fromkeys(_said(cause) for cause in causes))
-        before = self._troubles.get(name)
-        self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1, away=is_away(error))
+        away = is_away(error)
+        # One database that is away is one trouble, however each that waits for it met it.
+        text = "; ".join(dict.fromkeys(_said(cause) for cause in (causes[-1:] if away else causes)))
+        before = self._troubles.pop(name, None)
+        self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1, away=away)
         return text
 
     async def _record(self, name: str, text: str) -> None:

@@ -386,8 +386,8 @@ class Scanner:
 
     async def state(self) -> dict[str, Any]:
         """The whole of GET /api/airspace."""
-        if self._precision is None:
-            self._precision = await self._store.read(records.counts)
+        # Read anew, so that it is 503 while the database is away, whatever was counted before.
+        self._precision = await self._store.read(records.counts)
         agents, branches = frozenset(self._agents()), dict(self._worktrees.branches())
         return await asyncio.to_thread(self._state, agents, branches, self._precision)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import structlog
 
+from relay.log.store import is_away
 from relay.log.trouble import trouble_of
 from relay.model import Fault, Rejected
 
@@ -18,6 +19,7 @@ def store_failed(error: BaseException) -> Rejected | None:
     trouble = None if isinstance(error, Rejected) else trouble_of(error)
     if trouble is None:
         return None
-    log.warning("the database cannot be used", error=repr(error))
+    if not is_away(error):  # the store itself logs that, once
+        log.warning("the database cannot be used", error=repr(error))
     fault = Fault.BUSY if trouble.passes else Fault.UNAVAILABLE
     return Rejected(fault, str(fault), f"{trouble.message.rstrip('.')}.", trouble.fix)

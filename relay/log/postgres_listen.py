@@ -3,10 +3,10 @@ LISTEN and NOTIFY, on a session connection of its own.
 
 Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit, and wakes those here by what it
 appended. A single one only stirs the listener, which reads what types of events the log has got, wakes those here who
-wait for them, and sends one NOTIFY for all that came meanwhile. After every new connection it wakes everybody, and
-about once a second it looks in any case, so a wake-up that was lost (a restart, a client that sends none) costs that
-second and nothing else. It reads on behind the last event that it saw, and events become visible in the order of
-`pos`, so it skips none.
+wait for them, and sends one NOTIFY for all that came meanwhile. When the database goes away, and after every new
+connection, it wakes everybody, and about once a second it looks in any case, so a wake-up that was lost (a restart, a
+client that sends none) costs that second and nothing else. It reads on behind the last event that it saw, and events
+become visible in the order of `pos`, so it skips none.
 
 It is also who tells the log that the database is away, for everybody in this process: once, then at growing
 intervals, and once when it is back.
@@ -48,16 +48,17 @@ class Outage:
         self._since: float | None = None
         self._again_s = REMIND_S
 
-    def goes_on(self, why: str) -> None:
-        """A connection could not be made."""
+    def goes_on(self, why: str) -> bool:
+        """A connection could not be made; is it the first?"""
         if self._since is None:
             self._since, self._again_s = self._clock(), REMIND_S
             log.warning("the database is away", why=why)
-            return
+            return True
         away_s = self._clock() - self._since
         if away_s >= self._again_s:
             self._again_s = 2 * away_s
             log.warning("the database is still away", away_s=round(away_s), why=why)
+        return False
 
     def ends(self) -> None:
         """A connection was made."""
@@ -108,7 +109,9 @@ class Listener:
             try:
                 connection = await self._connect()
             except PostgresFault as error:
-                outage.goes_on(str(error))
+                if outage.goes_on(str(error)):
+                    # Who waits here for what is appended finds out now that nothing can be.
+                    self._notify(None)
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, most_s)
                 continue
