@@ -232,6 +232,7 @@ def _preview(told: dict[str, Any]) -> str:
         f"{_count(told['files'], 'file')}.",
         f"Author:    {told['author']}",
         f"Committer: {told['committer']}",
+        *([f"{told['decided']}."] if told["decided"] else []),
         *([told["note"]] if told["note"] else []),
     ]
     message = (f"    {line}".rstrip() for line in safe(told["message"]).rstrip().split("\n"))

@@ -12,8 +12,9 @@ from relay.log.events import Lane
 from relay.log.store import Queries, Tx
 from relay.model import Kind
 from relay.room import ledger
-from tests.engines import BOTH, ENGINES
-from tests.room.parts import T0, open_room
+from relay.wings import WINGS
+from tests.engines import BOTH, ENGINES, open_store
+from tests.room.parts import T0
 
 TASK = """-- name: put_done
 INSERT INTO work_queue (id, number, task_type, task_description, rank, status, claimed_by, created_by, created_at,
@@ -28,7 +29,7 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
         (tmp_path / dialect).mkdir()
         (tmp_path / dialect / "put.sql").write_text(TASK)
     put = Queries(tmp_path)
-    store = await open_room(tmp_path)
+    store = await open_store(tmp_path, WINGS)
 
     async def work(tx: Tx) -> None:
         for number, (ask, answer, files, at) in enumerate(

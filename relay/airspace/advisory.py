@@ -6,7 +6,7 @@ docs/airspace.md); its order is latched when it opens and only grows. Times are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,7 +14,7 @@ from typing import Any
 
 from relay.airspace.advisories import Pair
 from relay.airspace.choices import choices
-from relay.airspace.multiway import Contact, Known, Place, Roles, evidence_of, roles
+from relay.airspace.multiway import Contact, Known, Place, Roles, evidence_of, latch, roles
 from relay.airspace.reading import Evidence, Level
 from relay.airspace.set_back import SetBack
 from relay.log.events import now_iso
@@ -170,6 +170,25 @@ class Advisory:
     def evidence(self) -> tuple[Evidence, ...]:
         """Of the pair with the highest level and risk first, each once."""
         return evidence_of(self.contacts)
+
+    @property
+    def decided(self) -> Place | None:
+        """Of whom a person said that it goes first."""
+        return next((one for one in self.latched if one.by), None)
+
+    def decided_against(self, agent: str) -> str:
+        """What a person decided that this agent gives way by, in words; empty when nobody did."""
+        first = self.decided
+        holds = first is not None and first.agent in self.roles.ahead.get(agent, ())
+        return f"{first.by} decided that {first.agent} goes first" if first is not None and holds else ""
+
+    def without_decision(self, gone: Collection[str]) -> Advisory:
+        """A person's word ends with the work that it was about: of who goes first, or of all the others."""
+        first, names = self.decided, {one.agent for one in self.latched}
+        if first is None or not (first.agent in gone or names - {first.agent} <= set(gone)):
+            return self
+        plain = {one.agent: replace(one, by="") for one in self.latched}
+        return replace(self, latched=latch((), plain, plain))
 
     @property
     def unanswered(self) -> tuple[str, ...]:

@@ -34,15 +34,17 @@ class Choice:
 
 
 def choices(advisory: Advisory, agents: Collection[str]) -> tuple[Choice, ...]:
-    """What can be decided now: who goes first, who stops, who takes main in. `agents`: those of the room; people are
-    told nothing by a button."""
+    """What can be decided now, and does something: who goes first, who stops, who takes main in. `agents`: those of
+    the room; people are told nothing by a button."""
     found = []
     told = advisory.roles
     if advisory.between is Level.RESOLUTION:
-        parties = (*told.hold, *told.steer)
+        first = advisory.decided
+        parties = [name for name in (*told.hold, *told.steer) if first is None or name != first.agent]
         found += [Choice(FIRST, name, f"{name} goes first") for name in parties if name in agents]
     late = {*told.steer, *advisory.set_back} & set(agents)
     for name in (name for name in advisory.part if name in late):
         found.append(Choice(STOP, name, f"Stop {name}"))
-        found.append(Choice(UPDATE, name, f"Ask {name} to merge main into its branch"))
+        if name in advisory.set_back:
+            found.append(Choice(UPDATE, name, f"Ask {name} to merge main into its branch"))
     return tuple(found)

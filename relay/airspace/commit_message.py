@@ -40,11 +40,12 @@ _COAUTHOR = re.compile(r"^co-authored-by:.*$\n?", re.MULTILINE | re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class About:
     """What an agent's work is about, as the room knows it. `tasks`: those it took; `requests`: what people asked for,
-    the first one first; `answer`: its last one."""
+    the first one first; `answer`: its last one; `decided`: what a person said of who goes first, before this one."""
 
     tasks: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
     answer: str = ""
+    decided: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,8 @@ class Ground:
                 text += f" {landed.branch} itself still has its own commits."
             if landed.left:
                 text += f" {berth.name}: {landed.left}."
+            if landed.decided:
+                text += f" Before that, {landed.decided}."
             if landed.note:
                 text += f" {landed.note}"
             more = {"into": landed.into, "files": landed.files, "committed": landed.committed}

@@ -156,6 +156,15 @@ async def end_session(tx: Tx, agent: str, session: str, *, cause: Sequence[str] 
     return True
 
 
+async def end_work(tx: Tx, agent: str, until: float, *, cause: Sequence[str] = ()) -> bool:
+    """What was declared of an agent until then (Unix seconds) ends with the work that it was about, merged or
+    discarded; False when nothing was."""
+    if not await tx.execute(Q.end_intents_of_work, agent=agent, until=until):
+        return False
+    await _declared(tx, agent, [], Source.AGENT, "RELAY", cause, "")
+    return True
+
+
 async def _declared(
     tx: Tx, agent: str, paths: Sequence[str], source: Source, by: str, cause: Sequence[str], session: str
 ) -> Event:

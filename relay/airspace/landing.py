@@ -72,7 +72,7 @@ class Wish:
 class Proposal:
     """A merge that can be made, as a person decides on it. `message` is committed as it stands; `text` is what of it
     a person may change, `trailers` the lines that name everybody else who contributed. `note` says whose name stands
-    in for one that git does not know; empty when git knows."""
+    in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first."""
 
     branch: str
     into: str
@@ -86,6 +86,7 @@ class Proposal:
     note: str
     commits: int
     files: int
+    decided: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -99,6 +100,7 @@ class Proposal:
             "author": str(self.author),
             "committer": str(self.committer),
             "note": self.note,
+            "decided": self.decided,
             "commits": self.commits,
             "files": self.files,
         }
@@ -118,6 +120,7 @@ class Landed:
     left: str = ""
     kept: str = ""
     note: str = ""
+    decided: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +226,8 @@ class Landing:
         kept = await self._worktrees.hold(side.agent, head) if told.squash and side.own else ""
         await self._move(told.into, main, commit)
         left = await self._follow(side, told.branch, head, commit)
-        return Landed(
-            commit, told.branch, told.into, told.files, side.seen.dirty, left=left, kept=kept, note=told.note
-        )
+        more = {"left": left, "kept": kept, "note": told.note, "decided": told.decided}
+        return Landed(commit, told.branch, told.into, told.files, side.seen.dirty, **more)
 
     async def discard(self, side: Side) -> Discarded:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
@@ -335,6 +337,7 @@ class Landing:
             note=note,
             commits=len(commits) + dirty,
             files=len(found.changed),
+            decided=about.decided,
         )
         work = proposed(found.branch, True, about, [], paths, dirty=True)
         return _Ready(told, found.main, found.tree, found.changed, work)

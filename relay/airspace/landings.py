@@ -1,4 +1,4 @@
-"""What became of a branch that an advisory was about: it was merged, or git could not merge it.
+"""What became of a branch that an advisory was about: it was merged or discarded, or git could not merge it.
 
 Invariant: each merge counts once, whoever made it and whether or not a daemon ran: the log says so.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 
-from relay.airspace import records
+from relay.airspace import intent, records
 from relay.airspace.protocol import AdvisoryProtocol
-from relay.airspace.worktrees import CHANGED, CONFLICTED, MERGED
+from relay.airspace.worktrees import CHANGED, CONFLICTED, DISCARDED, MERGED
 from relay.log.events import Event
 from relay.log.store import Tx
 
@@ -20,7 +21,7 @@ class Landings:
 
     name = "airspace-landings"
     reads = frozenset({CHANGED})
-    emits = frozenset({records.CHANGED})
+    emits = frozenset({records.CHANGED, intent.DECLARED})
 
     def __init__(
         self,
@@ -36,7 +37,13 @@ class Landings:
     async def apply(self, tx: Tx, event: Event) -> None:
         told = event.outputs or {}
         change, agent = told.get("change"), told.get("agent")
-        if change not in (MERGED, CONFLICTED) or not agent:
+        if change not in (MERGED, CONFLICTED, DISCARDED) or not agent:
+            return
+        if change != CONFLICTED:
+            # A merge takes all of a branch. What is meant since is about other work.
+            await intent.end_work(tx, agent, datetime.fromisoformat(event.at).timestamp(), cause=[event.id])
+            await self._protocol.undecided(tx, agent, cause=[event.id])
+        if change == DISCARDED:
             return
         conflicts = tuple(told.get("conflicts", ()))
         await self._protocol.merged(tx, agent, conflicts, now=self._clock(), cause=[event.id])

@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 import uuid_utils
 
-from relay.airspace import outcomes, records, steering, wording
+from relay.airspace import intent, outcomes, records, steering, wording
 from relay.airspace.advisories import Pair, Rules
 from relay.airspace.advisory import Advisory, Asked, Mark, Steering
 from relay.airspace.choices import choices
@@ -112,6 +112,8 @@ class AdvisoryProtocol:
                 await records.keep_told(tx, standing.told, observation.told)
             for step in decision.steps:
                 await self._carry_out(tx, step, observation, settings)
+            for agent, until in observation.emptied.items():
+                await intent.end_work(tx, agent, until)
             return await records.standing(tx)
 
         async with self._alone:
@@ -119,7 +121,7 @@ class AdvisoryProtocol:
             looked = await asyncio.to_thread(
                 decide, self.standing, observation, rules, steer_s=settings.steer_s
             )
-            if not looked:
+            if not looked and not observation.emptied:
                 self._renew(observation)
                 return False
             self.standing = await self._store.write(work)
@@ -344,10 +346,17 @@ class AdvisoryProtocol:
                 f"{agent} is not part of a resolution advisory, so nobody has to give way to it.",
                 "`/airspace` shows who is near whom.",
             )
+        decided = {one.id: one.decided for one in found}
+        found = [one for one in found if (first := decided[one.id]) is None or first.agent != agent]
+        if not found:
+            by_whom = next(first.by for first in decided.values() if first is not None)
+            raise Refusal(
+                f"{agent} goes first already: {by_whom} decided that.", "`/first` for another one changes it."
+            )
         settings, given_way = self._settings(), dict[str, None]()
         for one in found:
             mine = next(place for place in one.latched if place.agent == agent)
-            others = [place for place in one.latched if place.agent != agent]
+            others = [replace(place, by="") for place in one.latched if place.agent != agent]
             stands = {name: stand for name, stand in one.stands.items() if name != agent}
             after = replace(one, latched=(replace(mine, by=by), *others), stands=stands)
             told = after.roles
@@ -451,6 +460,13 @@ class AdvisoryProtocol:
             after = outcomes.at_merge(one, agent, conflicts)
             if after != one:
                 await records.change(tx, after, ["outcome"], cause=cause)
+
+    async def undecided(self, tx: Tx, agent: str, *, cause: Sequence[str] = ()) -> None:
+        """An agent's work was merged or discarded: what a person decided about it is over."""
+        for one in (await records.standing(tx)).advisories.values():
+            after = one.without_decision({agent})
+            if after != one:
+                await records.change(tx, after, ["decided"], cause=cause)
 
     async def end_all(self, why: str) -> None:
         """Close what stands: the airspace is switched off."""

@@ -27,7 +27,7 @@ from relay.airspace.near import Likeness, Merge
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.reading import Assessment, Level
 from relay.airspace.sky import Measure, Sampled, Sky, Worktrees
-from relay.airspace.speculative import Target, Trial
+from relay.airspace.speculative import Target, Trial, Verdict
 from relay.airspace.tick import Observation, Seen, seen_of
 from relay.airspace.words import Likenesses, text_of
 from relay.airspace.working_set import FileTouch, WorkingSet, all_paths
@@ -97,6 +97,8 @@ class Scanner:
         self._target: Target | None = None
         self._trials: Mapping[str, Trial] = {}
         self._merged: dict[str, float] = {}
+        #: When git last said that an agent's work is not all in the main branch.
+        self._had_work: dict[str, float] = {}
         self._trails: dict[Pair, deque[tuple[float, float]]] = {}
         self._declared: Declared = {}
         self._sampled: Sampled | None = None
@@ -186,7 +188,8 @@ class Scanner:
         stand = {*ahead, *self._protocol.standing.foretold}
         self._protocol.told = lookahead.still_told(self._protocol.told, self._sets, stand)
         observation = await asyncio.to_thread(self._observation, settings, now)
-        observation = replace(observation, ahead=frozenset(ahead), told=self._protocol.told)
+        emptied = self._emptied(now)
+        observation = replace(observation, ahead=frozenset(ahead), told=self._protocol.told, emptied=emptied)
         if await self._protocol.observe(observation) or self._precision is None:
             self._precision = await self._store.read(records.counts)
         await self._protocol.remind()
@@ -279,6 +282,16 @@ class Scanner:
             {pair: one for pair, one in known.items() if touched[pair[0]] and touched[pair[1]]},
         )
         return before != self._merges
+
+    def _emptied(self, now: float) -> dict[str, float]:
+        """Whose work came to be all in the main branch since the last look, whoever merged or discarded it."""
+        emptied = {}
+        for agent, trial in self._trials.items():
+            if trial.verdict is Verdict.NOTHING and agent in self._had_work:
+                emptied[agent] = self._had_work.pop(agent)
+            elif trial.verdict in (Verdict.CLEAN, Verdict.CONFLICTS):
+                self._had_work[agent] = now
+        return emptied
 
     def _keep_trails(self, now: float) -> None:
         for pair in [pair for pair in self._trails if pair not in self._sky.links]:

@@ -61,6 +61,8 @@ class Observation:
     muted: tuple[str, ...] = ()
     ahead: frozenset[Pair] = frozenset()
     told: frozenset[Told] | None = None
+    #: Whose work the main branch has all of since the last look, and when it still had not.
+    emptied: Mapping[str, float] = field(default_factory=dict)
 
     def gone(self, agent: str) -> bool:
         """Was its work merged, by the room or by a person's git, or is there none any more?"""
@@ -306,6 +308,9 @@ def _step(
         ),
     )
     after = replace(after, worst=max(after.worst, after.level))
+    # Not `merged`, which stands for a while: there may be new work by now.
+    empty = {name for name, trial in observation.trials.items() if trial.verdict is Verdict.NOTHING}
+    after = after.without_decision(empty)
     landed = frozenset(one.agent for one in latched if observation.gone(one.agent))
     after = steering.check(after, observation.sets, landed, now)
     resolved = after.between is Level.RESOLUTION

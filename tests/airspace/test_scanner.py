@@ -20,11 +20,11 @@ from relay.airspace.reading import Assessment, Evidence, Level, Reading, Thresho
 from relay.airspace.scanner import Scanner, with_intents, without
 from relay.airspace.sightings import Sightings
 from relay.airspace.sky import Sampled, Sky
-from relay.airspace.speculative import Target, Trial
+from relay.airspace.speculative import Target, Trial, Verdict
 from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet, all_paths, could_collide
 from relay.airspace.worktree_view import rows
-from tests.airspace.parts import FILE, open_sky, touch, work
+from tests.airspace.parts import FILE, NAMES, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
 from tests.airspace.repository import commit, git, lines, repository, room
 from tests.engines import BOTH
@@ -224,6 +224,37 @@ async def test_the_scanner_and_the_page_say_the_same_of_a_pair(
     # What is muted is no matter of an advisory; that git cannot merge it is said all the same.
     assert "git cannot merge" in house.live.who_is_near()
     assert (await house.live.state())["counts"]["resolution"] == (0 if muted else 1)
+
+
+async def test_an_intent_ends_with_the_work_that_it_was_about_whoever_merged_it(house: House) -> None:
+    house.trees.main = Target("main", "1" * 40)
+    house.trees.sets = [work("CLAUDE", FILE)]
+    house.trees.tried = {"CLAUDE": Trial(Verdict.CLEAN), "CODEX": Trial(Verdict.NOTHING)}
+
+    async def means(agent: str, path: str, session: str = "s1") -> None:
+        now = house.room.clock()
+        declared = (agent, [path])
+        await house.room.store.write(
+            lambda tx: intent.declare(tx, *declared, source=Source.AGENT, by=agent, now=now, session=session)
+        )
+
+    async def meant() -> dict[str, list[str]]:
+        await house.tick()
+        state = await house.live.state()
+        return {one["agentId"]: one["intent"] for one in state["agents"] if one["intent"]}
+
+    await means("CLAUDE", FILE)
+    await means("CODEX", "src/other.py")
+    assert await meant() == {"CLAUDE": [FILE], "CODEX": ["src/other.py"]}, "CODEX has not begun"
+    # A person's git merges it: git says at the next look that nothing is left.
+    house.trees.sets, house.trees.tried = [], dict.fromkeys(NAMES[:2], Trial(Verdict.NOTHING))
+    house.room.clock.move(1.0)
+    await means("CLAUDE", "src/next.py", "s2")
+    await house.tick()
+    assert await meant() == {"CLAUDE": ["src/next.py"], "CODEX": ["src/other.py"]}
+    await house.tick()
+    ended = [one.outputs for one in await house.room.events(intent.DECLARED)][-1]
+    assert ended == {"agent": "CLAUDE", "paths": [], "source": "agent", "by": "RELAY"}
 
 
 async def test_what_git_says_comes_into_the_same_tick(house: House) -> None:

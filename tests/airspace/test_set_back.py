@@ -179,6 +179,47 @@ async def test_a_person_says_who_goes_first(sky: Sky) -> None:
         )
 
 
+async def first(sky: Sky, agent: str) -> None:
+    await sky.store.write(lambda tx: sky.protocol.go_first(tx, agent, sky.sets, by="ann", now=sky.clock()))
+    await sky.protocol.load()
+
+
+@pytest.mark.parametrize("gone", PAIR)
+async def test_a_decision_ends_with_the_work_that_it_was_about(sky: Sky, gone: str) -> None:
+    """Of the one that goes first or of the other, by whoever's merge; another intent keeps the advisory open."""
+    await sky.meet(trials={"CLAUDE": CLEAN, "CODEX": CLEAN}, target=ONE)
+    await first(sky, "CODEX")
+    assert (await sky.only()).decided_against("CLAUDE") == "ann decided that CODEX goes first"
+    assert (await sky.only()).decided_against("CODEX") == ""
+    await look(sky)
+    assert (await sky.only()).roles.hold == ("CODEX",)
+    sky.seen[PAIR] = near(0.6)
+    await look(sky, TWO, **{gone: NOTHING})
+    assert (await sky.only()).open and not (await sky.only()).decided_against("CLAUDE")
+    sky.seen[PAIR] = near(0.95)
+    await look(sky, TWO, seconds=600.0)
+    one = await sky.only()
+    assert (one.roles.hold, one.reason) == (("CLAUDE",), "HOLD: CLAUDE (3 files committed), STEER: CODEX")
+
+
+async def test_only_what_does_something_is_offered(sky: Sky) -> None:
+    await sky.meet(trials={"CLAUDE": CLEAN, "CODEX": CLEAN}, target=ONE)
+
+    async def offered() -> list[str]:
+        return [one["command"] for one in (await sky.only()).as_json()["actions"]]
+
+    # Nobody lacks anything of main: there is nothing to take in.
+    assert await offered() == ["/first @CLAUDE", "/first @CODEX", "/stop @CODEX"]
+    await first(sky, "CODEX")
+    assert await offered() == ["/first @CLAUDE", "/stop @CLAUDE"]
+    with pytest.raises(Refusal, match="CODEX goes first already: ann decided that"):
+        await first(sky, "CODEX")
+    await first(sky, "CLAUDE")
+    assert await offered() == ["/first @CODEX", "/stop @CODEX"], "the later word holds"
+    await look(sky, TWO, CODEX=torn())
+    assert "/update @CODEX" in await offered()
+
+
 async def test_who_goes_on_is_asked_once(sky: Sky) -> None:
     await sky.meet()
     await sky.tick(sky.settings.answer_s)
@@ -191,7 +232,6 @@ async def test_who_goes_on_is_asked_once(sky: Sky) -> None:
         "/first @CLAUDE",
         "/first @CODEX",
         "/stop @CODEX",
-        "/update @CODEX",
     ]
     assert (await sky.only()).steering is Steering.STAYED
 

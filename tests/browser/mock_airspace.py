@@ -159,6 +159,7 @@ class MockAirspace:
         self.restored: list[str] = []
         self.proposals: dict[str, Json] = {}
         self.note = ""
+        self.first = ""
         self.marks: list[tuple[str, str | None]] = []
         self.requests: list[Json] = []
         self.decided: list[tuple[str, str]] = []
@@ -320,6 +321,7 @@ class MockAirspace:
                 "author": f"{agent} <{agent.lower()}@relay>",
                 "committer": "Ann Lee <ann@example.com>",
                 "note": self.note,
+                "decided": self.first,
                 "commits": tree["ahead"] + tree["dirty"],
                 "files": tree["files"],
             }

@@ -233,7 +233,6 @@ async def test_a_person_says_who_goes_first_and_who_stops(started: Started) -> N
         "AVA goes first",
         "BEN goes first",
         "Stop BEN",
-        "Ask BEN to merge main into its branch",
     ]
     done = await room.relay("airspace", "first", "BEN", "--name", "ann")
     assert (done.code, done.out) == (0, "ann decided: BEN goes first; AVA gives way.\n"), done.all
@@ -266,9 +265,9 @@ async def test_every_view_has_the_same_level_and_sentence_of_who_is_set_back_and
     started: Started,
 ) -> None:
     room = await started("AVA", "BEN")
-    await room.post("/intent @AVA src/cart.py")
-    await room.post("/intent @BEN src/cart.py")
     await merge(room, "AVA")
+    # After the merge: what AVA meant before ended with its work.
+    await room.post("/intent @AVA src/cart.py")
     await until(room, lambda one: set_back("BEN")(one) and len(one["agents"]) == 2, "AVA near by intent")
     state = await room.get("/api/airspace")
     (one,), (link,) = state["advisories"], state["links"]
@@ -279,3 +278,49 @@ async def test_every_view_has_the_same_level_and_sentence_of_who_is_set_back_and
     asked = await room.post("/airspace")
     answer = await room.reply_to(asked["id"], "RELAY")
     assert f"- **resolution:** {one['line']}" in answer["body"]
+
+
+async def test_intents_and_a_decision_end_with_the_work(started: Started) -> None:
+    """What outlives it: nothing. Two that collide, a word of a person, a merge, a discard, and all is quiet."""
+    room = await started("AVA", "BEN")
+    for name in ("AVA", "BEN"):
+        await room.reply_to((await room.post(f"/intent @{name} src/cart.py"))["id"], "RELAY")
+    done = await room.relay("airspace", "first", "BEN", "--name", "ann")
+    assert done.code == 0, done.all
+    one = await until(room, lambda each: each["steer"] == ["AVA"], "AVA steers")
+    assert [each["label"] for each in one["actions"]] == ["AVA goes first", "Stop AVA"]
+    again = await room.relay("airspace", "first", "BEN", "--name", "ann")
+    assert again.code == 1 and "BEN goes first already: ann decided that" in again.all
+    # Who merges the other one all the same is told what was decided, before and after.
+    words = "ann decided that BEN goes first"
+
+    async def shown() -> Json | None:
+        told = await room.get("/api/worktrees/AVA/merge?name=ann")
+        return told if "decided" in told else None
+
+    assert (await eventually(shown, "what a merge of AVA would commit"))["decided"] == words
+    dry = await room.relay("worktrees", "merge", "AVA", "--dry-run")
+    assert words in dry.out, dry.all
+    assert (await room.get("/api/worktrees/BEN/merge?name=ann")).get("decided", "") == ""
+    merged = await room.relay("worktrees", "merge", "AVA", "--name", "ann")
+    assert merged.code == 0 and words in merged.out, merged.all
+    await until(room, set_back("BEN"), "BEN against main")
+
+    async def discarded() -> bool:
+        return (await room.relay("worktrees", "discard", "BEN", "--name", "ann")).code == 0
+
+    await eventually(discarded, "the discard")
+
+    async def quiet() -> bool:
+        state = await room.get("/api/airspace")
+        return not state["advisories"] and not any(one["intent"] for one in state["agents"])
+
+    await eventually(quiet, "nothing that outlives the work")
+    asked = await room.post("/airspace")
+    assert "means to" not in (await room.reply_to(asked["id"], "RELAY"))["body"]
+    for name in ("AVA", "BEN"):
+        await room.reply_to((await room.post(f"@{name} edit the total, anew"))["id"], name)
+    one = await until(
+        room, lambda each: each["level"] == "resolution" and not each["closed_at"], "they collide"
+    )
+    assert "says so" not in one["line"]

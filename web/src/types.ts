@@ -444,6 +444,8 @@ export interface MergeProposal {
   committer: string;
   /** Why another name stands for the committer's; empty when git knows it. */
   note: string;
+  /** A person's word that another one goes first; empty or left out when nobody said so. */
+  decided?: string;
   commits: number;
   files: number;
 }

@@ -79,6 +79,9 @@ DELETE FROM declared_intents WHERE agent = :agent AND (source = :source OR :sour
 -- name: end_intents
 DELETE FROM declared_intents WHERE agent = :agent AND session = :session
 
+-- name: end_intents_of_work
+DELETE FROM declared_intents WHERE agent = :agent AND declared_at <= :until
+
 -- name: clear_session_intents
 DELETE FROM declared_intents WHERE agent = :agent AND source = :source AND session = :session
 

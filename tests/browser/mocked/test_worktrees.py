@@ -209,6 +209,7 @@ async def test_a_merge_that_is_not_possible_says_so_before_the_click(
 ) -> None:
     scenes.trees(room.air)
     room.air.note = "git knows no name and e-mail address here. `git config --global user.name` sets it."
+    room.air.first = "Ursula decided that BEN goes first"
     refused = {"success": False, "reason": "`src/money.py` is locked by BEN.", "fix": "Wait.", "commit": None}
     room.air.proposals["CLAUDE"] = refused
     page = await open_page()
@@ -220,6 +221,7 @@ async def test_a_merge_that_is_not_possible_says_so_before_the_click(
     del room.air.proposals["CLAUDE"]
     await dialog.get_by_test_id("merge-as-squash").click()
     await expect(dialog.get_by_test_id("merge-note")).to_contain_text("git knows no name")
+    await expect(dialog.get_by_test_id("merge-decided")).to_have_text("Ursula decided that BEN goes first.")
     await expect(dialog.get_by_test_id("merge-now")).to_be_enabled()
 
 

@@ -68,6 +68,7 @@ export function MergeForm({ agent, onChange }: { agent: string; onChange: (choic
             <dt>Committer</dt><dd>{told.committer}</dd>
             <dt>Into</dt><dd><code>{told.into}</code>: {counted(told.commits, "commit")}{told.method === "squash" && told.commits > 1 ? " as one" : ""}, {counted(told.files, "file")}</dd>
           </dl>
+          {told.decided && <p class="notice notice-warn" data-testid="merge-decided"><Words text={`${told.decided}.`} /></p>}
           {told.note && <p class="notice notice-warn" data-testid="merge-note"><Words text={told.note} /></p>}
         </>
       )}
