@@ -31,7 +31,6 @@ NO_DATABASE = {
     ("get", "/api/agents/{agent}/log"),
     ("get", "/api/permissions"),
     ("post", "/api/permissions/{request}"),
-    ("get", "/api/airspace"),  # what the last tick saw; only the first answer of a daemon reads the database
     ("post", "/api/repair"),
     ("post", "/api/sign-out"),
     ("post", "/api/guard"),  # an edit is never held up by what cannot be asked: it says so (docs/guard.md)
