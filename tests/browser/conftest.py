@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
-from tests.browser.person import Person
+from tests.browser.person import ARGS, Person
 from tests.fakes.ollama import FakeOllama, by_words, running
 from tests.outside import REPO, Json, Outside, agent, program, room, settings
 
@@ -91,7 +91,7 @@ async def chromium(built_page: Path) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium"),
-            args=["--no-sandbox", "--disable-dev-shm-usage"],
+            args=ARGS,
         )
         yield browser
         await browser.close()

@@ -14,7 +14,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
 from tests.browser.mock_room import MockRoom
-from tests.browser.person import PATIENCE
+from tests.browser.person import ARGS, PATIENCE
 
 OpenPage = Callable[..., Awaitable[Page]]
 
@@ -44,12 +44,7 @@ async def drawing_chromium(built_page: Path) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium"),
-            args=[
-                "--no-sandbox",
-                "--disable-dev-shm-usage",
-                "--use-angle=swiftshader",
-                "--enable-unsafe-swiftshader",
-            ],
+            args=[*ARGS, "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
         )
         yield browser
         await browser.close()
