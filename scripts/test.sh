@@ -30,7 +30,8 @@ make_venv
 install_packages requirements-test.lock
 need_node
 install_page_packages
-build_page
+began="$(date +%s)"
+build_page # checks the types of the page and of its tests, too
 cd "$ROOT"
 
 failed=""
@@ -41,30 +42,75 @@ check() {
   "$@" || failed="$failed${failed:+, }$name"
 }
 
-count='import os; print(1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))'
+told="$(mktemp -d)"
+names=() pids=()
+beside() { # beside NAME COMMAND...: in the background; `gather` shows its output
+  local at=${#names[@]}
+  names[at]="$1"
+  shift
+  say "${names[at]}, beside the rest"
+  "$@" >"$told/$at" 2>&1 &
+  pids[at]=$!
+}
+gather() { # waits for what runs beside; `failed` gets the names of what failed
+  local at code
+  for at in "${!pids[@]}"; do
+    code=0
+    wait "${pids[at]}" || code=$?
+    say "${names[at]}:"
+    cat "$told/$at"
+    case "$code ${names[at]}" in
+      0*) ;;
+      143*) say "${names[at]} is left out: the time of --quick is over" ;;
+      *) failed="$failed${failed:+, }${names[at]}" ;;
+    esac
+  done
+  rm -rf "$told"
+}
+
+find_browser() {
+  local candidate
+  for candidate in ${RELAY_CHROMIUM:+"$RELAY_CHROMIUM"} chromium chromium-browser google-chrome google-chrome-stable \
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" "/Applications/Chromium.app/Contents/MacOS/Chromium"; do
+    if command -v "$candidate" >/dev/null 2>&1; then
+      command -v "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+count='import os; print(2 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))'
 workers="${RELAY_TEST_WORKERS:-$("$PY" -c "$count")}"
 
 if [ -n "$quick" ]; then
   # What is not begun by then is left out, and named: the rest of the two minutes is for what runs.
-  until=$(($(date +%s) + 90))
-  types="$(mktemp)"
-  "$PY" -m mypy >"$types" 2>&1 &
-  types_pid=$!
+  until=$((began + 90))
+  beside "mypy" "$PY" -m mypy
   check "ruff check" "$PY" -m ruff check .
   check "ruff format" "$PY" -m ruff format --check .
   nearest="$("$PY" -m scripts.quick)"
+  without=()
+  case "$nearest" in
+    *tests/browser/*)
+      beside "the page: tests" npm_in_web test --if-present
+      if browser="$(find_browser)"; then export RELAY_CHROMIUM="$browser"; else
+        say "left out: the browser tests, since there is no Chromium."
+        without=(-m "not browser")
+      fi
+      ;;
+  esac
   if [ -n "$nearest" ]; then
     say "pytest, $(printf '%s\n' "$nearest" | wc -l | tr -d ' ') files, the nearest to the change first"
     # shellcheck disable=SC2086 # no file of the tests has a blank in its name
-    RELAY_TESTS_UNTIL="$until" "$PY" -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder $nearest ||
-      failed="$failed${failed:+, }pytest"
+    RELAY_TESTS_UNTIL="$until" "$PY" -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder \
+      ${without[@]+"${without[@]}"} $nearest || failed="$failed${failed:+, }pytest"
   else
     say "no test is near the change"
   fi
-  wait "$types_pid" || failed="$failed${failed:+, }mypy"
-  say "mypy:"
-  cat "$types"
-  rm -f "$types"
+  while kill -0 "${pids[0]}" 2>/dev/null && [ "$(date +%s)" -lt $((began + 115)) ]; do sleep 1; done
+  kill "${pids[0]}" 2>/dev/null || true # mypy: the other checks take seconds
+  gather
   if [ -n "$failed" ]; then
     say "FAILED: $failed"
     exit 1
@@ -86,18 +132,6 @@ apt_install() {
   [ -n "$apt_updated" ] || apt-get update >>"$SETUP_LOG" 2>&1 </dev/null || return 1
   apt_updated=yes
   DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$SETUP_LOG" 2>&1 </dev/null
-}
-
-find_browser() {
-  local candidate
-  for candidate in ${RELAY_CHROMIUM:+"$RELAY_CHROMIUM"} chromium chromium-browser google-chrome google-chrome-stable \
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" "/Applications/Chromium.app/Contents/MacOS/Chromium"; do
-    if command -v "$candidate" >/dev/null 2>&1; then
-      command -v "$candidate"
-      return 0
-    fi
-  done
-  return 1
 }
 
 # The terminal's tests look at it through tmux.
@@ -126,43 +160,21 @@ if [ -f scripts/real-agents.sh ]; then
     if [ -n "$required" ]; then failed="the agents' programs"; else say "they could not be installed from here"; fi
 fi
 
-if [ $# -eq 0 ]; then
-  check "ruff check" "$PY" -m ruff check .
-  check "ruff format" "$PY" -m ruff format --check .
-  check "mypy" "$PY" -m mypy
-  check "the page: types" npm_in_web run check --if-present
-  check "the page: tests" npm_in_web test --if-present
-fi
-
 without=()
 if [ -n "$left_out" ]; then without=(-m "not browser"); fi
 if [ $# -eq 0 ]; then
-  # These share a browser, kill processes or measure, and wait most of the time: one process of their own. The others
-  # go file by file to one more worker than there are processors. (pytest-xdist's groups do nothing under pytest 9.2.)
-  # A test that fails while the machine is shared so is run once more, alone; that it failed stays in the output. This is
-  # for three of the page's tests that race (a key pressed as a dialog opens, a card renamed as it moves): mend these,
-  # then take the second run out.
-  waiting=(tests/browser tests/bench tests/faults)
-  kept=.pytest_cache
-  say "pytest ${waiting[*]}, beside the others"
-  beside="$(mktemp)"
-  "$PY" -m pytest -o cache_dir="$kept/beside" ${without[@]+"${without[@]}"} "${waiting[@]}" >"$beside" 2>&1 &
-  beside_pid=$!
-  say "pytest, the others, $workers at a time"
-  others="" waited=""
-  "$PY" -m pytest -o cache_dir="$kept/others" -n "$workers" --dist loadfile ${without[@]+"${without[@]}"} \
-    "${waiting[@]/#/--ignore=}" tests || others=failed
-  wait "$beside_pid" || waited=failed
-  say "pytest ${waiting[*]}:"
-  cat "$beside"
-  rm -f "$beside"
-  again() { # again NAME: what failed there, alone
-    say "what failed among $1, once more and alone"
-    "$PY" -m pytest -o cache_dir="$kept/$1" --last-failed --last-failed-no-failures none tests ||
-      failed="$failed${failed:+, }pytest"
-  }
-  if [ -n "$others" ]; then again others; fi
-  if [ -n "$waited" ]; then again beside; fi
+  # Side by side: the browser's tests, which share one browser; mypy and the page's own; and all others, file by file, on
+  # two workers more than there are processors, since they wait for the processes that they start. (pytest-xdist's
+  # groups do nothing under pytest 9.2.)
+  beside "pytest tests/browser" "$PY" -m pytest -o cache_dir=.pytest_cache/browser \
+    ${without[@]+"${without[@]}"} tests/browser
+  beside "mypy" "$PY" -m mypy
+  beside "the page: tests" npm_in_web test --if-present
+  check "ruff check" "$PY" -m ruff check .
+  check "ruff format" "$PY" -m ruff format --check .
+  check "pytest, the others, $workers at a time" "$PY" -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder \
+    ${without[@]+"${without[@]}"} --ignore=tests/browser tests
+  gather
 else
   say "pytest"
   "$PY" -m pytest ${without[@]+"${without[@]}"} "$@" || failed="$failed${failed:+, }pytest"
