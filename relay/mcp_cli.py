@@ -15,6 +15,9 @@ import gc
 import importlib.util
 import os
 import sys
+from functools import partial
+from types import ModuleType
+from typing import Any
 
 #: How the process ends when it cannot start: 1 = could not, 2 = wrong use.
 COULD_NOT, WRONG_USE = 1, 2
@@ -31,6 +34,7 @@ def main(words: list[str]) -> int:
     options = _parser().parse_args(words)  # before the claim: --help belongs on standard output
     wire = mcp_stdio.claim()
     _lean()
+    _deferred()
     gc.disable()  # what is imported stays: to look through it again and again takes a tenth of the start
     from relay.mcp_process import run
 
@@ -44,8 +48,8 @@ def _lean() -> None:
     """Leave out of the start what no server on standard input and output wants.
 
     The packages `mcp` and `mcp.server` load the SDK's client, its other server and an HTTP library when they are
-    entered, and structlog loads rich where it is there: some tenth of the start. They are made without their own
-    code here; their parts, which relay names in full, are what they are.
+    entered, and structlog loads rich where it is there: some tenth of the start. Here their own code runs when
+    somebody first asks for a name of theirs; their parts, which relay names in full, are what they are.
     """
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # the import system's word for "not there"
     for name in ("mcp", "mcp.server"):
@@ -53,9 +57,28 @@ def _lean() -> None:
         if name in sys.modules or spec is None:
             return
         made = sys.modules[name] = importlib.util.module_from_spec(spec)
+        made.__getattr__ = partial(_run, made)  # type: ignore[method-assign]  # PEP 562
         parent, _, own = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], own, made)
+
+
+def _run(package: ModuleType, name: str) -> Any:
+    """Run a package's own code, and give the name that was asked for."""
+    spec = package.__spec__
+    if name.startswith("__") or spec is None or spec.loader is None:
+        raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
+    del package.__getattr__
+    spec.loader.exec_module(package)
+    return getattr(package, name)
+
+
+def _deferred() -> None:
+    """Let each pydantic model be put together when it is first used (pydantic, "Configuration", `defer_build`): the
+    SDK declares some hundreds, for every version of the protocol, and a connection uses few of them."""
+    from pydantic import BaseModel
+
+    BaseModel.model_config["defer_build"] = True
 
 
 def _parser() -> argparse.ArgumentParser:

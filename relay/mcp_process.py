@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 #: Seconds that the start waits for the database, to refuse a bad key at once: the start has 2 s in all.
 CHECK_S = 1.0
+#: Seconds after which a process without a key opens the database, if no call did before.
+PRELOAD_S = 0.5
 #: Seconds that a call waits for a database that is being opened. A client's own patience is mostly 60 s.
 OPEN_S = 10.0
 #: Seconds that the end of the process takes to give back what its session holds.
@@ -224,6 +226,7 @@ async def _server(desk: Desk, operations: Mapping[str, Operation] | None) -> Car
     make_server, registry = await asyncio.to_thread(_load)
     gc.freeze()
     gc.enable()
+    desk.open_soon()
     if desk.has_key:
         await desk.check_key()
     server = make_server(operations or registry, desk.asking)
@@ -245,7 +248,8 @@ class Desk:
     def __init__(self, settings: Settings, identity: Identity, record: Record, opening: Opening) -> None:
         self._settings, self._identity, self._opening = settings, identity, opening
         self._record = record
-        self._place: asyncio.Task[Place] = asyncio.create_task(opening(settings), name="open")
+        self._place: asyncio.Task[Place] | None = None
+        self._soon: asyncio.TimerHandle | None = None
         self._caller: Caller | None = None
         self._beating: asyncio.Task[None] | None = None
 
@@ -259,7 +263,7 @@ class Desk:
         away, is asked again at each call."""
         try:
             async with asyncio.timeout(CHECK_S):
-                place = await asyncio.shield(self._place)
+                place = await asyncio.shield(self._open())
                 await self._whose(place)
         except (BadKey, WrongUse):
             raise
@@ -292,8 +296,12 @@ class Desk:
 
     async def close(self) -> None:
         """Give back what the session holds, if it is the process's own, and close the database."""
+        if self._soon is not None:
+            self._soon.cancel()
         if self._beating is not None:
             self._beating.cancel()
+        if self._place is None:
+            return
         if not self._place.done():
             self._place.cancel()
         with contextlib.suppress(BaseException):
@@ -311,12 +319,21 @@ class Desk:
             with contextlib.suppress(StoreError, OSError):
                 await place.close()
 
+    def open_soon(self) -> None:
+        """Open the database when the client has what it asks for first, the list of tools, which needs none."""
+        self._soon = asyncio.get_running_loop().call_later(PRELOAD_S, self._open)
+
+    def _open(self) -> asyncio.Task[Place]:
+        """Begin to open the database, where it is neither open nor about to be."""
+        place = self._place
+        if place is None or (place.done() and (place.cancelled() or place.exception() is not None)):
+            place = self._place = asyncio.create_task(self._opening(self._settings), name="open")
+        return place
+
     async def _opened(self) -> Place:
-        if self._place.done() and (self._place.cancelled() or self._place.exception() is not None):
-            self._place = asyncio.create_task(self._opening(self._settings), name="open")
         try:
             async with asyncio.timeout(OPEN_S):
-                return await asyncio.shield(self._place)
+                return await asyncio.shield(self._open())
         except TimeoutError:
             message = "The database cannot be opened now: it is busy."
             raise Rejected(Fault.BUSY, "busy", message, "Try again in a moment.") from None

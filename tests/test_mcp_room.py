@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from contextlib import AsyncExitStack, closing
@@ -14,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from relay import mcp_process
 from relay.faces.keys import LOOK_S, Keys
 from relay.log.sqlite_store import open_store
+from relay.mcp_identity import Identity
+from relay.mcp_process import Desk, Place
 from relay.model import Caller
 from relay.wings import WINGS
 from tests.faces.mcp_house import HELLO, Process
@@ -106,6 +110,54 @@ async def test_nothing_is_loaded_for_the_list_of_tools_that_it_does_not_need(fol
     loaded = {line.rpartition("|")[2].strip() for line in err.decode().splitlines() if "|" in line}
     assert "mcp.server.lowlevel" in loaded, "the list of modules is there"
     assert sorted(loaded & set(HEAVY)) == []
+
+
+async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the first call at the latest, and once; without a call in a moment; not at all for who only lists."""
+    opened: list[Place] = []
+
+    async def close() -> None:
+        opened.pop()
+
+    async def opening(_settings: Any) -> Place:
+        opened.append(Place(None, None, close))  # type: ignore[arg-type]
+        return opened[-1]
+
+    def desk() -> Desk:
+        return Desk(None, Identity("ANN", "s", True), None, opening)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(mcp_process, "PRELOAD_S", 3600.0)
+    lists, calls = desk(), desk()
+    for one in (lists, calls):
+        one.open_soon()
+    await lists.close()
+    assert opened == []
+    places = [await calls._opened() for _ in range(2)]
+    assert opened == places[:1]
+    await calls.close()
+    assert opened == []
+    monkeypatch.setattr(mcp_process, "PRELOAD_S", 0.0)
+    waits = desk()
+    waits.open_soon()
+    async with asyncio.timeout(30):
+        while not opened:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    await waits.close()
+
+
+def test_a_package_that_is_left_out_of_the_start_runs_when_it_is_asked_for() -> None:
+    code = """
+import sys
+from relay import mcp_cli
+mcp_cli._lean()
+import mcp.server.lowlevel
+print("mcp.client" in sys.modules)
+from mcp import ClientSession
+from mcp.server import Server
+print(Server is mcp.server.lowlevel.Server, ClientSession.__module__, hasattr(mcp, "nothing"))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout.splitlines() == ["False", "True mcp.client.session False"], ran.stderr
 
 
 async def _work(one: Process, other: Process) -> None:
