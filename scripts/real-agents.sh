@@ -9,6 +9,9 @@ GEMINI=0.61.0
 # The adapters through which claude and codex speak the Agent Client Protocol; gemini speaks it itself.
 CLAUDE_ACP=0.100.0
 CODEX_ACP=2.6.0
+# Official MCP clients of before 2025-11-25: they speak 2025-03-26 (Python, with a pydantic that it takes) and 2025-06-18.
+MCP_PYTHON="mcp==1.9.4 pydantic==2.11.7"
+MCP_NODE="@modelcontextprotocol/sdk@1.17.5"
 folder="${RELAY_REAL_AGENTS:-${XDG_CACHE_HOME:-$HOME/.cache}/relay/agents-cli}"
 stamp="$folder/versions"
 wanted="claude $CLAUDE codex $CODEX gemini $GEMINI claude-acp $CLAUDE_ACP codex-acp $CODEX_ACP"
@@ -31,5 +34,14 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
   # npm may be set up to run no install scripts; this one puts the program in its place.
   node "$folder/node_modules/@anthropic-ai/claude-code/install.cjs" >&2
   echo "$wanted" > "$stamp"
+fi
+if [ "$(cat "$folder/mcp/versions" 2>/dev/null)" != "$MCP_PYTHON $MCP_NODE" ]; then
+  mkdir -p "$folder/mcp"
+  rm -f "$folder/mcp/versions"
+  npm install --prefix "$folder/mcp" --no-save --no-audit --no-fund --loglevel=error "$MCP_NODE" >&2
+  "$(command -v "${RELAY_PYTHON:-python3}")" -m venv --clear "$folder/mcp/venv" >&2
+  # shellcheck disable=SC2086 # two words
+  "$folder/mcp/venv/bin/python" -m pip install --quiet --disable-pip-version-check $MCP_PYTHON >&2
+  echo "$MCP_PYTHON $MCP_NODE" > "$folder/mcp/versions"
 fi
 echo "$folder/node_modules/.bin"

@@ -27,15 +27,32 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def real_programs(request: pytest.FixtureRequest) -> Path:
     """The folder of the real programs. In CI they must be there; else the summary says what is left out."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    root = Path(os.environ.get("RELAY_REAL_AGENTS") or cache / "relay" / "agents-cli")
+    root = _installed()
     folder = root / "node_modules" / ".bin"
     adapters = root / "acp" / "node_modules" / ".bin"
     missing = [name for name in ("claude", "codex", "gemini") if not (folder / name).exists()]
     missing += [name for name in ("claude-agent-acp", "codex-acp") if not (adapters / name).exists()]
-    if not missing:
-        return folder
-    what = f"{', '.join(missing)} missing in {folder}; install with: bash scripts/real-agents.sh"
+    if missing:
+        _leave_out(request, f"{', '.join(missing)} missing in {folder}")
+    return folder
+
+
+@pytest.fixture
+def old_mcp_clients(request: pytest.FixtureRequest) -> Path:
+    """The folder of the official MCP clients of before 2025-11-25, as `real_programs`."""
+    folder = _installed() / "mcp"
+    if not (folder / "versions").exists():
+        _leave_out(request, f"the older MCP clients are missing in {folder}")
+    return folder
+
+
+def _installed() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("RELAY_REAL_AGENTS") or cache / "relay" / "agents-cli")
+
+
+def _leave_out(request: pytest.FixtureRequest, missing: str) -> None:
+    what = f"{missing}; install with: bash scripts/real-agents.sh"
     if os.environ.get("CI"):
         pytest.fail(what)
     LEFT_OUT.append(request.node.nodeid)
