@@ -73,7 +73,7 @@ def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_wor
     for agent in told.steer:
         ahead = [flat(other) for other in told.ahead[agent]]
         asks.append(
-            f"{flat(agent)}: make no more changes in {files(told.off[agent])}; {' and '.join(ahead)} "
+            f"{flat(agent)}: make no further change in {files(told.off[agent])}; {' and '.join(ahead)} "
             f"{'goes' if len(ahead) == 1 else 'go'} first. Take other work, or wait until this is merged."
         )
     asks += [f"{flat(agent)}: hold. Go on with your work." for agent in told.hold]
@@ -109,9 +109,9 @@ def set_back(
     lines = []
     for one in told:
         agent, branch = flat(one.agent), flat(one.branch)
-        when = "once those ahead of you are merged" if one.agent in steer else "now"
+        when = "Once those ahead of you are merged, " if one.agent in steer else "Now "
         if one.agent in ask or one.agent in unable:
-            lines.append(f"{agent}: {when}, {take_in(branch)}")
+            lines.append(f"{agent}: {when}{take_in(branch)}")
         else:
             lines.append(f"{agent}: `git merge {branch}` in your checkout shows the conflicts.")
         if one.agent in unable:
@@ -227,7 +227,7 @@ def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead:
 def interrupted(reason: str, contested: Sequence[str]) -> str:
     """In front of the prompt of a turn that was cut off."""
     return (
-        f"Your turn was cut off, because another agent works in the same place: {reason}. Make no more changes in "
+        f"Your turn was cut off, because another agent works in the same place: {reason}. Make no further change in "
         f"{files(contested)}. Go on with the rest, or end your turn and say what you wait for."
     )
 

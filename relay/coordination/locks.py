@@ -373,7 +373,7 @@ class Locks:
             exact = [one for one in met if (one.target.kind, one.target.key) == (meant.kind, meant.key)]
             if not exact:
                 near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
-                fix = f"Name a lock as check_locks shows it; what overlaps it now: {near}."
+                fix = f"Name it as the list of locks shows it; what overlaps it now: {near}."
                 message = f"There is no lock on exactly {meant.path}."
                 return Rejected(Fault.REFUSED, "not_held", message, fix, {"released": False})
             taken = [await table.force(tx, lock, by=caller.agent, why=why) for lock in exact]

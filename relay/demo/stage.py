@@ -33,6 +33,10 @@ LOOK_S = 0.2
 END_S = 8.0
 
 
+#: The person in the demo.
+YOU = "you"
+
+
 class DemoError(Exception):
     """The demo cannot go on; the message says why."""
 
@@ -44,9 +48,16 @@ def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: 
         (code / name).parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text)
     quiet = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"]
-    who = ["-c", "user.name=demo", "-c", "user.email=demo@relay"]
-    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "The shop"]):
-        ran = subprocess.run(["git", *quiet, *who, *words], cwd=code, capture_output=True, check=False)
+    # Who merges later, too: a machine whose git knows nobody would be told so at each merge.
+    steps = (
+        ["init", "-q", "-b", "main"],
+        ["config", "user.name", "demo"],
+        ["config", "user.email", "demo@relay"],
+        ["add", "."],
+        ["commit", "-qm", "The shop"],
+    )
+    for words in steps:
+        ran = subprocess.run(["git", *quiet, *words], cwd=code, capture_output=True, check=False)
         if ran.returncode:
             raise DemoError(f"git {words[0]} failed: {ran.stderr.decode(errors='replace').strip()}")
     program = [sys.executable, "-P", "-m", "relay.demo.agent", "--pace", str(pace_s)]
@@ -104,7 +115,7 @@ class Stage:
 
     async def ask(self, text: str) -> str:
         """Post as a person; gives the message's id."""
-        told = await self.post("/api/messages", {"body": text, "name": "you"})
+        told = await self.post("/api/messages", {"body": text, "name": YOU})
         return str(told["id"])
 
     async def quiet(self) -> None:

@@ -10,21 +10,22 @@ import asyncio
 import json
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from relay.demo.scene import AGENTS, JOBS
-from relay.demo.stage import LOOK_S, DemoError, Stage, build, open_stage
+from relay.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage
 from relay.plain import indented
 
-_COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", "you": "bold"}
+_COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", YOU: "bold"}
 #: Seconds to wait for an advisory that should come, and for a person being asked.
 TOLD_S = 45.0
 
@@ -234,13 +235,13 @@ async def _wait(stage: Stage, wanted: Callable[[dict[str, Any]], bool]) -> dict[
 async def _merge(stage: Stage, act: Act, narrator: Narrator) -> None:
     narrator.scene("All branches are merged into main.")
     for agent in AGENTS:
-        told = await stage.post(f"/api/worktrees/{agent}/merge")
+        told = await stage.post(f"/api/worktrees/{agent}/merge", {"name": YOU})
         if told["success"]:
             act.merged.append(agent)
-            narrator.note(f"  relay/{agent}: merged")
+            narrator.note(f"  {agent}: merged")
         else:
             act.refused[agent] = str(told["reason"])
-            narrator.note(f"  relay/{agent}: refused: {told['reason']}")
+            narrator.note(f"  {agent}: refused: {told['reason']}")
 
 
 async def _until_interrupted() -> None:
@@ -277,9 +278,14 @@ def verdict(told: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def console_of(file: TextIO) -> Console:
+    """A terminal gets lines of its width; a pipe gets each line whole."""
+    return Console(file=file, highlight=False, soft_wrap=not file.isatty())
+
+
 def run(options: Options) -> int:
     """The command; gives its exit code."""
-    console = Console(stderr=options.as_json, highlight=False)
+    console = console_of(sys.stderr if options.as_json else sys.stdout)
     try:
         told = asyncio.run(_stoppable(play(options, console)))
     except (asyncio.CancelledError, KeyboardInterrupt):

@@ -175,8 +175,8 @@ class Gate:
             raise too_many(wait)
         message = "This needs a key." if key is None else "This key is unknown, expired or revoked."
         fix = (
-            "Send X-API-Key with a key that `relay keys create NAME` made or the text of .relay/token, or sign in "
-            "with the link that `relay link` prints."
+            f"Send X-API-Key with a key that {command('keys create NAME')} made or the text of .relay/token, or sign "
+            f"in with the link that {command('link')} prints."
         )
         raise ApiError(401, "no_credential", message, fix, {"WWW-Authenticate": "Bearer"})
 

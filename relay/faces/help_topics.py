@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from relay.faces.terms import glossary
+from relay.invocation import program
 
 _LOCKS = """\
 Lock what you will edit: acquire_lock(file_path="src/app.py"). A lock on a folder covers all below it; a pattern
@@ -135,4 +136,6 @@ def help_text(topic: str | None) -> str | None:
     """The text of a topic; without one, where to begin; None when there is no such topic."""
     if topic is None or not topic.strip():
         return f"{_START}{', '.join(TOPICS)}."
-    return TOPICS.get(topic.strip().lower())
+    name = topic.strip().lower()
+    here = f"Type `{program()}` for `relay`.\n" if name in ("cli", "setup") and program() != "relay" else ""
+    return here + TOPICS[name] if name in TOPICS else None

@@ -108,7 +108,9 @@ async def say(place: Callable[[], Place], name: str, body: str, wait_s: float | 
             async with asyncio.timeout(wait_s):
                 return await _say_and_wait(client, post, as_json)
         except TimeoutError:
-            where = "it is in the room" if post.id else "it may not have arrived"
+            where = "it may not have arrived"
+            if post.id:
+                where = "it is in the transcript" if post.written else "it is in the room"
             _tell(f"no full answer in {wait_s or POST_S:g} s; {where}")
         except Refused as error:
             _tell(str(error))
@@ -174,7 +176,8 @@ async def _say_and_wait(client: RoomClient, post: Post, as_json: bool) -> int:
 def _verdict(waiting: Waiting) -> int:
     for job in waiting.jobs.values():
         if job.get("state") != "done":
-            _tell(f"{job.get('agent')}: {job.get('state')}, {job.get('reason') or 'no reason given'}")
+            state = "gave up" if job.get("state") == "dead" else job.get("state")
+            _tell(f"{job.get('agent')}: {state}, {job.get('reason') or 'no reason given'}")
     if not waiting.answers:
         _tell("nobody answered")
     return 0 if waiting.answers else 1

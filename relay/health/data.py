@@ -209,7 +209,7 @@ async def breakers(scene: Scene) -> Check:
                     "breakers",
                     Status.WARNING,
                     told,
-                    f"`/try @{row['agent']}` tries it now, `/resume @{row['agent']}` closes it.",
+                    f"`/try @{row['agent']}` in the room tries it now, `/resume @{row['agent']}` closes it.",
                 )
             )
         elif parked is not None and parked > scene.now:

@@ -242,7 +242,7 @@ class Acts:
             policy = self._policy(name)
             found = await queue.prospect(tx, policy, act.now)
             if not found.probes:
-                why = f": {found.why}" if found.why else ": its circuit is closed"
+                why = f": {found.why}" if found.why else ": its circuit is closed, so it gets work"
                 raise Refusal(
                     f"{name} has nothing to try{why}.", "`/retry m<number>` asks again for a message."
                 )

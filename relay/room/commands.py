@@ -607,7 +607,8 @@ def parse(body: str, agents: Iterable[str] = ()) -> Command | Problem | None:
     try:
         return spec.parse(text[word.end() :], tuple(agents))
     except _WrongArguments as wrong:
-        return Problem(name, f"{wrong} Usage: `{spec.usage}`, for example `{spec.example}`.")
+        shown = f", for example `{spec.example}`" if spec.example != spec.usage else ""
+        return Problem(name, f"{wrong} Usage: `{spec.usage}`{shown}.")
 
 
 def completions() -> list[dict[str, str]]:

@@ -87,7 +87,8 @@ def render_help(command: str | None = None) -> str:
     """All the commands, or one of them with an example. An unknown one gets the list."""
     spec = find(command) if command else None
     if spec is not None:
-        return f"`{spec.usage}`: {spec.help}.\n\nFor example: `{spec.example}`"
+        shown = f"\n\nFor example: `{spec.example}`" if spec.example != spec.usage else ""
+        return f"`{spec.usage}`: {spec.help}.{shown}"
     listed = "\n".join(f"- `{spec.usage}`: {spec.help}" for spec in COMMANDS)
     return (
         "Write a message and the right agent answers; `@NAME` asks one directly, `@all` asks everybody.\n\n"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from relay.demo.scene import AGENTS, FILES, JOBS, Edit, job_for
+from relay.demo.stage import build
+from relay.demo.story import Narrator, console_of
 
 
 def git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -53,3 +56,18 @@ def test_every_job_can_be_asked_for() -> None:
     for job in JOBS:
         assert job_for(job.agent, f"[you] @{job.agent} {job.ask}") is job
     assert job_for("CLEO", "[you] hello") is None
+
+
+def test_git_knows_who_merges_in_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    build(tmp_path / "demo", airspace=True, stubborn=False, pace_s=0, port=0)
+    asked = ["git", "-C", tmp_path / "demo/code", "var", "GIT_COMMITTER_IDENT"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout.startswith(
+        "demo <demo@relay>"
+    )
+
+
+def test_a_pipe_gets_a_long_line_whole() -> None:
+    said, body = io.StringIO(), "word " * 60 + "end"
+    Narrator(console_of(said)).entry({"id": "1", "speaker": "AVA", "kind": "agent", "body": body})
+    assert said.getvalue() == f"  [AVA] {body}\n"

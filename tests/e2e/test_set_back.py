@@ -139,7 +139,7 @@ async def test_who_is_set_back_by_a_merge_is_told_and_stays_so_until_git_merges_
     assert (one["agents"], one["order"], one["steering"]) != (["BEN"], ["AVA", "BEN"], "left")
     told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
     assert "src/cart.py (line 2)" in told["body"] and "the work of AVA is in main" in told["body"]
-    assert "BEN: now, merge main into your branch" in told["body"]
+    assert "BEN: Now merge main into your branch" in told["body"]
     assert [each["name"] for each in told["meta"]["actions"]] == ["stop", "update"]
     # The agent is told at once too: by a turn, in which it does nothing.
     await room.reply_to(told["id"], "BEN")
