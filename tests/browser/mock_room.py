@@ -117,6 +117,9 @@ class MockRoom:
         self.down = False
         #: Take a message in, and lose the answer on its way: the next n posts.
         self.lose_answers = 0
+        #: Changes of a task are answered while it is set.
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.url = ""
         #: Airspace, worktrees and permission requests.
         self.air = MockAirspace(self.tell, self.store)
@@ -464,6 +467,7 @@ class MockRoom:
         number = int(request.match_info["number"])
         changes = await request.json()
         changes.pop("name", None)
+        await self.answers.wait()
         if not any(t["number"] == number for t in self.tasks):
             return refuse(404, "not_found", f"There is no task #{number}.", "")
         self._remember_board()

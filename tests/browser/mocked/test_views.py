@@ -71,6 +71,41 @@ async def test_a_move_that_the_room_refuses_is_taken_back(room: MockRoom, open_p
     await expect(column(page, "pending").get_by_test_id("task")).to_have_count(1)
 
 
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_title_in_hand_outlives_the_answer_that_moves_its_card(
+    room: MockRoom, open_page: OpenPage, refused: bool
+) -> None:
+    tasks = [room.task("sweep the yard")]
+    page = await open_page()
+    await page.get_by_test_id("tab-board").click()
+    room.answers.clear()
+    await page.get_by_test_id("task").focus()
+    await page.keyboard.press("Shift+ArrowRight")
+    await expect(column(page, "in_progress").get_by_test_id("task")).to_be_focused()
+    await page.keyboard.press("Enter")
+    title = page.get_by_label("Title of task 1")
+    await expect(title).to_be_focused()
+    await page.keyboard.type(" and the")
+    if refused:
+        room.tasks = []
+        room.answers.set()
+        await expect(column(page, "pending").get_by_test_id("task")).to_have_count(1)
+        room.tasks = tasks
+    else:
+        room.answers.set()
+        await expect(page.get_by_test_id("toast")).to_contain_text("t1 is in progress now")
+        # Somebody else moves it, both ways: a card is drawn anew before its old self goes, and after.
+        for status in ("done", "pending"):
+            room.change_task(1, status=status)
+            await expect(column(page, status).get_by_test_id("task")).to_have_count(1)
+    await expect(title).to_be_focused()
+    await page.keyboard.type(" path")
+    assert room.tasks[0]["title"] == "sweep the yard"
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".task-title")).to_have_text("sweep the yard and the path")
+    assert room.tasks[0]["title"] == "sweep the yard and the path"
+
+
 async def test_agents_show_how_they_are_and_take_orders(room: MockRoom, open_page: OpenPage) -> None:
     room.agents.insert(2, new_agent("GEMINI", installed=False, fix="npm install -g @google/gemini-cli"))
     room.lines["CLAUDE"] = [{"ts": "2026-01-01T10:00:00Z", "text": "reading a.py"}]

@@ -59,8 +59,16 @@ async function move(task: Task, to: TaskStatus): Promise<void> {
   if (done) toast(`${ref("t", task.number)} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
 }
 
+/** The title that is being rewritten. It is the task's, since its card is drawn anew where the room's answer moves it. */
+const renaming = signal<{ id: string; title: string } | null>(null);
+
+const intoText = (element: HTMLTextAreaElement | null): void => {
+  element?.focus();
+  element?.setSelectionRange(element.value.length, element.value.length);
+};
+
 function Card({ task }: { task: Task }) {
-  const [editing, setEditing] = useState(false);
+  const draft = renaming.value?.id === task.id ? renaming.value : null;
   const card = useRef<HTMLLIElement>(null);
   const opening = useRef(0);
   const status = statusOf(task);
@@ -72,7 +80,7 @@ function Card({ task }: { task: Task }) {
     void move(task, next.status);
   };
   useLayoutEffect(() => {
-    if (carried.number === task.number && Date.now() < carried.until) card.current?.focus();
+    if (!draft && carried.number === task.number && Date.now() < carried.until) card.current?.focus();
   }, []);
   useEffect(() => {
     if (taskFocus.value === task.number) {
@@ -82,14 +90,17 @@ function Card({ task }: { task: Task }) {
     }
   }, [taskFocus.value]);
   const said = remarks(task, tasks.value, roomNow.value);
-  const rename = (title: string): void => {
-    setEditing(false);
-    if (title.trim() && title.trim() !== task.title) void attempt(inTurn(() => api.setTask(task.number, { title: title.trim() })));
-  };
+  // In a moment: the focus also leaves a card that is drawn anew, and is in the new one then.
+  const rename = (): void => void setTimeout(() => {
+    if (renaming.value?.id !== task.id || document.activeElement?.closest(`[data-task="${task.number}"] textarea`)) return;
+    const title = renaming.value.title.trim();
+    renaming.value = null;
+    if (title && title !== task.title) void attempt(inTurn(() => api.setTask(task.number, { title })));
+  });
   useEffect(() => () => clearTimeout(opening.current), []);
   const rewrite = (): void => {
     clearTimeout(opening.current);
-    setEditing(true);
+    renaming.value = { id: task.id, title: task.title };
   };
   const open = (event: MouseEvent): void => {
     const on = event.target as Element;
@@ -103,7 +114,7 @@ function Card({ task }: { task: Task }) {
       ref={card}
       onClick={open}
       class={`task task-${status}`}
-      draggable={!editing}
+      draggable={!draft}
       tabIndex={0}
       data-task={task.number}
       data-testid="task"
@@ -126,7 +137,7 @@ function Card({ task }: { task: Task }) {
           taskOpen.value = task.number;
         } else if (event.key === "Enter") {
           event.preventDefault();
-          setEditing(true);
+          rewrite();
         }
       }}
     >
@@ -140,20 +151,20 @@ function Card({ task }: { task: Task }) {
           <IconButton icon="right" label={`Move ${ref("t", task.number)} on`} disabled={at >= COLUMNS.length - 1} onClick={() => step(1)} />
         </span>
       </div>
-      {editing ? (
+      {draft ? (
         <textarea
           class="task-edit"
           aria-label={`Title of task ${task.number}`}
-          ref={(element) => element?.focus()}
-          onBlur={(event) => rename(event.currentTarget.value)}
+          ref={intoText}
+          value={draft.title}
+          onInput={(event) => (renaming.value = { id: task.id, title: event.currentTarget.value })}
+          onBlur={rename}
           onKeyDown={(event) => {
             event.stopPropagation();
             if (event.key === "Enter") { event.preventDefault(); event.currentTarget.blur(); }
-            if (event.key === "Escape") setEditing(false);
+            if (event.key === "Escape") renaming.value = null;
           }}
-        >
-          {task.title}
-        </textarea>
+        />
       ) : (
         <p class="task-title" onDblClick={rewrite}>{task.title}</p>
       )}
