@@ -73,6 +73,9 @@ async def test_who_is_here_follows_the_name(chromium: Browser, house: Outside) -
     await expect(one.page.get_by_test_id("name-dialog")).to_contain_text("That name is taken")
     await expect(one.page.get_by_test_id("name-dialog")).to_contain_text("Take another one.")
     await expect(one.page.get_by_test_id("name-dialog")).not_to_contain_text("your message")
+    # And the page goes by the name before.
+    await expect(one.page.locator(".me")).to_have_text("ilse")
+    await expect(one.page.get_by_text("as ilse")).to_be_visible()
     await one.page.get_by_test_id("name").fill("ilse")
     await one.page.get_by_role("button", name="Save").click()
     await one.is_live()

@@ -9,7 +9,7 @@
 import { signal } from "@preact/signals";
 import { ApiError, whenAnswered } from "../api";
 import type { Frame } from "../types";
-import { askName, nameProblem, personName } from "./prefs";
+import { personName, refuseName } from "./prefs";
 import { applyFrames, lastCursor, loaded, refresh, room } from "./room";
 
 export type Line =
@@ -25,8 +25,6 @@ const BAD_FIRST_FRAME = 4400;
 const UNKNOWN_CURSOR = 4404;
 /** Milliseconds between two attempts, at most: a room that is back is found within this. */
 const LONGEST_WAIT = 3000;
-/** A name that the room did not take: without it the person is only not shown as here. */
-let refusedName = "";
 
 let socket: WebSocket | null = null;
 let attempt = 0;
@@ -108,7 +106,7 @@ function open(): void {
   const opened = new WebSocket(`${scheme}://${location.host}/ws`);
   socket = opened;
   const name = personName.value;
-  opened.onopen = () => opened.send(JSON.stringify({ after: lastCursor(), ...(name && name !== refusedName && { name }) }));
+  opened.onopen = () => opened.send(JSON.stringify({ after: lastCursor(), ...(name && { name }) }));
   opened.onmessage = (message: MessageEvent<string>) => {
     if (socket === opened) receive(JSON.parse(message.data) as Frame, opened);
   };
@@ -116,13 +114,9 @@ function open(): void {
     if (socket !== opened || stopped) return;
     // Another room is at this address now (its database was removed): nothing held here belongs to it.
     if (event.code === UNKNOWN_CURSOR) return location.reload();
-    if (event.code === BAD_FIRST_FRAME && name && name !== refusedName) {
-      refusedName = name;
-      nameProblem.value = `${name} is the name of an agent or of the room here.`;
-      askName.value = true;
-      return lost(opened, 0);
-    }
-    lost(opened);
+    if (event.code !== BAD_FIRST_FRAME || !name) return lost(opened);
+    lost(opened, 0);
+    refuseName(name, `${name} is the name of an agent or of the room here.`);
   };
 }
 

@@ -10,7 +10,7 @@ import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Entry } from "../types";
 import { onLive } from "./live";
-import { askName, memory, nameProblem, personName, uuid } from "./prefs";
+import { memory, personName, refuseName, uuid } from "./prefs";
 import { entryOf, onEntries } from "./room";
 
 export interface Outgoing {
@@ -79,9 +79,10 @@ export async function pump(): Promise<void> {
       const item = outbox.value.find((o) => o.state === "waiting" || o.state === "sending");
       if (!item) break;
       change(item.client_id, { state: "sending" });
+      const name = personName.value;
       try {
         const { client_id, body, in_reply_to } = item;
-        const { id } = await api.post({ client_id, body, in_reply_to, name: personName.value || undefined });
+        const { id } = await api.post({ client_id, body, in_reply_to, name: name || undefined });
         if (entryOf(id)) discard(client_id);
         else change(client_id, { state: "sent", id });
         tries = 0;
@@ -93,11 +94,9 @@ export async function pump(): Promise<void> {
           if (problem.status !== 401) retry = setTimeout(() => void pump(), Math.min(15_000, 700 * 2 ** tries));
           break;
         }
-        change(item.client_id, { state: "refused", problem: [problem.message, problem.fix].filter(Boolean).join(" ") });
-        if (problem.status === 403) {
-          nameProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
-          askName.value = true;
-        }
+        const why = [problem.message, problem.fix].filter(Boolean).join(" ");
+        change(item.client_id, { state: "refused", problem: why });
+        if (problem.status === 403) refuseName(name, why);
       }
     }
   } finally {

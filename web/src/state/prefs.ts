@@ -37,11 +37,25 @@ export const theme = signal<Theme>((memory.get("theme") as Theme | null) ?? "sys
 export const nameProblem = signal<string | null>(null);
 export const askName = signal(false);
 
+/** The name before this one. */
+let before = "";
+
 export function setName(name: string): void {
+  if (name !== personName.value) before = personName.value;
   personName.value = name;
   nameProblem.value = null;
   askName.value = false;
   memory.set("name", name);
+}
+
+/** The room does not take the name: the page goes by the one before, and asks for another. */
+export function refuseName(name: string, why: string): void {
+  if (personName.value === name) {
+    setName(before);
+    before = "";
+  }
+  nameProblem.value = why;
+  askName.value = true;
 }
 
 export function nextTheme(): void {
