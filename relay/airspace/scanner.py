@@ -395,6 +395,7 @@ class Scanner:
             self._sky.positions,
             {pair: (found.risk, level) for pair, (found, level) in self.links().items()},
             tuple(sorted(self._protocol.standing.advisories)),
+            frozenset(self.foretold),
         )
 
     async def state(self) -> dict[str, Any]:

@@ -163,12 +163,13 @@ def counts_json(agents: int, links: Mapping[Pair, Level], files: int) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the history keeps of one moment."""
+    """What the history keeps of one moment. `ahead`: the clear pairs of which a collision is foretold."""
 
     at: float
     positions: Mapping[str, Point]
     links: Mapping[Pair, tuple[float, Level]]
     advisories: tuple[str, ...]
+    ahead: frozenset[Pair] = frozenset()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -176,6 +177,7 @@ class Sampled:
             "positions": points_json(self.positions),
             "links": [
                 {"a": a, "b": b, "risk": round(risk, 4), "level": level.word}
+                | ({"ahead": True} if (a, b) in self.ahead else {})
                 for (a, b), (risk, level) in sorted(self.links.items())
             ],
             "advisories": list(self.advisories),
@@ -195,7 +197,7 @@ class Sampled:
             return bool(self.positions or self.links)
         if set(self.positions) != set(other.positions) or set(self.links) != set(other.links):
             return True
-        if self.advisories != other.advisories:
+        if self.advisories != other.advisories or self.ahead != other.ahead:
             return True
         moved = any(
             abs(here - there) > MOVED

@@ -428,6 +428,17 @@ async def test_a_long_history_is_thinned_evenly(house: House, monkeypatch: pytes
         ("no link", Sampled(9.0, {"A": (0.0, 0.0, 0.0)}, {}, ("1",)), True),
         ("no advisory", Sampled(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ()), True),
         (
+            "foretold",
+            Sampled(
+                9.0,
+                {"A": (0.0, 0.0, 0.0)},
+                {PAIR: (0.5, Level.TRAFFIC)},
+                ("1",),
+                frozenset({PAIR}),
+            ),
+            True,
+        ),
+        (
             "one more",
             Sampled(9.0, {"A": (0, 0, 0), "B": (0, 0, 0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",)),
             True,

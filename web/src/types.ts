@@ -379,7 +379,7 @@ export interface AirspaceState {
 export interface Sample {
   at: Time;
   positions: Record<string, Point>;
-  links: { a: string; b: string; risk: number; level: Level }[];
+  links: { a: string; b: string; risk: number; level: Level; ahead?: boolean }[];
   advisories: string[];
 }
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser import airspace_scenes as scenes
-from tests.browser.mock_airspace import new_advisory, new_link, reading
+from tests.browser.mock_airspace import new_advisory, new_link, reading, stamp
 from tests.browser.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
 
@@ -270,10 +270,23 @@ DRAWN_BETWEEN = """([a, b]) => {
 }"""
 
 
+#: Names that are not seen, and pairs of labels that stand on each other.
+COVERED = """() => {
+  const all = [...document.querySelectorAll('.air-label')];
+  const boxes = all.map((label) => [label.dataset.testid, label.getBoundingClientRect()]);
+  const on = ([, s], [, t]) => s.left < t.right && t.left < s.right && s.top < t.bottom && t.top < s.bottom;
+  const covers = boxes.flatMap((one, i) =>
+    boxes.slice(i + 1).filter((other) => on(one, other)).map((other) => [one[0], other[0]]));
+  const hidden = all.filter((label) => label.classList.contains('nowhere'));
+  return [...hidden.map((label) => label.dataset.testid), ...covers];
+}"""
+
+
 async def pairs_drawn(page: Page) -> dict[str, tuple[str, float, float]]:
     """Each pair that is named in the picture: the words on its line, the pixels between its markers, and the part of
     the line between them that is drawn."""
     await page.evaluate(AT_REST)
+    assert await page.evaluate(COVERED) == []
     found = {}
     for label in await page.locator(".air-between:not(.nowhere)").all():
         name = str(await label.get_attribute("data-testid")).removeprefix("air-link-")
@@ -329,6 +342,65 @@ async def test_both_views_draw_the_same_pairs_apart_with_their_file(
     same(await both(), **{"GEMINI-QWEN": "session.py 0.97"})
     await page.get_by_test_id("air-link-GEMINI-QWEN").press("Enter")
     await expect(page.get_by_test_id("air-link-GEMINI-QWEN")).to_have_attribute("aria-pressed", "true")
+
+
+#: The longest dash of an ink's line between two places, in pixels.
+LONGEST_DASH = """([a, b]) => {
+  const ink = document.querySelector('.air-ink');
+  const ratio = ink.width / ink.clientWidth;
+  const pen = ink.getContext('2d');
+  const length = Math.hypot(b[0] - a[0], b[1] - a[1]) * ratio;
+  let run = 0, longest = 0;
+  for (let i = 0.2 * length; i < 0.8 * length; i++) {
+    const [x, y] = [0, 1].map((k) => Math.round((a[k] + ((b[k] - a[k]) * i) / length) * ratio));
+    run = pen.getImageData(x, y, 1, 1).data[3] > 60 ? run + 1 : 0;
+    longest = Math.max(longest, run);
+  }
+  return longest / ratio;
+}"""
+
+
+async def test_what_is_foretold_has_a_line_and_words_of_its_own(
+    room: MockRoom, open_drawing: OpenPage
+) -> None:
+    """Both views, and the replay of both."""
+    scenes.shop(room.air)
+    links = [{"a": "GEMINI", "b": "ann", "risk": 0.12, "level": "clear"}]
+    for at, ahead in ((60, False), (30, True)):
+        time = stamp(datetime.now(UTC) - timedelta(minutes=at))
+        told = [one | {"ahead": True} for one in links] if ahead else links
+        room.air.samples.append(
+            {"at": time, "positions": room.air.positions, "links": told, "advisories": []}
+        )
+    room.air.samples = room.air.samples[-2:]
+    room.air.links = [new_link("GEMINI", "ann", 0.12, "clear") | {"ahead": True}]
+    page = await open_drawing()
+
+    async def dash() -> float:
+        await page.evaluate(AT_REST)
+        ends = []
+        for one in ("GEMINI", "ann"):
+            at = await page.get_by_test_id(f"air-agent-{one}").get_attribute("data-at")
+            ends.append([float(part) for part in str(at).split(",")])
+        return float(await page.evaluate(LONGEST_DASH, ends))
+
+    for mode in ("space", "plan"):
+        await fly(page, mode)
+        live = await dash()
+        then = []
+        for minutes in (50, 20):
+            moment = int((datetime.now(UTC) - timedelta(minutes=minutes)).timestamp() * 1000)
+            await page.get_by_test_id("air-slider").evaluate(
+                "(it, at) => { it.value = at; it.dispatchEvent(new Event('input', { bubbles: true })); }",
+                moment,
+            )
+            then.append(await dash())
+        dots, dashes = then
+        assert dots < 4.5 < dashes < 9 and live > 4.5, (mode, dots, dashes, live)
+        await page.get_by_test_id("air-live").click()
+    await expect(page.get_by_test_id("term-ahead").first).to_have_text("may collide later")
+    await page.get_by_test_id("air-table").click()
+    await expect(page.get_by_test_id("air-links")).to_contain_text("may collide later")
 
 
 async def test_a_lost_context_leaves_the_plan(room: MockRoom, open_drawing: OpenPage) -> None:
@@ -411,6 +483,15 @@ async def test_the_past_is_replayed(room: MockRoom, open_page: OpenPage) -> None
     await slider.focus()
     await page.keyboard.press("ArrowLeft")
     await expect(clock).not_to_contain_text("live")
+
+
+async def test_files_that_are_not_parsed_are_counted_too(room: MockRoom, open_page: OpenPage) -> None:
+    """The graph has the parsed files only: "2 files touched of 1" it said."""
+    room.air.graph["files"] = 1
+    room.air.fly("CLAUDE", {"README.md": [], "src/a.py": []})
+    page = await open_page()
+    await fly(page)
+    await expect(page.get_by_test_id("air-counts")).to_have_text("1 agent · 0 pairs · 2 files touched")
 
 
 async def test_all_of_it_stands_in_tables(room: MockRoom, open_page: OpenPage) -> None:

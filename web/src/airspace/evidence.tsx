@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { api } from "../api";
 import {
-  advisories, airspace, evidence, isOpen, LEVEL_WORDS, linkKey, openAdvisories, other, readings, silentIn, VERDICTS, verdict, warningsOf, why,
+  advisories, airspace, channelName, evidence, isOpen, linkKey, KIND_WORDS, kindOf, openAdvisories, other, readings, silentIn, VERDICTS, verdict, warningsOf, why,
 } from "../state/airspace";
 import { agents, now } from "../state/room";
 import { agentPanel, picked, showEntry, showWorktree } from "../state/view";
@@ -16,22 +16,6 @@ import { Diffstat } from "../ui/diffstat";
 import { LevelChip, Who } from "../ui/proximity";
 import { Explained, Term } from "../ui/term";
 import { levelOf } from "./model";
-
-/** What the channels of docs/airspace.md are called; one of a later version goes by its own name. */
-const CHANNELS: Readonly<Record<string, string>> = {
-  overlap: "Same lines",
-  dependency: "Imports",
-  words: "What both were asked",
-  tree: "Neighbouring files",
-  symbol: "Changed symbol that the other uses",
-  calls: "Calls",
-  tests: "Shared tests",
-  nearness: "Nearby lines",
-  churn: "Files that often change",
-  size: "Size of the work",
-  intent: "Announced intent",
-  merge: "Trial merge",
-};
 
 const ranges = (lines: Lines | undefined): string => (lines ?? []).map(([s, e]) => (s === e ? String(s) : `${s}–${e}`)).join(", ");
 
@@ -56,10 +40,10 @@ function Channel({ name, reading }: { name: string; reading: Partial<Reading> & 
   return (
     <li class={`channel ${share > 0 ? "" : "channel-none"}`} data-testid={`channel-${name}`}>
       <div class="channel-head">
-        <b>{CHANNELS[name] ?? name}</b>
+        <b>{channelName(name)}</b>
         <span class="channel-sum">{reading.weight === undefined ? reading.risk.toFixed(2) : <>{reading.risk.toFixed(2)} × {weight.toFixed(2)} = <b>{share.toFixed(2)}</b></>}</span>
       </div>
-      <div class="channel-bar" role="meter" aria-label={`${CHANNELS[name] ?? name}: weighted risk`} aria-valuemin={0} aria-valuemax={1} aria-valuenow={Number(share.toFixed(2))}>
+      <div class="channel-bar" role="meter" aria-label={`${channelName(name)}: weighted risk`} aria-valuemin={0} aria-valuemax={1} aria-valuenow={Number(share.toFixed(2))}>
         <i class="raw" style={{ width: `${reading.risk * 100}%` }} />
         <i style={{ width: `${share * 100}%` }} />
       </div>
@@ -120,7 +104,7 @@ function AgentEvidence({ name }: { name: string }) {
           {links.slice(0, 12).map((l) => (
             <li key={linkKey(l.a, l.b)}>
               <button type="button" onClick={() => (picked.value = { link: linkKey(l.a, l.b) })}>
-                <Who name={other(l, name)} /><span class="muted">{l.level !== "clear" ? LEVEL_WORDS[l.level] : l.ahead ? "may collide later" : ""}</span><span class="num">{l.risk.toFixed(2)}</span>
+                <Who name={other(l, name)} /><span class="muted">{kindOf(l) === "clear" ? "" : KIND_WORDS[kindOf(l)]}</span><span class="num">{l.risk.toFixed(2)}</span>
               </button>
             </li>
           ))}

@@ -1,21 +1,22 @@
 /** What is drawn over the cloud: ways, working sets, links and markers; the same in space and on the plan. */
 
 import { hue } from "../text/format";
-import type { Level, Point } from "../types";
+import type { Kind } from "../state/nearness";
+import type { Point } from "../types";
 import type { Cloud } from "./cloud";
 import type { Line, Model } from "./model";
 import type { Palette } from "./palette";
-import type { Spot } from "./stage";
+import { overlap, type Box, type Spot } from "./stage";
 
 export interface Project {
   (p: Point, out: Spot): Spot;
 }
 
-/** Level by dash as well as by colour: dots, dashes, a full line. */
-const DASH: Readonly<Record<Level, number[]>> = { clear: [1.5, 5], advisory: [9, 6], resolution: [] };
+/** Level by dash as well as by colour: dots, thin dashes, bold dashes, a full line. */
+const DASH: Readonly<Record<Kind, number[]>> = { clear: [1.5, 5], ahead: [5, 5], advisory: [10, 7], resolution: [] };
 const FONT = '"IBM Plex Sans Variable", system-ui, sans-serif';
 
-export const lineWidth = (line: Pick<Line, "risk" | "level">): number => (line.level === "clear" ? 1 : 1.4 + 4 * line.risk);
+export const lineWidth = (line: Pick<Line, "risk" | "kind">): number => (line.kind === "clear" ? 1 : line.kind === "ahead" ? 1.8 : 1.4 + 4 * line.risk);
 export const markerSize = (near: number): number => Math.max(5, Math.min(12, 8 * Math.sqrt(near)));
 
 export interface Scene {
@@ -25,6 +26,8 @@ export interface Scene {
   model: Model;
   spots: ReadonlyMap<string, Spot>;
   project: Project;
+  /** Markers and what is written already: no folder's name goes there. */
+  taken: readonly Box[];
   /** 0..1 of a link that has just got worse. */
   glow: (key: string) => number;
   width: number;
@@ -114,15 +117,15 @@ function links(scene: Scene): void {
       pen.lineTo(b.x, b.y);
       pen.stroke();
     };
-    pen.strokeStyle = line.level === "clear" ? palette.quiet : palette[line.level];
+    pen.strokeStyle = line.kind === "clear" || line.kind === "ahead" ? palette.quiet : palette[line.kind];
     if (line.lit || picked) {
       pen.setLineDash([]);
       pen.globalAlpha = (dim ? 0.06 : 0.16) + 0.3 * scene.glow(line.key);
       pen.lineWidth = lineWidth(line) + 8 + 8 * scene.glow(line.key);
       path();
     }
-    pen.setLineDash(DASH[line.level]);
-    pen.globalAlpha = dim ? 0.16 : line.level === "clear" ? 0.3 + 0.5 * line.risk : 0.95;
+    pen.setLineDash(DASH[line.kind]);
+    pen.globalAlpha = dim ? 0.16 : line.kind === "clear" ? 0.3 + 0.5 * line.risk : 0.95;
     pen.lineWidth = lineWidth(line) + (picked ? 1 : 0);
     path();
   }
@@ -174,14 +177,15 @@ function folders(scene: Scene, spot: Spot): void {
   pen.font = `550 12px ${FONT}`;
   pen.textAlign = "center";
   pen.textBaseline = "middle";
-  const taken: { x: number; y: number; w: number }[] = [];
+  const taken = [...scene.taken];
   const big = [...cloud.folders].sort((x, y) => y.files - x.files).slice(0, 16);
   for (const folder of big) {
     const at = scene.project(folder.centre, spot);
     const w = pen.measureText(folder.name).width;
     if (!at.seen || at.x < w / 2 || at.x > scene.width - w / 2 || at.y < 10 || at.y > scene.height - 10) continue;
-    if (taken.some((t) => Math.abs(t.x - at.x) < (t.w + w) / 2 + 8 && Math.abs(t.y - at.y) < 18)) continue;
-    taken.push({ x: at.x, y: at.y, w });
+    const box = { x: at.x - w / 2 - 4, y: at.y - 9, w: w + 8, h: 18 };
+    if (taken.some((t) => overlap(box, t))) continue;
+    taken.push(box);
     pen.globalAlpha = Math.max(0.4, Math.min(0.95, 0.75 * at.near));
     pen.lineWidth = 4;
     pen.lineJoin = "round";

@@ -11,7 +11,7 @@ import { term } from "../text/terms";
 import type { Picked } from "../state/view";
 import { markerSize } from "./ink";
 import { toldLines, type Line, type Model } from "./model";
-import type { Spot } from "./stage";
+import { overlap, type Box, type Spot } from "./stage";
 
 interface Label {
   button: HTMLButtonElement;
@@ -22,15 +22,10 @@ interface Label {
 }
 
 const HEIGHT = 20;
+/** CSS pixels between a marker's middle and a name off its corner. */
+const CORNER = 12;
 export const BADGE = { clear: "", advisory: "TA", resolution: "RA" } as const;
-const SAID = { clear: "clear", advisory: "traffic advisory", resolution: "resolution advisory" } as const;
-
-interface Box {
-  x: number;
-  y: number;
-  w: number;
-  h: number;
-}
+const SAID = { clear: "clear", ahead: "may collide later", advisory: "traffic advisory", resolution: "resolution advisory" } as const;
 
 interface LinkLabel {
   button: HTMLButtonElement;
@@ -38,7 +33,9 @@ interface LinkLabel {
   width: number;
 }
 
-const overlap = (s: Box, t: Box): boolean => s.x < t.x + t.w && t.x < s.x + s.w && s.y < t.y + t.h && t.y < s.y + s.h;
+/** Parts of a line beside which its label may stand. */
+const ALONG = [0.5, 0.35, 0.65, 0.2, 0.8];
+
 
 /** What stands on a line: the file's name, how many more there are, the risk. */
 export function lineWords(line: Pick<Line, "files" | "risk">): string {
@@ -126,7 +123,7 @@ export class Labels {
       label.button.className = `air-label air-between air-between-${line.level}`;
       label.button.classList.toggle("faint", model.chosen.size > 0 && !model.chosen.has(line.key));
       label.button.ariaPressed = String(picked);
-      label.button.ariaLabel = `${line.a} and ${line.b}, ${SAID[line.level]}, risk ${line.risk.toFixed(2)}${line.files.length ? `, ${line.files.join(", ")}` : ""}`;
+      label.button.ariaLabel = `${line.a} and ${line.b}, ${SAID[line.kind]}, risk ${line.risk.toFixed(2)}${line.files.length ? `, ${line.files.join(", ")}` : ""}`;
     }
   }
 
@@ -139,12 +136,13 @@ export class Labels {
         button.classList.add("nowhere");
         continue;
       }
-      const [x, y] = [(a.x + b.x) / 2 - w / 2, (a.y + b.y) / 2 - HEIGHT / 2];
       const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
       const [nx, ny] = [-(b.y - a.y) / length, (b.x - a.x) / length];
       // As far from the line as half of the label reaches in that direction, and a little more.
       const reach = Math.abs(nx) * (w / 2) + Math.abs(ny) * (HEIGHT / 2) + 6;
-      const boxes = [0, reach, -reach, 2 * reach, -2 * reach].map((far): Box => ({ x: x + nx * far, y: y + ny * far, w, h: HEIGHT }));
+      const boxes = [0, reach, -reach, 2 * reach, -2 * reach, 3 * reach, -3 * reach, 4 * reach, -4 * reach].flatMap((far) =>
+        (far ? ALONG : [0.5]).map((t): Box => ({ x: a.x + (b.x - a.x) * t - w / 2 + nx * far, y: a.y + (b.y - a.y) * t - HEIGHT / 2 + ny * far, w, h: HEIGHT })),
+      );
       const free = (box: Box): boolean => box.x > 2 && box.y > 2 && box.x + w < width - 2 && box.y + HEIGHT < height - 2 && !taken.some((t) => overlap(box, t));
       const found = boxes.find(free);
       button.classList.toggle("nowhere", found === undefined);
@@ -159,11 +157,11 @@ export class Labels {
     return Math.max(0, ...[...this.held.values()].map((label) => (label.width ||= label.button.offsetWidth)));
   }
 
-  place(spots: ReadonlyMap<string, Spot>, width: number, height: number): void {
+  /** Returns what is taken: the markers, and what is written. */
+  place(spots: ReadonlyMap<string, Spot>, width: number, height: number): readonly Box[] {
     const taken: Box[] = [];
     // The markers themselves are not written over.
-    for (const s of spots.values()) taken.push({ x: s.x - 9, y: s.y - 9, w: 18, h: 18 });
-    this.placeLinks(spots, taken, width, height);
+    for (const s of spots.values()) taken.push({ x: s.x - 12, y: s.y - 12, w: 24, h: 24 });
     for (const [id, label] of this.held) {
       const spot = spots.get(id);
       label.width ||= label.button.offsetWidth;
@@ -176,17 +174,19 @@ export class Labels {
       }
       const w = label.width;
       const gap = markerSize(spot.near) + 7;
+      const middle = Math.max(3, Math.min(width - w - 3, spot.x - w / 2));
       const sides: [number, number][] = [
         [spot.x + gap, spot.y - HEIGHT / 2],
         [spot.x - gap - w, spot.y - HEIGHT / 2],
-        [spot.x - w / 2, spot.y - gap - HEIGHT],
-        [spot.x - w / 2, spot.y + gap],
+        [middle, spot.y - gap - HEIGHT],
+        [middle, spot.y + gap],
+        ...[-gap - HEIGHT, gap].flatMap((dy): [number, number][] => [[spot.x + CORNER, spot.y + dy], [spot.x - CORNER - w, spot.y + dy]]),
       ];
       const free = ([x, y]: [number, number]): boolean =>
         x > 2 && y > 2 && x + w < width - 2 && y + HEIGHT < height - 2 &&
         !taken.some((t) => overlap({ x, y, w, h: HEIGHT }, t));
       // Where it was the last time, if it can: names do not hop from side to side.
-      const order = [label.side, 0, 1, 2, 3];
+      const order = [label.side, ...sides.keys()];
       const side = order.find((s) => free(sides[s]!));
       label.button.classList.toggle("nowhere", side === undefined);
       label.side = side ?? label.side;
@@ -194,5 +194,8 @@ export class Labels {
       if (side !== undefined) taken.push({ x, y, w, h: HEIGHT });
       label.button.style.transform = `translate(${Math.round(x)}px, ${Math.round(y)}px)`;
     }
+    // After the names: a label has more places beside its line than a name beside its marker.
+    this.placeLinks(spots, taken, width, height);
+    return taken;
   }
 }

@@ -1,6 +1,6 @@
 /** What is in the picture: agents, what is between them, and where they came from. Pure values, live or past. */
 
-import { isOpen, linkKey, RANK } from "../state/nearness";
+import { isOpen, kindOf, linkKey, RANK, type Kind } from "../state/nearness";
 import type { Picked } from "../state/view";
 import type { Advisory, AirspaceState, Evidence, Level, Link, Point } from "../types";
 import type { Cloud } from "./cloud";
@@ -22,6 +22,7 @@ export interface Line {
   b: string;
   risk: number;
   level: Level;
+  kind: Kind;
   /** An open advisory stands on it. */
   lit: boolean;
   /** The files that it is about, the first one the most. */
@@ -44,7 +45,7 @@ const WAY_MS = 20 * 60_000;
 
 const worse = (x: Level, y: Level): Level => (RANK[y] > RANK[x] ? y : x);
 
-type Between = Pick<Link, "a" | "b" | "risk" | "level" | "readings">;
+type Between = Pick<Link, "a" | "b" | "risk" | "level" | "ahead" | "readings">;
 
 /** The files of a pair: those of its advisory, else those of the evidence that weighs most. */
 function filesOf(readings: Link["readings"], standing: readonly Advisory[]): string[] {
@@ -54,10 +55,10 @@ function filesOf(readings: Link["readings"], standing: readonly Advisory[]): str
 }
 
 function linesOf(links: readonly Between[], open: readonly Advisory[]): Line[] {
-  return links.map(({ a, b, risk, level, readings }) => {
+  return links.map(({ a, b, risk, level, ahead, readings }) => {
     const standing = open.filter((one) => one.agents.includes(a) && one.agents.includes(b));
     // The level is that of the link now: an advisory stands on with the worst that it was, also of another pair of its agents.
-    return { key: linkKey(a, b), a, b, risk, level, lit: standing.length > 0, files: filesOf(readings, standing) };
+    return { key: linkKey(a, b), a, b, risk, level, kind: kindOf({ level, ahead }), lit: standing.length > 0, files: filesOf(readings, standing) };
   });
 }
 

@@ -255,12 +255,12 @@ export class Picture {
     const ratio = this.ink.width / this.width;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const scene: Scene = {
+      taken: this.labels.place(this.spots, this.width, this.height),
       pen, cloud, model, palette: this.palette, spots: this.spots, width: this.width, height: this.height,
       project: (p, out) => stage.project(p[0], p[1], p[2], out),
       glow: (key) => this.glow(key, now),
     };
     drawInk(scene, newSpot());
-    this.labels.place(this.spots, this.width, this.height);
     for (const [key, since] of this.glows) if (now - since > GLOW_MS) this.glows.delete(key);
     this.host.dataset.frames = String(Number(this.host.dataset.frames ?? 0) + 1);
     if (moving(this.motion, now) || this.glows.size) this.stir();

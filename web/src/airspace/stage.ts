@@ -30,3 +30,12 @@ export interface Stage {
 }
 
 export const newSpot = (): Spot => ({ x: 0, y: 0, near: 1, seen: false });
+
+export interface Box {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+export const overlap = (s: Box, t: Box): boolean => s.x < t.x + t.w && t.x < s.x + s.w && s.y < t.y + t.h && t.y < s.y + s.h;

@@ -1,6 +1,6 @@
 /** All that the picture shows, as tables: for readers of the screen, and for whoever likes them better. */
 
-import { flying, LEVEL_WORDS, linkKey, other, readings } from "../state/airspace";
+import { channelName, flying, KIND_WORDS, kindOf, linkKey, other, readings } from "../state/airspace";
 import { picked } from "../state/view";
 import type { Level, Point } from "../types";
 import { LevelChip, Who } from "../ui/proximity";
@@ -15,6 +15,7 @@ interface Pair {
   b: string;
   risk: number;
   level: Level;
+  ahead?: boolean;
   why: string;
 }
 
@@ -25,7 +26,7 @@ export function Tables({ acts }: { acts: boolean }) {
   const positions = past?.positions ?? (pastAt.value === null ? state?.positions : undefined) ?? {};
   const pairs: Pair[] = past
     ? past.links.map((l) => ({ ...l, why: "" }))
-    : (state?.links ?? []).map((l) => ({ ...l, why: readings(l).filter(([, r]) => r.risk > 0).slice(0, 2).map(([name, r]) => `${name} ${r.risk.toFixed(2)}`).join(", ") }));
+    : (state?.links ?? []).map((l) => ({ ...l, why: readings(l).filter(([, r]) => r.risk > 0).slice(0, 2).map(([name, r]) => `${channelName(name)} ${(r.risk * (r.weight ?? 1)).toFixed(2)}`).join(", ") }));
   pairs.sort((x, y) => y.risk - x.risk);
   const names = Object.keys(positions).sort();
   return (
@@ -53,15 +54,15 @@ export function Tables({ acts }: { acts: boolean }) {
         <caption>{pairs.length ? "Who is near whom" : "Nobody is near anybody"}{pairs.length > MOST ? `, the nearest ${MOST} of ${pairs.length} pairs` : ""}</caption>
         {pairs.length > 0 && (
           <>
-            <thead><tr><th>Pair</th><th>Level</th><th class="num">Risk</th><th class="num">Distance</th>{!past && <th>Most by</th>}</tr></thead>
+            <thead><tr><th>Pair</th><th>Level</th><th class="num">Risk</th><th class="num dist">Distance</th>{!past && <th>Most by</th>}</tr></thead>
             <tbody>
               {pairs.slice(0, MOST).map((l) => (
                 <tr key={linkKey(l.a, l.b)}>
                   <td>{acts ? <button type="button" class="link plain-link" onClick={() => (picked.value = { link: linkKey(l.a, l.b) })}><Who name={l.a} /> ↔ <Who name={l.b} /></button> : linkKey(l.a, l.b)}</td>
-                  <td><LevelChip level={l.level} inside={!acts} /> {l.level === "clear" ? "" : LEVEL_WORDS[l.level]}</td>
+                  <td><LevelChip level={l.level} inside={!acts} /> {kindOf(l) === "clear" ? "" : KIND_WORDS[kindOf(l)]}</td>
                   <td class="num">{l.risk.toFixed(2)}</td>
-                  <td class="num">{(1 - l.risk).toFixed(2)}</td>
-                  {!past && <td class="muted">{l.why}</td>}
+                  <td class="num dist">{(1 - l.risk).toFixed(2)}</td>
+                  {!past && <td class="muted most">{l.why}</td>}
                 </tr>
               ))}
             </tbody>

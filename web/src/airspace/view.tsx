@@ -55,10 +55,12 @@ function summary(): string {
 function Legend() {
   const t = flying.value?.thresholds;
   return (
-    <ul class="air-legend" aria-label="Links">
+    <ul class="air-legend" aria-label="Lines">
       <li><i class="key key-clear" aria-hidden="true" />clear</li>
+      <li><i class="key key-ahead" aria-hidden="true" /><Term id="ahead">may collide later</Term></li>
       <li><i class="key key-advisory" aria-hidden="true" /><Term id="ta">traffic</Term>{t ? ` ${t.traffic}` : ""}</li>
       <li><i class="key key-resolution" aria-hidden="true" /><Term id="ra">resolution</Term>{t ? ` ${t.resolution}` : ""}</li>
+      <li><i class="key key-way" aria-hidden="true" />where an agent came from</li>
     </ul>
   );
 }
@@ -117,7 +119,7 @@ function Stage({ mode }: { mode: "space" | "plan" }) {
 function Counts() {
   const state = flying.value;
   if (!state) return null;
-  const { counts, graph } = state;
+  const { counts } = state;
   const setBack = new Set(state.advisories.flatMap((one) => (one.set_back ?? []).map((back) => back.agent)));
   return (
     <p class="air-counts" data-testid="air-counts">
@@ -125,7 +127,7 @@ function Counts() {
       {counts.advisory > 0 && <b class="said-advisory-count"> · {counts.advisory} traffic</b>}
       {counts.resolution > 0 && <b class="said-resolution-count"> · {counts.resolution} resolution</b>}
       {setBack.size > 0 && <b class="said-resolution-count"> · {setBack.size} set back</b>}
-      {counts.files > 0 && ` · ${counted(counts.files, "file")} touched of ${graph.files.toLocaleString("en")}`}
+      {counts.files > 0 && ` · ${counted(counts.files, "file")} touched`}
     </p>
   );
 }

@@ -7,6 +7,11 @@ export type Coordinates = Readonly<Record<string, Point>>;
 export const RANK: Readonly<Record<Level, number>> = { clear: 0, advisory: 1, resolution: 2 };
 export const LEVEL_WORDS: Readonly<Record<Level, string>> = { clear: "clear", advisory: "traffic", resolution: "resolution" };
 
+/** How a link is drawn and called: a clear one may have a collision foretold. */
+export type Kind = Level | "ahead";
+export const kindOf = (link: Pick<Link, "level" | "ahead">): Kind => (link.level === "clear" && link.ahead ? "ahead" : link.level);
+export const KIND_WORDS: Readonly<Record<Kind, string>> = { ...LEVEL_WORDS, ahead: "may collide later" };
+
 export const linkKey = (a: string, b: string): string => [a, b].sort().join(" ↔ ");
 export const isOpen = (one: Advisory): boolean => one.closed_at === null && one.level !== "clear";
 
@@ -29,6 +34,24 @@ export function readings(link: Link): [string, Partial<Reading> & { risk: number
   ]);
   return named.sort(([, x], [, y]) => y.risk * (y.weight ?? 1) - x.risk * (x.weight ?? 1));
 }
+
+/** What the channels of docs/airspace.md are called; one of a later version goes by its own name. */
+const CHANNELS: Readonly<Record<string, string>> = {
+  overlap: "Same lines",
+  dependency: "Imports",
+  words: "What both were asked",
+  tree: "Neighbouring files",
+  symbol: "Changed symbol that the other uses",
+  calls: "Calls",
+  tests: "Shared tests",
+  nearness: "Nearby lines",
+  churn: "Files that often change",
+  size: "Size of the work",
+  intent: "Announced intent",
+  merge: "Trial merge",
+};
+
+export const channelName = (name: string): string => CHANNELS[name] ?? name;
 
 export const evidence = (one: Evidence | string): Evidence => (typeof one === "string" ? { text: one } : one);
 
