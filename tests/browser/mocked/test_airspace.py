@@ -60,10 +60,13 @@ async def drawn(page: Page) -> None:
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-frames", re.compile("[1-9]"))
 
 
-async def label(page: Page, agent: str) -> tuple[float, float]:
-    box = await page.get_by_test_id(f"air-agent-{agent}").bounding_box()
+async def marker(page: Page, agent: str) -> tuple[float, float]:
+    """Where it is drawn in the window; what is not seen is nowhere."""
+    box = await page.get_by_test_id("air-picture").bounding_box()
     assert box is not None
-    return box["x"], box["y"]
+    at = await page.get_by_test_id(f"air-agent-{agent}").get_attribute("data-at")
+    x, y = (float(part) for part in (at or "inf,inf").split(","))
+    return box["x"] + x, box["y"] + y
 
 
 async def test_an_agent_and_a_link_show_their_evidence(room: MockRoom, open_page: OpenPage) -> None:
@@ -103,17 +106,13 @@ async def test_the_mouse_picks_what_it_points_at(room: MockRoom, open_page: Open
     air.links = [new_link("A", "B", 0.5, "advisory", tree=reading(0.5, 1.0))]
     page = await open_page()
     await fly(page)
-    box = await page.get_by_test_id("air-picture").bounding_box()
-    assert box is not None
-    # Each name stands to the right of its marker, at the same distance: the middle between the names is as far
-    # to the right of the middle of the link.
-    (ax, ay), (bx, by) = await label(page, "A"), await label(page, "B")
-    x, y = (ax + bx) / 2 - 15, (ay + by) / 2 + 10
+    (ax, ay), (bx, by) = await marker(page, "A"), await marker(page, "B")
+    x, y = (ax + bx) / 2, (ay + by) / 2
     await page.mouse.move(x, y)
     await expect(page.locator(".air-tip")).to_have_text("A ↔ B")
     await page.mouse.click(x, y)
     await expect(page.get_by_test_id("pick-link")).to_contain_text("Risk 0.50")
-    await page.mouse.click(ax - 15, ay + 10)
+    await page.mouse.click(ax, ay)
     await expect(page.get_by_test_id("pick-agent")).to_contain_text("Working set, 1 file")
     # Dragging moves the plan, and picks nothing else.
     await page.mouse.move(x, y + 120)
@@ -121,10 +120,10 @@ async def test_the_mouse_picks_what_it_points_at(room: MockRoom, open_page: Open
     await page.mouse.move(x + 80, y + 150, steps=4)
     await page.mouse.up()
     await expect(page.get_by_test_id("pick-agent")).to_be_visible()
-    assert (await label(page, "A"))[0] == pytest.approx(ax + 80, abs=2)
+    assert (await marker(page, "A"))[0] == pytest.approx(ax + 80, abs=2)
     await page.get_by_test_id("air-reset").click()
     await page.evaluate(AT_REST)
-    assert (await label(page, "A"))[0] == pytest.approx(ax, abs=2)
+    assert (await marker(page, "A"))[0] == pytest.approx(ax, abs=2)
 
 
 async def test_a_tick_moves_agents_and_not_the_map(room: MockRoom, open_page: OpenPage) -> None:
@@ -132,16 +131,16 @@ async def test_a_tick_moves_agents_and_not_the_map(room: MockRoom, open_page: Op
     page = await open_page()
     await fly(page)
     await page.evaluate(AT_REST)
-    codex, gemini = await label(page, "CODEX"), await label(page, "GEMINI")
+    codex, gemini = await marker(page, "CODEX"), await marker(page, "GEMINI")
     at = room.air.positions["ann"]
-    was = await label(page, "ann")
+    was = await marker(page, "ann")
     room.air.positions["ann"] = [at[0] + 0.4, at[1], at[2]]
     room.air.tick()
-    while await label(page, "ann") == was:
+    while await marker(page, "ann") == was:
         await page.wait_for_timeout(20)
     await page.evaluate(AT_REST)
-    assert await label(page, "CODEX") == codex
-    assert await label(page, "GEMINI") == gemini
+    assert await marker(page, "CODEX") == codex
+    assert await marker(page, "GEMINI") == gemini
     # The frame had the coordinates of some files; the others are still there.
     summary = page.get_by_role("group", name=f"5 agents among {len(room.air.cloud)} files")
     await expect(summary).to_have_count(1)
@@ -192,30 +191,30 @@ async def test_all_agents_are_in_the_picture(
     page = await open_drawing(size=size)
     await fly(page, mode)
     await all_in_picture(page)
-    was = await label(page, "CLAUDE")
+    was = await marker(page, "CLAUDE")
     # Who moves within the picture does not move the camera.
     room.air.positions["GEMINI"] = [0.4, 0.5, -0.5]
-    gemini = await label(page, "GEMINI")
+    gemini = await marker(page, "GEMINI")
     room.air.tick()
-    while await label(page, "GEMINI") == gemini:
+    while await marker(page, "GEMINI") == gemini:
         await page.wait_for_timeout(20)
     await page.evaluate(AT_REST)
-    assert await label(page, "CLAUDE") == was
+    assert await marker(page, "CLAUDE") == was
     # Who leaves it does, until the person has moved the camera.
     room.air.positions["GEMINI"] = [9.0, -7.0, 1.0]
     room.air.tick()
-    while await label(page, "CLAUDE") == was:
+    while await marker(page, "CLAUDE") == was:
         await page.wait_for_timeout(20)
     await all_in_picture(page)
     await page.get_by_role("button", name="Nearer").click()
     await page.evaluate(AT_REST)
-    was, gemini = await label(page, "CODEX"), await label(page, "GEMINI")
+    was, gemini = await marker(page, "CODEX"), await marker(page, "GEMINI")
     room.air.positions["GEMINI"] = [14.0, 9.0, -3.0]
     room.air.tick()
-    while await label(page, "GEMINI") == gemini:
+    while await marker(page, "GEMINI") == gemini:
         await page.wait_for_timeout(20)
     await page.evaluate(AT_REST)
-    assert await label(page, "CODEX") == was
+    assert await marker(page, "CODEX") == was
     await page.get_by_test_id("air-reset").click()
     await all_in_picture(page)
 
@@ -225,14 +224,14 @@ async def test_the_keyboard_turns_zooms_and_picks(room: MockRoom, open_page: Ope
     page = await open_page()
     await fly(page)
     await page.evaluate(AT_REST)
-    was = await label(page, "ann")
+    was = await marker(page, "ann")
     await page.get_by_test_id("air-picture").focus()
     await page.keyboard.press("ArrowRight")
     await page.evaluate(AT_REST)
-    assert (await label(page, "ann"))[0] < was[0] - 20
+    assert (await marker(page, "ann"))[0] < was[0] - 20
     await page.keyboard.press("0")
     await page.evaluate(AT_REST)
-    assert await label(page, "ann") == was
+    assert await marker(page, "ann") == was
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     await expect(page.get_by_test_id("pick-agent")).to_be_visible()
@@ -247,11 +246,11 @@ async def test_in_space_it_is_drawn_with_webgl(room: MockRoom, open_drawing: Ope
     await page.evaluate(AT_REST)
     # The picture without what lies over the cloud: not of one colour, so points were drawn.
     assert await page.evaluate(COLOURS) > 50
-    was = await label(page, "ann")
+    was = await marker(page, "ann")
     await page.get_by_test_id("air-picture").focus()
     await page.keyboard.press("ArrowLeft")
     await page.evaluate(AT_REST)
-    assert await label(page, "ann") != was
+    assert await marker(page, "ann") != was
     await page.get_by_test_id("air-agent-QWEN").click()
     await expect(page.get_by_test_id("pick-agent")).to_contain_text("src/auth/rights.py")
 
@@ -458,7 +457,7 @@ async def test_the_past_is_replayed(room: MockRoom, open_page: OpenPage) -> None
     slider = page.get_by_test_id("air-slider")
     await expect(clock).to_contain_text("live")
     await expect(near).to_contain_text("CLAUDE ↔ CODEX resolution 0.94")
-    now = await label(page, "GEMINI")
+    now = await marker(page, "GEMINI")
     then = int((datetime.now(UTC) - timedelta(minutes=67)).timestamp() * 1000)
     await slider.evaluate(
         "(it, at) => { it.value = at; it.dispatchEvent(new Event('input', { bubbles: true })); }", then
@@ -467,7 +466,7 @@ async def test_the_past_is_replayed(room: MockRoom, open_page: OpenPage) -> None
     await expect(near).to_contain_text("CLAUDE ↔ GEMINI resolution 0.82")
     await expect(near).not_to_contain_text("CODEX")
     await page.evaluate(AT_REST)
-    assert await label(page, "GEMINI") != now
+    assert await marker(page, "GEMINI") != now
     # What is told meanwhile does not pull the reader back.
     room.air.tick(cloud=False)
     await page.get_by_test_id("air-table").click()
@@ -694,5 +693,5 @@ async def test_the_words_of_the_field_are_explained_where_they_stand(
     await page.get_by_test_id("air-picture").focus()
     await page.keyboard.press("?")
     words = page.get_by_test_id("words")
-    for word in ("RA", "TA", "HOLD", "STEER", "probe", "lease", "fencing token", "lane"):
+    for word in ("RA", "TA", "HOLD", "STEER", "one attempt", "lease", "fencing token", "lane"):
         await expect(words.locator("dt", has_text=re.compile(f"^{word}$"))).to_be_visible()
