@@ -155,8 +155,9 @@ def _parser() -> argparse.ArgumentParser:
     archive.add_argument("--keep", type=int, default=1000, help="entries that stay in the file (1000)")
     archive.add_argument("--json", action="store_true", help="print what was done as JSON")
     worktrees = add("worktrees", _worktrees, "Show the agents' worktrees; merge, discard or remove one.")
-    actions = ("list", "order", "show", "merge", "discard", "restore", "remove")
-    what = "what to do (list); order: in which order to merge, so that the fewest are set back"
+    actions = ("list", "order", "show", "merge", "discard", "restore", "abort", "remove")
+    what = "what to do (list); order: in which order to merge, so that the fewest are set back; "
+    what += "abort: give up a merge of the main branch into the agent's own"
     worktrees.add_argument("action", nargs="?", choices=actions, default="list", help=what)
     worktrees.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
     worktrees.add_argument("--name", help="your name in the room (the one that git has for you)")

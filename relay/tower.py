@@ -179,6 +179,7 @@ class Tower:
     async def _keep_worktrees(self) -> None:
         await self.hangar.open()
         await tell_trouble(self._store, self.hangar.trouble)
+        await self.ground.recover()
         await self.lookout.run()
 
     async def _scan(self) -> None:
@@ -190,7 +191,8 @@ class Tower:
         """A working set that changed asks for a look."""
         listener = self.hangar.listen()
         try:
-            async for _ in listener:
+            async for agents in listener:
+                await self.ground.give_up_stale(agents)
                 self.scanner.poke()
         finally:
             listener.close()

@@ -123,7 +123,7 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
             return await door.merge(args.agent, by, squash=args.squash, text=text, head=args.head)
         if args.action == "restore":
             return await door.restore(args.agent, by, args.kept or "")
-        act = door.discard if args.action == "discard" else door.remove
+        act = {"discard": door.discard, "abort": door.abort, "remove": door.remove}[args.action]
         return await act(args.agent, by)
 
 
@@ -274,6 +274,9 @@ def _merges(one: dict[str, Any]) -> str:
     ]
     if one["untried"]:
         parts.append(f"not tried yet with {', '.join(one['untried'])}")
+    if one["merging"]:
+        abort = command(f"worktrees abort {one['agent']}")
+        parts.append(f"a merge into it is under way ({abort} gives it up)")
     return "; ".join(parts)
 
 

@@ -65,5 +65,8 @@ class WorktreesDoor:
     async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
         return await self._ground.restore(agent, by, ref)
 
+    async def abort(self, agent: str, by: str) -> dict[str, Any]:
+        return await self._ground.abort(agent, by)
+
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
         return await self._ground.remove(agent, by)

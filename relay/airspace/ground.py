@@ -7,22 +7,31 @@ says why; a turn is never kept from beginning by its worktree, it then only read
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from relay.airspace import wording
 from relay.airspace.berth import Berth, Lost
 from relay.airspace.git import GitError
 from relay.airspace.hangar import EDITORS, Hangar
 from relay.airspace.landing import Conflict, Landing, Side, Wish, named, under_way
+from relay.airspace.merge_state import Begun, begun
 from relay.airspace.snapshot import Snapshot
+from relay.airspace.taking import Taking
 from relay.airspace.worktrees import (
+    ABORTED,
     CONFLICTED,
     DISCARDED,
     KEPT,
     MERGED,
     RESTORED,
+    TAKEN_IN,
+    TAKING,
+    UNSETTLED,
     Happened,
     branch_name,
     folder_name,
@@ -33,6 +42,8 @@ from relay.invocation import command
 from relay.model import Changes, Refusal, Workplace
 
 log = structlog.get_logger(__name__)
+#: Who gives up a merge of a commit that was taken back.
+GONE = "{0} has not the commit any more that was being merged, so relay"
 
 
 class Ground:
@@ -43,20 +54,20 @@ class Ground:
 
     # -- turns
 
-    async def before_turn(self, agent: str) -> Workplace | None:
+    async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
         """Where the turn that begins now works; None: where its configuration says, reading only."""
         settings = self._hangar.settings.agent(agent)
         if settings is None or settings.kind not in EDITORS:
             return None
         try:
-            return await self._prepare(settings)
+            return await self._prepare(settings, take_main)
         except (GitError, Lost, OSError) as error:
             self._hangar.at_work.pop(agent, None)
             self._hangar.troubles[agent] = str(error)
             log.warning("no worktree for this turn", agent=agent, reason=str(error))
             return None
 
-    async def _prepare(self, settings: AgentSettings) -> Workplace | None:
+    async def _prepare(self, settings: AgentSettings, take_main: bool) -> Workplace | None:
         hangar, agent = self._hangar, settings.name
         berth = hangar.berths.get(agent)
         if berth is None or not await berth.is_there():
@@ -68,11 +79,180 @@ class Ground:
         hangar.at_work[agent] = ""
         async with berth.lock:
             seen = await berth.look(everything=True)
-            if berth.own and not seen.dirty:
-                seen = await self._forward(berth, seen)
+            note = ""
+            if berth.own:
+                note = await self._take(berth, seen, begin=take_main)
+                seen = await berth.look(everything=True) if note or take_main else seen
+                if not seen.dirty:
+                    seen = await self._forward(berth, seen)
             hangar.at_work[agent] = seen.tree
         folder = await self._folder_of(settings, berth)
-        return Workplace(folder, may_edit=True, root=berth.checkout.top)
+        return Workplace(folder, may_edit=True, root=berth.checkout.top, note=note)
+
+    # -- taking the main branch in
+
+    async def recover(self) -> None:
+        """At the start: go on where a daemon that was killed left a merge into an agent's own branch."""
+        for berth in list(self._hangar.berths.values()):
+            try:
+                async with berth.lock:
+                    if berth.own and berth.name not in self._hangar.at_work and await begun(berth.checkout):
+                        await self._take(berth, await berth.look(everything=True), begin=False)
+                        berth.touched(None)
+            except (GitError, Lost, OSError) as error:
+                log.warning("merge not taken up again", agent=berth.name, reason=str(error))
+        self._hangar.wake.set()
+
+    async def give_up_stale(self, agents: Iterable[str]) -> None:
+        """Give up merges of commits that the main branch has not any more, as after a reset."""
+        for name in agents:
+            berth = self._hangar.berths.get(name)
+            if berth is None or not berth.own or berth.seen is None or not berth.seen.merging:
+                continue
+            try:
+                async with berth.lock:
+                    found = await begun(berth.checkout)
+                    if name not in self._hangar.at_work and found and await self._is_stale(found):
+                        await self._take(berth, await berth.look(everything=True), begin=False)
+            except (GitError, Lost, OSError) as error:
+                log.warning("merge not given up", agent=name, reason=str(error))
+
+    async def _is_stale(self, found: Begun) -> bool:
+        target, main = await self._hangar.target(), self._hangar.main
+        return (
+            target is not None
+            and main is not None
+            and not await is_ancestor(main.git, found.other, target.commit)
+        )
+
+    async def _give_up(self, berth: Berth, taking: Taking, found: Begun, why: str) -> str:
+        """The ref that keeps what stood in the files."""
+        seen = await berth.look(everything=True)
+        kept = await taking.abort(berth.name, berth.checkout, seen, found)
+        berth.touched(None)
+        text = (
+            f"{why} gave up the merge of {found.into} into {seen.head.branch} of {berth.name}: its files are as "
+            f"before the merge. What stood in them is kept in `{kept}`."
+        )
+        await self._say(ABORTED, berth, text, found.head, kept=kept)
+        return kept
+
+    async def _taking(self, berth: Berth) -> tuple[Taking, Side]:
+        hangar = self._hangar
+        assert hangar.main is not None and hangar.worktrees is not None
+        landing, side = await self._landing(berth)
+        return Taking(hangar.main, hangar.worktrees, hangar.scratch, landing), side
+
+    async def _take(self, berth: Berth, seen: Snapshot, *, begin: bool) -> str:
+        """Go on with a merge of the main branch into the agent's, or begin one; what the agent is told of it."""
+        hangar, target = self._hangar, await self._hangar.target()
+        if target is None or not (begin or await begun(berth.checkout)):
+            return ""
+        taking, side = await self._taking(berth)
+        try:
+            found = await taking.resume(berth.name, berth.checkout, side.seen)
+            if found is not None and await self._is_stale(found):
+                await self._give_up(berth, taking, found, GONE.format(found.into))
+                found, side = None, replace(side, seen=await berth.look(everything=True))
+            if found is None:
+                if not begin or await under_way(berth.checkout):
+                    return ""
+                commit = await taking.begin(side, target)
+                if commit is None:
+                    return ""
+                if commit:
+                    text = f"relay merged {target.name} into {side.seen.head.branch} of {berth.name}: no conflict."
+                    await self._say(TAKEN_IN, berth, text, commit)
+                    return wording.taken_in(target.name)
+                found = await begun(berth.checkout)
+                seen = await berth.look(everything=True)
+                text = f"relay began to merge {target.name} into {seen.head.branch} of {berth.name}. In conflict: "
+                text += f"{wording.unsettled(seen.unsettled)}. {berth.name} settles it by editing; relay commits it."
+                await self._say(TAKING, berth, text, None, [path for path, _ in seen.unsettled])
+            else:
+                seen = await berth.look(everything=True)
+            if found is None:
+                return ""
+            if not seen.unsettled:
+                return (
+                    wording.taken_in(found.into) if await self._conclude(berth, taking, seen, found) else ""
+                )
+            return wording.to_settle(found.into, seen.unsettled)
+        except Refusal as refusal:
+            text = f"relay could not merge {target.name} into the branch of {berth.name}: {refusal}"
+            await self._say(UNSETTLED, berth, text)
+            return ""
+        finally:
+            hangar.wake.set()
+
+    async def _conclude(self, berth: Berth, taking: Taking, seen: Snapshot, found: Begun) -> bool:
+        commit = await taking.conclude(berth.name, berth.checkout, seen, found)
+        berth.touched(None)
+        text = f"relay committed the merge of {found.into} into {seen.head.branch} of {berth.name}."
+        await self._say(TAKEN_IN, berth, text, commit)
+        return True
+
+    async def _after_merge(self, berth: Berth, seen: Snapshot) -> Snapshot:
+        """At the end of a turn: commit a merge that is settled, or say what is not."""
+        found = await begun(berth.checkout)
+        if found is None:
+            return seen
+        taking, _ = await self._taking(berth)
+        if not await taking.is_under_way(berth.checkout, found, seen.head):
+            return await berth.look(everything=True)
+        try:
+            if await self._is_stale(found):
+                await self._give_up(berth, taking, found, GONE.format(found.into))
+                return await berth.look(everything=True)
+            if not seen.unsettled:
+                await self._conclude(berth, taking, seen, found)
+                return await berth.look(everything=True)
+            text = (
+                f"{berth.name} has not settled {wording.unsettled(seen.unsettled)}: the merge of {found.into} into "
+                f"{seen.head.branch} is still under way. `/update @{berth.name}` asks again; "
+                f"{command(f'worktrees abort {berth.name}')} gives the merge up."
+            )
+        except Refusal as refusal:
+            text = (
+                f"relay could not commit the merge of {found.into} into the branch of {berth.name}: {refusal}"
+            )
+        await self._say(UNSETTLED, berth, text, None, [path for path, _ in seen.unsettled])
+        return seen
+
+    async def _say(
+        self,
+        what: str,
+        berth: Berth,
+        text: str,
+        commit: str | None = None,
+        conflicts: Sequence[str] = (),
+        kept: str = "",
+    ) -> None:
+        branch = branch_name(berth.name)
+        details: dict[str, Any] = {"conflicts": list(conflicts)} if conflicts else {}
+        details |= {"kept": kept} if kept else {}
+        await self._hangar.record(Happened(what, berth.name, branch, "RELAY", text, commit, details))
+
+    async def abort(self, agent: str, by: str) -> dict[str, Any]:
+        """Give up the merge of the main branch into an agent's own; what stood in the files is kept. Raises Refusal,
+        and then nothing changed."""
+        berth = self._own(agent, "changed")
+        async with self._hangar.alone, berth.lock:
+            self._idle(agent, "changed")
+            try:
+                taking, side = await self._taking(berth)
+                found = await taking.resume(berth.name, berth.checkout, side.seen)
+                if found is None:
+                    raise Refusal(
+                        f"relay has no merge under way in the worktree of {berth.name}.",
+                        "Git's own: `git merge --abort` in that folder." if side.seen.merging else "",
+                    )
+                kept = await self._give_up(berth, taking, found, by)
+            except (GitError, Lost, OSError) as error:
+                raise Refusal(f"git could not give the merge up: {error}.") from error
+        self._hangar.wake.set()
+        text = f"The merge of {found.into} is given up. What stood in the files is kept in `{kept}`."
+        return {"success": True, "reason": text, "kept": kept, "commit": found.head}
 
     async def _folder_of(self, settings: AgentSettings, berth: Berth) -> Path:
         """The agent's `cwd` inside the repository is the same folder of its worktree."""
@@ -115,6 +295,8 @@ class Ground:
         try:
             async with berth.lock:
                 seen = await berth.look(everything=True)
+                if berth.own:
+                    seen = await self._after_merge(berth, seen)
                 if seen.tree == began:
                     return None
                 records = await hangar.differ.records(berth.camera.git, began, seen.tree)

@@ -371,6 +371,12 @@ class Hangar:
             if work is None:
                 found[name] = Trial(None)
                 return
+            if work.seen.unsettled:
+                # Its files have git's markers in them: whatever they would merge as, nobody wants it.
+                lines = {path: told for path, told in work.seen.unsettled if told}
+                paths = tuple(path for path, _ in work.seen.unsettled)
+                found[name] = Trial(Verdict.CONFLICTS, paths, lines)
+                return
             async with gate:
                 try:
                     empty = not work.seen.dirty and (
@@ -419,7 +425,10 @@ class Hangar:
             async with gate:
                 merged = await self._speculation.merge(git, a.seen.commit, b.seen.commit)
             if merged is not None:
-                found[pair] = _between(merged.merge, (a, b), [trials.get(name) for name in pair])
+                # What has markers in it merges with nothing, whatever git makes of the markers.
+                held = dict.fromkeys(path for one in (a, b) for path, _ in one.seen.unsettled)
+                tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
+                found[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
 
         asked = 0
         async with asyncio.TaskGroup() as group:

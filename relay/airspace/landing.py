@@ -201,7 +201,7 @@ class Landing:
         tell: Tell | None = None,
     ) -> None:
         self._may_land = may_land or _anything
-        self._tell = tell or _nothing
+        self.tell = tell or _nothing
         self._main, self._head = main, head
         self._worktrees = worktrees
         self._scratch = scratch
@@ -215,7 +215,7 @@ class Landing:
         ready = await self._prepare(side, by, wish)
         told, main = ready.proposal, ready.main
         git = self._scratch.git(self._main)
-        head = await self._commit_work(side, told.branch, ready.work, told.committer)
+        head = await self.commit_work(side, told.branch, ready.work, told.committer)
         parents = [main] if told.squash else [main, head]
         who = signed(told.author, told.committer)
         commit = await commit_tree(git, ready.tree, parents, told.message, who)
@@ -232,7 +232,7 @@ class Landing:
     async def discard(self, side: Side) -> Discarded:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
         into, main = await self._target()
-        branch = await self._source(side)
+        branch = await self.source(side)
         git = self._scratch.git(self._main)
         head = side.seen.head.commit
         if not side.seen.dirty and await is_ancestor(git, side.seen.commit, main):
@@ -243,7 +243,7 @@ class Landing:
         commits = int(await git.line("rev-list", "--count", f"{main}..{head}")) if head else 0
         committer = await of_person(self._main) or of_relay(side.agent)
         text = f"Uncommitted work of {side.agent}\n\nAs it stood in the worktree when its branch was discarded.\n"
-        head = await self._commit_work(side, branch, text, committer)
+        head = await self.commit_work(side, branch, text, committer)
         kept = await self._worktrees.hold(side.agent, head)
         try:
             await self._worktrees.forward(side.checkout, branch, head, main)
@@ -257,7 +257,7 @@ class Landing:
     async def restore(self, side: Side, ref: str) -> tuple[str, str]:
         """Put what a ref holds onto the side's branch again; the branch and its commit. Raises Refusal, GitError."""
         into, main = await self._target()
-        branch = await self._source(side)
+        branch = await self.source(side)
         head = side.seen.head.commit
         git = self._scratch.git(self._main)
         kept = await self._main.git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
@@ -278,7 +278,7 @@ class Landing:
 
     async def _prepare(self, side: Side, by: str, wish: Wish) -> _Ready:
         into, main = await self._target(moves=True)
-        branch = await self._source(side)
+        branch = await self.source(side)
         if wish.head and wish.head != side.seen.commit:
             raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
         # In the scratch: a clone of its own has its commits in objects of its own.
@@ -311,7 +311,7 @@ class Landing:
         note = "" if known else _unknown(self._main, committer)
         author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
         commits, people = await _history(found.git, found.main, side.seen.head.commit)
-        about = await self._tell(side.agent, side.since)
+        about = await self.tell(side.agent, side.since)
         paths = [name_of(one.last_path) for one in found.changed]
         dirty = side.seen.dirty
         text = cleaned(wish.text)
@@ -360,7 +360,7 @@ class Landing:
             raise Refusal(f"In {self._main.top} {doing} is under way.", "Finish or abort it first.")
         return head.branch, head.commit
 
-    async def _source(self, side: Side) -> str:
+    async def source(self, side: Side) -> str:
         """The side's branch, when its work can be committed as it stands."""
         head = side.seen.head
         if head.branch is None:
@@ -413,7 +413,7 @@ class Landing:
                 "Move them away first.",
             )
 
-    async def _commit_work(self, side: Side, branch: str, text: str, committer: Signature) -> str:
+    async def commit_work(self, side: Side, branch: str, text: str, committer: Signature) -> str:
         """Commit what stands uncommitted onto the agent's branch; the branch's head then."""
         seen, checkout = side.seen, side.checkout
         before = seen.head.commit
@@ -428,10 +428,10 @@ class Landing:
         own = self._scratch.git(checkout, checkout.index)
         await own.run("read-tree", "--reset", commit)
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))
-        await self._move_branch(checkout, branch, before or "", commit, "relay: work before a merge")
+        await self.move_branch(checkout, branch, before or "", commit, "relay: work before a merge")
         return commit
 
-    async def _move_branch(self, checkout: Checkout, branch: str, old: str, new: str, why: str) -> None:
+    async def move_branch(self, checkout: Checkout, branch: str, old: str, new: str, why: str) -> None:
         try:
             await checkout.git.run("update-ref", "-m", why, f"refs/heads/{branch}", new, old)
         except GitError as error:
@@ -450,7 +450,7 @@ class Landing:
                 "Commit or stash it first.",
             ) from error
         try:
-            await self._move_branch(self._main, into, before, after, "relay: merge")
+            await self.move_branch(self._main, into, before, after, "relay: merge")
         except Refusal:
             await git.run("read-tree", "-m", "-u", after, before, timeout_s=LONG_S)
             raise

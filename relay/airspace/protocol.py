@@ -30,7 +30,7 @@ from relay.airspace.tick import Observation, Standing, Step, decide, next_at, pa
 from relay.airspace.working_set import WorkingSet
 from relay.config_airspace import AirspaceSettings
 from relay.log.store import Store, Tx
-from relay.model import Board, Refusal, Spoken, Voice
+from relay.model import TAKE_MAIN, Board, Refusal, Spoken, Voice
 
 log = structlog.get_logger(__name__)
 #: What people are asked is for them alone: the room keeps messages with a notice out of the agents' contexts.
@@ -225,7 +225,9 @@ class AdvisoryProtocol:
         after = replace(after, set_back=backs)
         after = replace(after, text=wording.line(after))
         after = await records.change(tx, after, ["told"])
-        meta = {"actions": [one.as_json() for one in offered]}
+        # Who has somebody else ahead takes it in later, when that one is merged.
+        taking = [name for name in ask if name not in after.roles.steer]
+        meta = {"actions": [one.as_json() for one in offered], TAKE_MAIN: taking}
         spoken = await self._speak(tx, after, body, now, to=names, ask=ask, meta=meta)
         if after.message_id is None or not after.contacts:
             named = replace(after, message_id=spoken.id, number=spoken.number)
@@ -393,7 +395,9 @@ class AdvisoryProtocol:
         back = None if about is None else about.set_back[agent]
         body = wording.asked_to_take_in(by, agent, branch, back)
         lane = records.lane_of(about.id if about is not None else f"update:{agent}")
-        meta = {"advisory": about.id, "level": about.level.word} if about is not None else {}
+        meta: dict[str, Any] = {TAKE_MAIN: [agent]}
+        if about is not None:
+            meta |= {"advisory": about.id, "level": about.level.word}
         spoken = await self._voice.say(
             tx, body, now=now, lane=lane, to=[agent], ask=[agent], cause=cause, meta=meta
         )

@@ -19,6 +19,7 @@ import structlog
 
 from relay.airspace.checkout import Checkout, Head, head_of
 from relay.airspace.git import Git, GitError, name_of
+from relay.airspace.merge_state import Open, merging, unsettled
 from relay.airspace.scratch import Scratch
 
 log = structlog.get_logger(__name__)
@@ -36,6 +37,8 @@ class Snapshot:
     """`commit` holds `tree` on top of `head.commit` (it is that commit when nothing is uncommitted).
 
     `left_out`: what is there and not in the tree (repositories inside, files too large or unreadable).
+    `merging`: what a merge that is under way here merges in; `commit` has them as parents too. `unsettled`: the files
+    of that merge that still are in conflict, which `tree` has with their markers.
     """
 
     head: Head
@@ -43,6 +46,8 @@ class Snapshot:
     commit: str
     dirty: bool
     left_out: tuple[str, ...] = ()
+    merging: tuple[str, ...] = ()
+    unsettled: tuple[Open, ...] = ()
 
 
 class Camera:
@@ -170,16 +175,18 @@ class Camera:
 
     async def _finish(self, git: Git, head: Head) -> Snapshot:
         tree = await git.line("write-tree")
-        before = self._taken
-        if before is not None and (before.tree, before.head) == (tree, head):
-            self._taken = Snapshot(head, tree, before.commit, before.dirty, self._left_out)
+        before, others = self._taken, await merging(self.checkout)
+        more = self._left_out, others, await unsettled(self.checkout) if others else ()
+        if before is not None and (before.tree, before.head, before.merging) == (tree, head, others):
+            self._taken = Snapshot(head, tree, before.commit, before.dirty, *more)
             return self._taken
         committed, date = await self._committed(git, head)
-        if tree == committed and head.commit is not None:
-            self._taken = Snapshot(head, tree, head.commit, False, self._left_out)
+        if tree == committed and head.commit is not None and not others:
+            self._taken = Snapshot(head, tree, head.commit, False, *more)
         else:
-            commit = await commit_tree(git, tree, [head.commit] if head.commit else [], "work", _nobody(date))
-            self._taken = Snapshot(head, tree, commit, True, self._left_out)
+            parents = [*([head.commit] if head.commit else []), *others]
+            commit = await commit_tree(git, tree, parents, "work", _nobody(date))
+            self._taken = Snapshot(head, tree, commit, True, *more)
         return self._taken
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relay.airspace.checkout import Checkout
 from relay.airspace.diff import Differ, Hunks, Record, attributes, touch_of
@@ -123,6 +123,9 @@ class Surveyor:
         from survey to survey. Raises GitError."""
         head = seen.head.commit
         past = await self._history(git, head, main)
+        if seen.merging:
+            # What the merge brings in is not this branch's work.
+            past = replace(past, base=await git.maybe("merge-base", main, seen.commit) or past.base)
         records = tuple(await self._differ.records(git, past.base, seen.tree))
         hunks, generated, open_work = await asyncio.gather(
             self._differ.hunks(git, past.base, seen.tree, records),

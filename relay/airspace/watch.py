@@ -26,8 +26,8 @@ STEP_MS, DEBOUNCE_MS = 50, 400
 #: More paths than this in one batch are told as all: looking at all is cheaper, and the queue of the kernel (16,384
 #: events by default) may have run over.
 MOST_PATHS = 1000
-#: Files of a git directory whose change moves HEAD or the index.
-OF_GIT = frozenset({"HEAD", "index", "packed-refs"})
+#: Files of a git directory whose change moves HEAD or the index, or begins or ends a merge.
+OF_GIT = frozenset({"HEAD", "MERGE_HEAD", "index", "packed-refs"})
 LINE = 4 * 1_048_576
 #: Isolated: nothing is imported from the working directory, which is mostly the repository itself.
 _START = "import sys; sys.path.insert(0, {home!r}); from relay.airspace.watch import serve; serve()"

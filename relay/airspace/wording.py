@@ -122,10 +122,41 @@ def set_back(
 def take_in(branch: str) -> str:
     """What an agent does to take the main branch in."""
     return (
-        f"merge {branch} into your branch: in your worktree, commit what you have, run `git merge {branch}`, "
-        "resolve the conflicts so that the work of both sides stays, run the tests, and commit. Then say what "
-        "you did. If you may not run git, say that."
+        f"merge {branch} into your branch. In a worktree that relay made, relay has run `git merge {branch}` when your "
+        "turn begins: resolve the conflicts by editing the files, so that the work of both sides stays, and run the "
+        f"tests; relay commits at the end of your turn. In a checkout of your own, commit what you have, run `git merge "
+        f"{branch}`, resolve the conflicts and commit. Then say what you did."
     )
+
+
+def unsettled(told: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> str:
+    """Files of a merge that are not settled, with the lines of the markers: "src/cart.py (lines 3-9)"."""
+    lines = {path: tuple(spans) for path, spans in told}
+    return places(SetBack("", "", "", tuple(lines), 0.0, lines))
+
+
+def to_settle(branch: str, told: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> str:
+    """What an agent is told whose branch relay is merging the main branch into."""
+    branch = flat(branch)
+    text = (
+        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {unsettled(told)}. "
+        "Resolve the markers by editing; relay commits at the end of your turn, and no git is needed. Between "
+        "`<<<<<<<` and `|||||||` stands your side, up to `=======` what both began from, up to `>>>>>>>` the side "
+        f"of {branch}. Keep the work of both, and leave no marker. To delete a file, delete it."
+    )
+    plain = [flat(path) for path, spans in told if not spans]
+    if plain:
+        text += (
+            f" Git puts no markers into {', '.join(plain[:MOST_FILES])}: your side stands there. Replace the file or "
+            "delete it; if it is to stay as it is, say so: a person has to `git add` it."
+        )
+    return text
+
+
+def taken_in(branch: str) -> str:
+    """What an agent is told whose branch has the main branch's work already."""
+    branch = flat(branch)
+    return f"relay has merged {branch} into your branch and committed it. Run the tests; mend what does not work."
 
 
 def places(one: SetBack) -> str:

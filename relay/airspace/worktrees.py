@@ -38,14 +38,15 @@ def branch_name(agent: str) -> str:
 CHANGED = "worktree.changed"
 MERGED, CONFLICTED = "merged", "conflicted"
 DISCARDED, RESTORED = "discarded", "restored"
+TAKEN_IN, TAKING, UNSETTLED, ABORTED = "taken_in", "taking", "unsettled", "aborted"
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Something was done to a worktree: created, recreated, forwarded, merged, discarded, restored,
-    removed; or was tried and is not
-    possible: conflicted (`details` names the `conflicts`). `text`: what the room is
-    told, empty for nothing. `commit`: where its branch stands now."""
+    """Something was done to a worktree: created, recreated, forwarded, merged, discarded, restored, removed. The main
+    branch was taken into it: taking (it conflicts), unsettled (some files still do), taken_in, aborted. Or a merge
+    was tried and is not possible: conflicted (`details` names the `conflicts`). `text`: what the room is told, empty
+    for nothing. `commit`: where its branch stands now."""
 
     what: str
     agent: str
@@ -183,7 +184,7 @@ class Worktrees:
             )
             if held.out:
                 return None
-        known = [head] if head else []
+        known = [*([head] if head else []), *seen.merging]
         await self._scratch.publish(checkout, commit, known)
         return await self.hold(agent, commit)
 

@@ -263,5 +263,11 @@ ROOM_DOORS = (
         "Bring discarded work back.",
         body={"kept": _MAYBE, **_WHO},
     ),
+    RoomDoor(
+        "POST",
+        "/api/worktrees/{agent}/abort",
+        "Give up a merge of the main branch into its own.",
+        body={**_WHO},
+    ),
     RoomDoor("POST", "/api/worktrees/{agent}/remove", "Remove one.", body={**_WHO}),
 )

@@ -51,6 +51,10 @@ class WorktreesApi(Protocol):
         """Raises Refusal."""
         ...
 
+    async def abort(self, agent: str, by: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
         """Raises Refusal."""
         ...
@@ -78,6 +82,7 @@ class WorktreeDoors:
             web.post("/api/worktrees/{agent}/merge", self.merge),
             web.post("/api/worktrees/{agent}/discard", self.discard),
             web.post("/api/worktrees/{agent}/restore", self.restore),
+            web.post("/api/worktrees/{agent}/abort", self.abort),
             web.post("/api/worktrees/{agent}/remove", self.remove),
         ]
 
@@ -122,6 +127,9 @@ class WorktreeDoors:
             lambda agent, by, body: self._worktrees.restore(agent, by, body.maybe_text("kept") or ""),
             "kept",
         )
+
+    async def abort(self, request: web.Request) -> web.Response:
+        return await self._act(request, lambda agent, by, _: self._worktrees.abort(agent, by))
 
     async def remove(self, request: web.Request) -> web.Response:
         return await self._act(request, lambda agent, by, _: self._worktrees.remove(agent, by))

@@ -47,7 +47,7 @@ from relay.model.turns import (
     TurnLimits,
     UsagePart,
 )
-from relay.model.workplaces import Changes, Workplace, Workplaces
+from relay.model.workplaces import TAKE_MAIN, Changes, Workplace, Workplaces
 
 __all__ = [
     "ADMIN",
@@ -60,6 +60,7 @@ __all__ = [
     "SESSION_ID",
     "STALE",
     "STEWARD",
+    "TAKE_MAIN",
     "TASK_STATUSES",
     "WHICH",
     "Agent",

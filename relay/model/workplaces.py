@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+#: The field of an advisory's `meta` that names the agents whose turn takes the main branch in.
+TAKE_MAIN = "take_main"
+
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
     """Where one turn works. `may_edit`: the folder is the agent's own. `root`: the top of its checkout, when `cwd`
-    is a folder in it; None = `cwd` itself."""
+    is a folder in it; None = `cwd` itself. `note`: what the agent is told of it, after its message."""
 
     cwd: Path
     may_edit: bool
     root: Path | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,9 @@ class Changes:
 class Workplaces(Protocol):
     """Who gives agents a place to work in. Neither method raises."""
 
-    async def before_turn(self, agent: str) -> Workplace | None:
-        """Where the turn that begins now works; None: where its configuration says."""
+    async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
+        """Where the turn that begins now works; None: where its configuration says. `take_main`: the turn is to take
+        the main branch into the agent's own."""
         ...
 
     async def after_turn(self, agent: str) -> Changes | None:

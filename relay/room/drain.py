@@ -25,10 +25,12 @@ import structlog
 from relay.log.events import now_iso
 from relay.log.store import Store, StoreBusy, StoreError, Tx, is_away
 from relay.model import (
+    TAKE_MAIN,
     Agent,
     Changes,
     EndPart,
     FailureClass,
+    Kind,
     Location,
     LogPart,
     Part,
@@ -38,6 +40,7 @@ from relay.model import (
     Turn,
     TurnLimits,
     UsagePart,
+    Workplace,
     Workplaces,
 )
 from relay.room import ledger, queue
@@ -323,10 +326,10 @@ class Drain:
         finishing.result()
 
     async def _listen(self, seat: Seat, plan: Plan, heard: Heard) -> None:
-        place = await self.workplaces.before_turn(plan.agent) if self.workplaces else None
+        place = await self._place(plan) if self.workplaces else None
         turn = Turn(
             agent=plan.agent,
-            prompt=plan.prompt,
+            prompt=f"{plan.prompt}\n\n{place.note}" if place and place.note else plan.prompt,
             context=plan.context,
             cwd=place.cwd if place else seat.cwd,
             root=place.root if place else None,
@@ -340,6 +343,14 @@ class Drain:
         async with aclosing(seat.agent.run(turn)) as parts:  # type: ignore[type-var]
             async for part in parts:
                 await self._hear(plan, heard, part, turn)
+
+    async def _place(self, plan: Plan) -> Workplace | None:
+        assert self.workplaces is not None
+        # Only the room itself may ask for it: a person's message has no such field.
+        asked = any(
+            one.kind is Kind.ADVISORY and plan.agent in one.meta.get(TAKE_MAIN, ()) for one in plan.messages
+        )
+        return await self.workplaces.before_turn(plan.agent, take_main=asked)
 
     async def _hear(self, plan: Plan, heard: Heard, part: Part, turn: Turn) -> None:
         match part:

@@ -37,6 +37,10 @@ if take > edit and not (room / "idle").exists():
     git("add", "-A")
     git("commit", "-q", "-m", "merge main into its branch")
     print("main is taken in.")
+elif take > edit and "Resolve the markers by editing" in prompt and (room / "edits").exists():
+    # As an agent that may edit and may not run git.
+    cart.write_text((room / "base.txt").read_text().replace("TOTAL", "all of us"))
+    print("Both sides stay.")
 elif edit > take and "RELAY" not in prompt[edit:]:
     cart.write_text(cart.read_text().replace("return sum(items)", f"return sum(items)  # {name}"))
     print("Done.")
@@ -167,6 +171,46 @@ async def test_who_is_set_back_by_a_merge_is_told_and_stays_so_until_git_merges_
     assert (closed["verdict"], closed["closed_why"]) == (
         "true",
         "BEN merges clean into main again",
+    )
+
+
+async def test_an_agent_that_may_not_run_git_takes_main_in_by_editing(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    top = room.runtime / "worktrees" / "ben"
+    assert "<<<<<<<" in (top / "src" / "cart.py").read_text()
+    assert git(top, "rev-parse", "MERGE_HEAD") == git(room.folder, "rev-parse", "main")
+    await room.until_said("BEN has not settled src/cart.py (lines 2-8)", speaker="RELAY")
+    # Neither a merge nor a restart makes it clear while the markers stand.
+    room.kill()
+    await room.start()
+    await eventually(lambda: _sees(room), "a look after the start")
+    await until(room, set_back("BEN"), "still BEN against main")
+    seen = (await rows(room))["BEN"]
+    assert (seen["merges"], seen["conflicts"], seen["merging"]) == ("conflicts", ["src/cart.py"], True)
+    _, done = await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+    assert not done["success"] and "a merge is under way" in done["reason"]
+    listed = await room.relay("worktrees")
+    assert "conflicts with main in src/cart.py (lines 2-8)" in listed.out and "abort BEN" in listed.out, (
+        listed.all
+    )
+    # A person gives it up, and asks again: now BEN edits, and runs no git.
+    gone = await room.relay("worktrees", "abort", "BEN", "--name", "ann")
+    assert gone.code == 0 and "refs/relay/kept/ben/" in gone.out, gone.all
+    assert "# BEN" in (top / "src" / "cart.py").read_text() and not git(top, "status", "--porcelain")
+    (room.folder / "edits").write_text("")
+    asked = await room.relay("airspace", "update", "BEN", "--name", "ann")
+    assert asked.code == 0, asked.all
+    await room.until_said("relay committed the merge of main into relay/ben of BEN", speaker="RELAY")
+    await room.until_said("clear: BEN merges clean into main again", speaker="RELAY")
+    listed = await room.relay("worktrees")
+    assert "merges clean into main" in listed.out and "conflicts" not in listed.out, listed.all
+    assert git(top, "log", "-1", "--format=%an") == "BEN"
+    await merge(room, "BEN")
+    assert (room.folder / "src" / "cart.py").read_text() == CART.replace(
+        "return sum(items)", "return sum(items)  # all of us"
     )
 
 

@@ -601,7 +601,7 @@ class Meadow:
         self.folder, self.changes, self.fails = folder, changes, fails
         self.told: list[str] = []
 
-    async def before_turn(self, agent: str) -> Workplace | None:
+    async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
         self.told.append(f"before {agent}")
         return Workplace(self.folder / agent, may_edit=True)
 

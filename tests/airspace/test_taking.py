@@ -1,0 +1,321 @@
+"""relay takes the main branch into an agent's own worktree; the agent settles it by editing, without git."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.airspace import taking
+from relay.airspace.checkout import Checkout
+from relay.airspace.landing import Landing
+from relay.airspace.merge_state import marked_lines
+from relay.airspace.scratch import Scratch
+from relay.airspace.taking import Taking
+from relay.airspace.worktree_view import rows
+from relay.model import Refusal
+from tests.airspace.repository import Room, commit, git, lines, repository, room, write
+
+Files = dict[str, str | bytes]
+
+
+async def behind(
+    tmp_path: Path, base: Files, mine: Files, main: Files, *, gone: tuple[str, ...] = ()
+) -> Room:
+    """A has changed `mine`, uncommitted, the main branch `main`; a None is a file that is deleted."""
+    repo = repository(tmp_path / "repo", {"a.py": lines(1, 20), **base})
+    one = await room(repo, "A")
+    write(one.at("A"), mine)
+    for name in gone:
+        (one.at("A") / name).unlink()
+    commit(repo, main)
+    await one.look()
+    return one
+
+
+async def merges(one: Room) -> tuple[object, object]:
+    await one.look()
+    [row] = (await rows(one.hangar))[0]
+    return row["merges"], row["conflicts"]
+
+
+async def turn(one: Room, edits: Files, *, take_main: bool = True) -> str:
+    """One turn of an agent that edits files and runs no git; what it was told."""
+    place = await one.ground.before_turn("A", take_main=take_main)
+    assert place is not None
+    write(one.at("A"), edits)
+    await one.ground.after_turn("A")
+    return place.note
+
+
+MINE = lines(1, 9) + "mine\n" + lines(11, 20)
+THEIRS = lines(1, 9) + "theirs\n" + lines(11, 20)
+BOTH = lines(1, 9) + "mine\ntheirs\n" + lines(11, 20)
+
+
+async def conflicting(tmp_path: Path) -> Room:
+    return await behind(tmp_path, {}, {"a.py": MINE, "own.py": "own\n"}, {"a.py": THEIRS, "new.py": "new\n"})
+
+
+async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    repo, at = tmp_path / "repo", one.at("A")
+    place = await one.ground.before_turn("A", take_main=True)
+    assert place is not None and "a.py (lines 10-16)" in place.note
+    text = (at / "a.py").read_text()
+    assert all(mark in text for mark in ("<<<<<<<", "|||||||", "=======", ">>>>>>>")) and "line 10\n" in text
+    assert (at / "new.py").read_text() == "new\n"
+    assert git(at, "rev-parse", "MERGE_HEAD") == git(repo, "rev-parse", "main")
+    assert git(at, "diff", "--name-only", "--diff-filter=U") == "a.py"
+    assert git(at, "log", "--format=%an", "-1") == "A"
+    assert await merges(one) == ("conflicts", ["a.py"])
+    write(at, {"a.py": BOTH})
+    assert await merges(one) == ("clean", []), "settled, though not committed"
+    await one.ground.after_turn("A")
+    assert git(at, "status", "--porcelain") == ""
+    assert git(at, "rev-list", "--parents", "-1", "HEAD").split()[2] == git(repo, "rev-parse", "main")
+    assert git(at, "log", "-1", "--format=%an|%s") == "A|Merge main into relay/a"
+    assert not (at / "MERGE_HEAD").exists() and git(at, "for-each-ref", "refs/worktree") == ""
+    assert await merges(one) == ("clean", [])
+    done = await one.ground.merge("A", "ann")
+    assert done["success"] and (repo / "a.py").read_text() == BOTH
+    assert (repo / "own.py").read_text() == "own\n"
+
+
+async def test_a_clean_one_is_committed_at_once(tmp_path: Path) -> None:
+    one = await behind(tmp_path, {}, {"own.py": "own\n"}, {"new.py": "new\n"})
+    assert "has merged main" in await turn(one, {})
+    at = one.at("A")
+    assert git(at, "status", "--porcelain") == "" and (at / "new.py").exists()
+    assert any("no conflict" in each.text for each in one.happened)
+    assert await turn(one, {}) == "", "once"
+
+
+@pytest.mark.parametrize("left", ["<<<<<<< x\n", "=======\n", "||||||| y\n", ">>>>>>> z\n"])
+async def test_no_marker_is_ever_committed(tmp_path: Path, left: str) -> None:
+    one = await conflicting(tmp_path)
+    head_before = git(one.at("A"), "rev-parse", "HEAD")
+    await turn(one, {"a.py": BOTH + left})
+    at = one.at("A")
+    assert (
+        git(at, "rev-parse", "-q", "--verify", "MERGE_HEAD") and git(at, "rev-parse", "HEAD~1") == head_before
+    )
+    assert await merges(one) == ("conflicts", ["a.py"])
+    assert "A has not settled a.py (line 22)" in one.happened[-1].text
+    with pytest.raises(Refusal, match="a merge is under way"):
+        await one.ground.merge("A", "ann")
+    # Staged by an agent that runs git, as it stands: still no.
+    git(at, "add", "-A")
+    note = await turn(one, {}, take_main=False)
+    assert "a.py (line 22)" in note and await merges(one) == ("conflicts", ["a.py"])
+    assert "begun to merge" in await turn(one, {"a.py": BOTH}, take_main=False)
+    assert await merges(one) == ("clean", [])
+
+
+async def test_lines_that_a_side_had_before_are_no_markers(tmp_path: Path) -> None:
+    title = "Title\n=======\n"
+    one = await behind(
+        tmp_path, {"a.md": title + "x\n"}, {"a.md": title + "mine\n"}, {"a.md": title + "theirs\n"}
+    )
+    assert "a.md (lines 3-9)" in await turn(one, {"a.md": title + "both\n"})
+    assert await merges(one) == ("clean", [])
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("mine_is_gone", [True, False])
+async def test_a_file_that_one_side_deleted(tmp_path: Path, keep: bool, mine_is_gone: bool) -> None:
+    repo = repository(tmp_path / "repo", {"d.py": "d\n"})
+    one = await room(repo, "A")
+    at = one.at("A")
+    (at if mine_is_gone else repo).joinpath("d.py").unlink()
+    write(repo if mine_is_gone else at, {"d.py": "d\nmore\n"})
+    write(at, {"own.py": "own\n"})
+    commit(repo)
+    await one.look()
+    place = await one.ground.before_turn("A", take_main=True)
+    assert place is not None and "d.py (lines 1-5)" in place.note
+    assert "no such file there" in (at / "d.py").read_text()
+    assert await merges(one) == ("conflicts", ["d.py"])
+    if keep:
+        write(at, {"d.py": "d\nmore\n"})
+    else:
+        (at / "d.py").unlink()
+    await one.ground.after_turn("A")
+    assert git(at, "status", "--porcelain") == "" and (at / "d.py").exists() is keep
+    assert (await merges(one))[0] == "clean"
+
+
+async def test_a_binary_file_is_not_settled_until_it_is_another_or_a_person_adds_it(tmp_path: Path) -> None:
+    one = await behind(tmp_path, {"b.bin": b"\0base"}, {"b.bin": b"\0mine"}, {"b.bin": b"\0theirs"})
+    at = one.at("A")
+    assert "no markers into b.bin" in await turn(one, {})
+    assert await merges(one) == ("conflicts", ["b.bin"]) and (at / "b.bin").read_bytes() == b"\0mine"
+    assert "A has not settled b.bin" in one.happened[-1].text
+    git(at, "add", "b.bin")
+    await turn(one, {}, take_main=False)
+    assert await merges(one) == ("clean", [])
+    assert git(at, "status", "--porcelain") == ""
+
+
+async def test_a_binary_file_that_the_agent_replaces(tmp_path: Path) -> None:
+    one = await behind(tmp_path, {"b.bin": b"\0base"}, {"b.bin": b"\0mine"}, {"b.bin": b"\0theirs"})
+    await turn(one, {"b.bin": b"\0both"})
+    assert await merges(one) == ("clean", [])
+
+
+async def test_no_filter_hook_or_driver_runs(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    repo, at = tmp_path / "repo", one.at("A")
+    ran = tmp_path / "ran"
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("pre-commit", "post-checkout", "post-merge", "commit-msg", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (hooks / name).chmod(0o755)
+    git(repo, "config", "core.hooksPath", str(hooks))
+    git(repo, "config", "merge.mine.driver", f"touch {ran}")
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "attributes").write_text("* merge=mine\n")
+    await turn(one, {"a.py": BOTH})
+    assert not ran.exists() and await merges(one) == ("clean", [])
+    assert (at / "a.py").read_text() == BOTH
+
+
+async def test_files_of_a_filter_are_left_to_a_person(tmp_path: Path) -> None:
+    base: Files = {".gitattributes": "*.big filter=big\n", "x.big": "x\n"}
+    one = await behind(tmp_path, base, {"a.py": MINE}, {"a.py": THEIRS, "x.big": "y\n"})
+    assert await turn(one, {}) == ""
+    assert "git filter" in one.happened[-1].text and "x.big" in one.happened[-1].text
+    assert (await merges(one))[0] == "conflicts" and not git(
+        one.at("A"), "diff", "--name-only", "--diff-filter=U"
+    )
+
+
+async def test_a_person_gives_it_up_and_nothing_is_lost(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    at = one.at("A")
+    await turn(one, {"a.py": BOTH + "<<<<<<< x\n", "more.py": "more\n"})
+    done = await one.ground.abort("A", "ann")
+    assert (at / "a.py").read_text() == MINE and not (at / "new.py").exists()
+    assert git(at, "status", "--porcelain") == "" and git(at, "log", "-1", "--format=%an") == "A"
+    assert git(at, "show", f"{done['kept']}:more.py") == "more"
+    assert git(at, "show", f"{done['kept']}:a.py").endswith("<<<<<<< x")
+    assert await merges(one) == ("conflicts", ["a.py"])
+    assert "ann gave up the merge of main into relay/a" in one.happened[-1].text
+    with pytest.raises(Refusal, match="no merge under way"):
+        await one.ground.abort("A", "ann")
+    assert "a.py (lines 10-16)" in await turn(one, {"a.py": BOTH})
+    assert (await merges(one))[0] == "clean"
+
+
+async def test_a_main_branch_that_was_reset_is_not_taken_in(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    await turn(one, {})
+    git(tmp_path / "repo", "reset", "-q", "--hard", "HEAD~1")
+    await one.look()
+    await one.ground.give_up_stale(["A"])
+    assert (one.at("A") / "a.py").read_text() == MINE
+    assert (await merges(one))[0] == "clean"
+    assert "has not the commit any more" in one.happened[-1].text
+
+
+async def test_an_agent_that_runs_git_itself(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    at = one.at("A")
+    await one.ground.before_turn("A", take_main=True)
+    write(at, {"a.py": BOTH})
+    git(at, "add", "-A")
+    git(at, "commit", "-q", "-m", "merged by me")
+    await one.ground.after_turn("A")
+    assert git(at, "log", "-1", "--format=%s") == "merged by me"
+    assert git(at, "for-each-ref", "refs/worktree") == "" and (await merges(one))[0] == "clean"
+
+
+class Killed(BaseException):
+    """The daemon is killed here."""
+
+
+#: Each step of a turn that takes main in, and which of its calls.
+STEPS = (
+    ("publish", 1),
+    ("move_branch", 1),
+    ("publish", 2),
+    ("_write_heads", 1),
+    ("_fill", 1),
+    ("_stage", 1),
+    ("publish", 3),
+    ("move_branch", 2),
+    ("_remove", 1),
+)
+WHERE = {"publish": Scratch, "move_branch": Landing, "_fill": Taking, "_stage": Taking}
+
+
+@pytest.mark.parametrize(("step", "call"), STEPS)
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_daemon_that_is_killed_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, call: int, when: str
+) -> None:
+    """Whatever was done, the next daemon ends with both sides' work."""
+    one = await conflicting(tmp_path)
+    where: Any = WHERE.get(step, taking)
+    real, calls = getattr(where, step), 0
+
+    def dies(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call and when == "before":
+            raise Killed
+        done = real(*args)
+        if calls != call:
+            return done
+        if not isawaitable(done):
+            raise Killed
+
+        async def then() -> None:
+            await done
+            raise Killed
+
+        return then()
+
+    monkeypatch.setattr(where, step, dies)
+    with pytest.raises(Killed):
+        await turn(one, {"a.py": BOTH})
+    monkeypatch.setattr(where, step, real)
+    one = await room(tmp_path / "repo", "A")
+    await one.ground.recover()
+    await turn(one, {"a.py": BOTH})
+    at = one.at("A")
+    assert (await merges(one))[0] == "clean"
+    assert git(at, "status", "--porcelain") == "" and git(at, "for-each-ref", "refs/worktree") == ""
+    assert (at / "a.py").read_text() == BOTH
+    assert (at / "new.py").read_text() == "new\n" and (at / "own.py").read_text() == "own\n"
+    git(at, "merge-base", "--is-ancestor", "main", "HEAD")
+
+
+async def test_files_that_were_half_written_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await conflicting(tmp_path)
+    real = Taking._fill
+
+    async def dies(self: Taking, checkout: Checkout, *args: Any) -> None:
+        write(checkout.top, {"new.py": "ne", "a.py": "<<<<<<< half\n"})
+        raise Killed
+
+    monkeypatch.setattr(Taking, "_fill", dies)
+    with pytest.raises(Killed):
+        await one.ground.before_turn("A", take_main=True)
+    monkeypatch.setattr(Taking, "_fill", real)
+    one = await room(tmp_path / "repo", "A")
+    await one.ground.recover()
+    assert await merges(one) == ("conflicts", ["a.py"])
+    assert "a.py (lines 10-16)" in await turn(one, {"a.py": BOTH}, take_main=False)
+    assert (await merges(one))[0] == "clean" and (one.at("A") / "new.py").read_text() == "new\n"
+
+
+def test_markers_are_found_with_their_lines() -> None:
+    assert marked_lines(b"a\n<<<<<<< x\nb\n=======\nc\n>>>>>>> y\nd\n<<<<<<< x\n") == ((2, 6), (8, 8))
+    assert marked_lines(b"<<<<<<\n========= not\n>>>>>>>x\n") == ()
+    assert marked_lines(b"<<<<<<<<<< x\r\n==========\r\n>>>>>>>>>> y\r\n") == ((1, 3),)
