@@ -182,7 +182,7 @@ async def test_an_agent_that_may_not_run_git_takes_main_in_by_editing(started: S
     top = room.runtime / "worktrees" / "ben"
     assert "<<<<<<<" in (top / "src" / "cart.py").read_text()
     assert git(top, "rev-parse", "MERGE_HEAD") == git(room.folder, "rev-parse", "main")
-    await room.until_said("BEN has not settled src/cart.py (lines 2-8)", speaker="RELAY")
+    await room.until_said(r"BEN has not settled src/cart\.py \(lines 2-8\)", speaker="RELAY")
     # Neither a merge nor a restart makes it clear while the markers stand.
     room.kill()
     await room.start()
