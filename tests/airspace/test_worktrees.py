@@ -571,13 +571,13 @@ async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "agent\n"})
-    real = landing.Landing._commit_work
+    real = landing.Landing.commit_work
 
     async def meanwhile(self: landing.Landing, *args: object) -> str:
         git(repo, "commit", "-q", "--allow-empty", "-m", "meanwhile")
         return await real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(landing.Landing, "_commit_work", meanwhile)
+    monkeypatch.setattr(landing.Landing, "commit_work", meanwhile)
     with pytest.raises(Refusal, match="changed while this ran"):
         await one.ground.merge("A", "ann")
     assert git(repo, "log", "-1", "--format=%s") == "meanwhile"
