@@ -119,9 +119,13 @@ class LiveAirspace:
         )
 
     async def take_main(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
+        if not self._scanner.looked:
+            raise Refusal(
+                "The room has just started and has not looked at the worktrees yet.", "Try again in a moment."
+            )
         found = self._scanner.main_of(agent)
         if found is None:
-            raise Refusal(f"{agent} has no worktree to merge the main branch into.")
+            raise Refusal(self._scanner.no_main or f"{agent} has no worktree to merge the main branch into.")
         target, behind = found
         if not behind:
             raise Refusal(

@@ -179,11 +179,12 @@ class Scanner:
         """Look once, act on it, and show it."""
         self.ticks += 1
         settings, now = self._settings(), self._clock()
-        self._at = now
         if not settings.enabled:
+            self._at = now
             await self._switched_off()
             return
         await self._look(settings, now)
+        self._at = now  # only now: what is shown as seen at this time has been seen
         ahead = {pair for pair, found in self._sky.links.items() if found.ahead}
         stand = {*ahead, *self._protocol.standing.foretold}
         self._protocol.told = lookahead.still_told(self._protocol.told, self._sets, stand)
@@ -378,6 +379,11 @@ class Scanner:
     def no_main(self) -> str:
         """Why it is not known what worktrees are merged into; empty when it is."""
         return self._worktrees.no_main()
+
+    @property
+    def looked(self) -> bool:
+        """Has it looked since the start? Before, nothing is known."""
+        return self._at > 0
 
     def main_of(self, agent: str) -> tuple[Target, int] | None:
         """What the agent's worktree is merged into, and how many commits of that it lacks, as they were last seen;

@@ -122,7 +122,7 @@ def set_back(
 def take_in(branch: str) -> str:
     """What an agent does to take the main branch in."""
     return (
-        f"merge {branch} into your branch: in a worktree that relay made, relay has run `git merge {branch}` when "
+        f"merge {branch} into your branch. In a worktree that relay made, relay has run `git merge {branch}` when "
         "your turn begins: resolve the conflicts by editing the files, so that the work of both sides stays, and run "
         "the tests; relay commits at the end of your turn. In a checkout of your own, commit what you have, run "
         f"`git merge {branch}`, resolve the conflicts and commit. Then say what you did."

@@ -24,6 +24,8 @@ from relay.airspace.speculative import Target, Trial, Verdict
 from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet, all_paths, could_collide
 from relay.airspace.worktree_view import rows
+from relay.log.store import Tx
+from relay.model import Refusal
 from tests.airspace.parts import FILE, NAMES, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
 from tests.airspace.repository import commit, git, lines, repository, room
@@ -255,6 +257,34 @@ async def test_an_intent_ends_with_the_work_that_it_was_about_whoever_merged_it(
     await house.tick()
     ended = [one.outputs for one in await house.room.events(intent.DECLARED)][-1]
     assert ended == {"agent": "CLAUDE", "paths": [], "source": "agent", "by": "RELAY"}
+
+
+async def test_before_the_first_look_has_ended_nothing_is_said_to_be_seen(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.trees.sets, house.trees.main = [work("CLAUDE", FILE)], Target("main", "c1")
+    house.trees.tried = {"CLAUDE": Trial(None)}
+    looking, go_on, real = asyncio.Event(), asyncio.Event(), house.trees.working_sets
+
+    async def held() -> Sequence[WorkingSet]:
+        looking.set()
+        await go_on.wait()
+        return await real()
+
+    monkeypatch.setattr(house.trees, "working_sets", held)
+    first = asyncio.create_task(house.tick())
+    await looking.wait()
+
+    async def asked(tx: Tx) -> str:
+        return await house.live.take_main(tx, "CLAUDE", by="ann")
+
+    assert (await house.live.state())["at"] is None
+    with pytest.raises(Refusal, match="has not looked at the worktrees yet"):
+        await house.room.store.write(asked)
+    go_on.set()
+    await first
+    assert (await house.live.state())["at"]
+    assert await house.room.store.write(asked) == "ann asked CLAUDE to merge main into its branch."
 
 
 async def test_what_git_says_comes_into_the_same_tick(house: House) -> None:
