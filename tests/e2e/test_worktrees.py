@@ -136,7 +136,8 @@ async def test_a_message_is_written_in_the_persons_editor(
 
 
 async def test_the_command_says_what_to_do_once_and_in_words_of_a_terminal(open_room: Open) -> None:
-    one = await _with_git(open_room)
+    # Switched off, or it would be told at once that it is set back, in a turn of its own.
+    one = await _with_git(open_room, airspace={"enabled": False})
     posted = await one.post("@WRITER append a line")
     await one.reply_to(posted["id"], "WRITER")
     commit(one.folder, {"notes.md": "one\ntwo\ntheirs\n"})
