@@ -61,7 +61,7 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
       signal: AbortSignal.timeout(20_000),
     });
   } catch {
-    throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh`");
+    throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh` in relay's folder starts it.");
   }
   if (response.ok) onAnswered();
   const data = (await response.json().catch(() => null)) as

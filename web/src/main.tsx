@@ -104,9 +104,9 @@ function App() {
         <main class="door">
           <div class="door-card" role="alert">
             <h1>The room is not running</h1>
-            <p>The page cannot reach the daemon. In the project's folder:</p>
+            <p>The page cannot reach the daemon. In the folder that relay was installed from:</p>
             <p><code>bash scripts/start.sh</code></p>
-            <p class="muted">The page tries again every two seconds.</p>
+            <p class="muted">Add <code>--config</code> and the path of the room's configuration, if it has one of its own. The page tries again every two seconds.</p>
           </div>
         </main>
       );

@@ -26,7 +26,7 @@ describe("what a merge would do", () => {
   it("offers the better order only where fewer are set back", () => {
     const collides = [{ agent: "AVA", paths: ["a.py"] }, { agent: "DEE", paths: ["b.py"] }];
     const turns = [back("AVA", "BEN"), back("DEE"), { ...back("BEN"), first: "merge main into its branch" }];
-    expect(betterFirst({ ...tree, agent: "BEN", collides }, turns)).toBe("Better merge AVA first: fewer are set back so.");
+    expect(betterFirst({ ...tree, agent: "BEN", collides }, turns)).toBe("Better merge AVA first: then fewer are set back.");
     expect(betterFirst({ ...tree, collides: [{ agent: "BEN", paths: ["a.py"] }] }, turns)).toBe("");
     // Of two, either order sets one back.
     expect(betterFirst({ ...tree, agent: "BEN", collides: collides.slice(0, 1) }, [back("AVA", "BEN"), { ...back("BEN"), first: "merge main into its branch" }])).toBe("");

@@ -602,7 +602,7 @@ async def test_the_rest_of_the_page_knows_of_it(room: MockRoom, open_page: OpenP
     [
         ({"missing": "No repository is configured."}, "No repository is configured. Set workspace.repo."),
         ({"enabled": False}, "The airspace is switched off"),
-        ({}, "Nobody is in the air."),
+        ({}, "Nobody is at work here."),
         (
             {"graph": {"files": 12, "edges": 0, "failed": ["a.py"], "building": True}},
             "is being built (12 files so far)",
@@ -632,7 +632,7 @@ async def test_who_is_not_installed_and_has_nothing_is_not_drawn(room: MockRoom,
     page = await open_page()
     await page.get_by_test_id("tab-airspace").click()
     sky = page.get_by_role("region", name="Airspace")
-    await expect(sky).to_contain_text("Nobody is in the air. This shows who works where in the code")
+    await expect(sky).to_contain_text("Nobody is at work here. This shows who works where in the code")
     await expect(sky).to_contain_text("CODEX is not installed.")
     await expect(sky.locator(".air-label")).to_have_count(0)
     await expect(page.get_by_test_id("air-counts")).to_have_text("0 agents · 0 pairs")

@@ -40,5 +40,5 @@ export function betterFirst(tree: Told, turns: readonly MergeTurn[]): string {
   const before = turns.slice(0, Math.max(at, 0)).filter((turn) => turn.sets_back.some((hit) => hit.agent === tree.agent));
   const fewer = before.every((turn) => turn.sets_back.length < (tree.collides ?? []).length);
   if (!before.length || !fewer) return "";
-  return `Better merge ${before.map((turn) => turn.agent).join(", then ")} first: fewer are set back so.`;
+  return `Better merge ${before.map((turn) => turn.agent).join(", then ")} first: then fewer are set back.`;
 }

@@ -38,7 +38,7 @@ const HEALTH_WORDS: Record<Health, string> = {
   working: "working",
   paused: "paused",
   open: "circuit open",
-  half_open: "testing recovery",
+  half_open: "one attempt next",
   parked: "rate limited",
   missing: "not installed",
   off: "switched off",

@@ -103,7 +103,7 @@ function Connection() {
   const now_ = now.value;
   const state = line.value;
   const words =
-    state.state === "live" ? "live" : state.state === "connecting" ? "connecting…" : `offline, again in ${Math.max(0, Math.ceil((state.retryAt - now_) / 1000))} s`;
+    state.state === "live" ? "live" : state.state === "connecting" ? "connecting…" : `offline, trying again in ${Math.max(0, Math.ceil((state.retryAt - now_) / 1000))} s`;
   return (
     <div class={`connection connection-${state.state}`} role="status" data-testid="connection" data-state={state.state}>
       <i class="dot" aria-hidden="true" />
