@@ -287,7 +287,7 @@ async def test_a_person_says_who_goes_first_and_who_stops(started: Started) -> N
         "HOLD: BEN (ann says so), STEER: AVA",
     )
     told = await room.until_said("ann decided: BEN goes first", speaker="RELAY")
-    await room.until_said("AVA: make no more changes in src/cart.py", speaker="RELAY")
+    await room.until_said("AVA: make no further change in src/cart.py", speaker="RELAY")
     # It is enforced: the one may edit, the other is refused.
     for agent, decision in (("AVA", "steer"), ("BEN", "allow")):
         top = room.runtime / "worktrees" / agent.lower() / "src" / "cart.py"
