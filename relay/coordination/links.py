@@ -6,7 +6,7 @@ Invariants:
 - a link that itself leads nowhere in the repository is a file of it like others; what lies behind one is in no
   repository, and no lock can be about it.
 
-Blocking, for a look at each name of a path.
+Blocking, for a look at each name of a path; `unlinked` for so few that it may be asked on the event loop.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import errno
 import os
 import unicodedata
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from relay.checkouts import within
 from relay.coordination.paths import MAX_BYTES, is_key, malformed
 from relay.coordination.patterns import ANY, FOLDERS, STAR, BadPattern, Name, parse
 
+#: Names of a path that are looked at on the event loop at most.
+FEW = 32
 _SPELLED = {STAR: "*", ANY: "?"}
 
 
@@ -44,6 +47,14 @@ def followed(text: str, root: Path) -> str:
     return written[0] if len(written) == 1 else "{" + ",".join(written) + "}"
 
 
+def unlinked(text: str, root: Path) -> bool:
+    """Is it one path, of few names, with no link among them? Then nothing is to be followed. Some microseconds."""
+    alternatives = _parsed(text)
+    if len(alternatives) != 1 or len(alternatives[0]) > FEW:
+        return False
+    return _first_link(str(root), _plain(alternatives[0])) is None
+
+
 @lru_cache(maxsize=4096)
 def _parsed(text: object) -> tuple[tuple[Name, ...], ...]:
     """The alternatives; none of what is no path, which `paths.target` refuses or takes as a key."""
@@ -58,11 +69,7 @@ def _parsed(text: object) -> tuple[tuple[Name, ...], ...]:
 def _lead(names: tuple[Name, ...], root: Path) -> tuple[int, str | None] | None:
     """How many of the first names are plain, and the path that they lead to, None = nowhere in the repository. None:
     no link is among them."""
-    plain = []
-    for name in names:
-        if not isinstance(name, str):
-            break
-        plain.append(name)
+    plain = _plain(names)
     first = _first_link(str(root), plain)
     if first is None:
         return None
@@ -70,6 +77,11 @@ def _lead(names: tuple[Name, ...], root: Path) -> tuple[int, str | None] | None:
     if path is None and first == len(names) - 1:
         return None
     return len(plain), path
+
+
+def _plain(names: tuple[Name, ...]) -> list[str]:
+    """The names before the first wildcard."""
+    return [name for name in takewhile(lambda name: isinstance(name, str), names) if isinstance(name, str)]
 
 
 def _first_link(at: str, names: list[str]) -> int | None:

@@ -21,7 +21,7 @@ from relay.coordination import waits
 from relay.coordination.answered import forget, once
 from relay.coordination.compare import Compared, Held, compare
 from relay.coordination.critical.shortcuts import shortcuts_of
-from relay.coordination.links import followed
+from relay.coordination.links import followed, unlinked
 from relay.coordination.lock import (
     DEFAULT_TTL_S,
     MAX_TTL_S,
@@ -101,6 +101,9 @@ class Locks:
             # First, since it says how many names there are to look at at most.
             targets(paths, self._fold)
             if root is None:
+                return paths
+            # To wake a thread costs as much as a third of the lock.
+            if len(paths) == 1 and unlinked(paths[0], root):
                 return paths
             return await asyncio.to_thread(lambda: [followed(path, root) for path in paths])
         except Rejected as refused:

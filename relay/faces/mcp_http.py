@@ -85,7 +85,12 @@ class McpDoor:
         asked = (credential.key, caller.session, id)
         self._under_way.setdefault(asked, []).append(exchange)
         try:
-            whole, streaming = await self._running()
+            whole, streaming, server = await self._running()
+            if not _takes_time(said):
+                from relay.faces.mcp_once import answer_once, is_plain
+
+                if is_plain(request, said):
+                    return await answer_once(server, request, said, exchange)
             manager = streaming if _takes_time(said) else whole
             await manager.handle_request(exchange.scope, exchange.receive, exchange.send)
         finally:
@@ -102,7 +107,7 @@ class McpDoor:
             meant[0].gone.set()
 
     async def _running(self) -> Any:
-        """The SDK's session managers (see `_managers`), begun by the first request."""
+        """The SDK's parts (see `_managers`), begun by the first request."""
         if self._task is None or self._task.done():
             self._ready = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._run(self._ready), name="mcp-http")
@@ -111,9 +116,9 @@ class McpDoor:
     async def _run(self, ready: asyncio.Future[Any]) -> None:
         """Enter the manager, and leave it in the same task, as its group of tasks wants."""
         try:
-            whole, streaming = await asyncio.to_thread(_managers, self._services)
+            whole, streaming, server = await asyncio.to_thread(_managers, self._services)
             async with whole.run(), streaming.run():
-                ready.set_result((whole, streaming))
+                ready.set_result((whole, streaming, server))
                 await self._stop.wait()
         except BaseException as error:
             if not ready.done():
@@ -133,10 +138,12 @@ class McpDoor:
                 await self._task
 
 
-def _managers(services: Services) -> tuple[Any, Any]:
-    """The SDK's part, whose import takes most of a second: who answers as one JSON, and who as a stream."""
+def _managers(services: Services) -> tuple[Any, Any, Any]:
+    """The SDK's part, whose import takes most of a second: who answers as one JSON, who as a stream, and the server
+    behind both."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+    import relay.faces.mcp_once  # noqa: F401 - for `handle`, which must not import on the loop
     from relay.faces.mcp import make_server
     from relay.faces.operations import OPERATIONS
 
@@ -150,7 +157,7 @@ def _managers(services: Services) -> tuple[Any, Any]:
         )
         for as_json in (True, False)
     )
-    return whole, streaming
+    return whole, streaming, server
 
 
 def _session(request: web.Request) -> str | None:

@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from relay import config
+from relay.faces import mcp_once
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
 from relay.faces.mcp_http import MAX_BODY
@@ -221,3 +222,54 @@ async def test_a_quick_call_is_one_json_and_a_wait_is_a_stream(place: Place, ver
         assert await kind("acquire_lock", told, file_path="line") == "text/event-stream"
         if version < "2026":  # the later era begins a stream with its first word
             assert await kind("acquire_lock", {}, file_path="a", wait_seconds=5) == "text/event-stream"
+
+
+async def test_what_is_answered_at_once_is_what_the_transport_answers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain call does without the SDK's transport; one that is not plain gets the transport's refusal."""
+    key, once = await place.key("CLAUDE"), 0
+    plain = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+    good = {**plain, "params": {"name": "acquire_lock", "arguments": {"file_path": "a"}}}
+    asked: list[tuple[bool, dict[str, Any], dict[str, str]]] = [
+        (True, good, {}),
+        (True, {**good, "id": "seven"}, {"MCP-Protocol-Version": "2025-11-25"}),
+        (True, {**plain, "params": {"name": "acquire_lock", "arguments": {"file_path": "held"}}}, {}),
+        (True, {**plain, "params": {"name": "acquire_lock", "arguments": {}}}, {}),
+        (True, {**plain, "params": {"name": "nothing"}}, {}),
+        (True, {**plain, "params": {}}, {}),
+        (True, {**plain, "params": {"name": "acquire_lock", "arguments": ["a"]}}, {}),
+        (False, plain, {}),
+        (False, {**good, "jsonrpc": "1.0"}, {}),
+        (False, {**good, "id": True}, {}),
+        (False, {**good, "id": None}, {}),
+        (False, good, {"MCP-Protocol-Version": "1999-01-01"}),
+        (False, good, {"Accept": "text/html"}),
+        (False, good, {"Content-Type": "text/plain"}),
+    ]
+    real = mcp_once.answer_once
+
+    async def counted(*given: Any) -> Any:
+        nonlocal once
+        once += 1
+        return await real(*given)
+
+    monkeypatch.setattr(mcp_once, "answer_once", counted)
+    async with aiohttp.ClientSession() as http:
+
+        async def answers() -> list[Any]:
+            told = []
+            for _, body, headers in asked:
+                sent = {**ACCEPT, "X-API-Key": key, **headers}
+                async with http.post(place.url, data=json.dumps(body), headers=sent) as got:
+                    said = await got.json()
+                    told.append((got.status, got.content_type, said))
+            return told
+
+        at_once = await answers()
+        assert once == sum(direct for direct, _, _ in asked)
+        monkeypatch.setattr(mcp_once, "is_plain", lambda *_: False)
+        assert await answers() == at_once
+    assert once == sum(direct for direct, _, _ in asked)
+    assert {told[0] for told, (direct, _, _) in zip(at_once, asked, strict=True) if direct} == {200}
+    assert [status for status, _, _ in at_once[-3:]] == [400, 406, 400]
