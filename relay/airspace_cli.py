@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     """`relay airspace WORDS...`; gives the exit code."""
     from relay import airspace_risk, airspace_scan
 
-    text = "How close agents are in code-space."
+    text = "How close agents are in the code."
     parser = argparse.ArgumentParser(prog="relay airspace", description=text)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     decisions = [_add_decision(commands, *one) for one in _DECISIONS]

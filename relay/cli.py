@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
         "mcp", help="The room's tools for an agent, over MCP (`relay mcp --help`).", add_help=False
     )
     commands.add_parser(
-        "airspace", help="How close agents are in code-space (`relay airspace --help`).", add_help=False
+        "airspace", help="How close agents are in the code (`relay airspace --help`).", add_help=False
     )
     for name, text in _COORDINATION.items():
         commands.add_parser(name, help=text, add_help=False)
@@ -397,6 +397,7 @@ def _log(args: argparse.Namespace) -> int:
         print("relay: --lines must be 0 or more", file=sys.stderr)
         return 2
     settings = load(args.config)
+    about(settings.path)
     path = settings.log_file
     if not path.exists():
         return _fail(f"there is no log yet at {path}")
@@ -454,6 +455,7 @@ def _archive(args: argparse.Namespace) -> int:
         print("relay: --keep must be 0 or more", file=sys.stderr)
         return 2
     settings = load(args.config)
+    about(settings.path)
     try:
         done = asyncio.run(archive(settings, keep=args.keep))
     except ArchiveError as error:
@@ -464,6 +466,7 @@ def _archive(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     settings = load(args.config)
+    about(settings.path)
     try:
         damage, faults = asyncio.run(_faults(settings))
     except StoreMissing as missing:

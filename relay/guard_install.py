@@ -23,11 +23,6 @@ from relay.log.store import StoreError
 from relay.plain import indented, safe, tame
 from relay.wings import WINGS
 
-_NAMED = (
-    "An agent that you run yourself is known in its shells by the room's tools, which its program starts: "
-    f"{command('mcp install')} sets them up."
-)
-
 
 def main(arguments: list[str]) -> int:
     """The command; gives its exit code."""
@@ -58,7 +53,12 @@ def main(arguments: list[str]) -> int:
     else:
         print("\n".join(safe(_text(args.action, tame(one))) for one in told))
         if args.action == "install":
-            print(_NAMED)
+            print(
+                "An agent that you run yourself is known in its shells by the room's tools, which its program "
+                f"starts: {command('mcp install')} sets them up."
+            )
+        elif args.action == "status" and not all(one["ok"] for one in told):
+            print(f"{command('guard install')} installs them.")
     return 0 if args.action != "status" or all(one["ok"] for one in told) else 1
 
 

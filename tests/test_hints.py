@@ -35,6 +35,18 @@ def _calls() -> Iterator[tuple[str, str]]:
 CALLS = sorted(set(_calls()))
 
 
+def test_no_hint_is_made_before_it_is_known_which_room_it_is_about() -> None:
+    for path in sorted((ROOT / "relay").rglob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                made = [
+                    one.func.id
+                    for one in ast.walk(node)
+                    if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)
+                ]
+                assert not {"command", "script"} & set(made), f"{path}:{node.lineno}"
+
+
 def test_the_hints_were_found() -> None:
     assert ("command", "link") in CALLS and ("script", "scripts/start.sh") in CALLS and len(CALLS) > 12
 
@@ -81,6 +93,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("airspace first ANN", "start.sh"),
         ("join --last 1", "start.sh"),
         ("link", "start.sh"),
+        ("guard status", "relay guard install"),
+        ("guard install", "relay mcp install"),
     ],
 )
 def test_a_hint_works_where_it_was_read(project: Path, words: str, hinted: str) -> None:

@@ -230,7 +230,7 @@ class RoomClient:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise Down(_why(error, place), reached=True) from None
         if status == 401 and not place.key and place.lock is not None:
-            missing = f"The room wants its key, and {place.lock.parent / 'token'} is missing or empty."
+            missing = f"The room needs its key, and {place.lock.parent / 'token'} is missing or empty."
             raise Refused(status, missing, "The room writes it again by itself: try again in a minute.")
         return _read(status, text, after)
 

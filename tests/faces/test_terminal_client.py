@@ -259,6 +259,15 @@ async def test_wait_prints_the_answers(home: Path, room: FakeRoom) -> None:
     assert (code, err) == (0, "CODEX: skipped, its breaker is open\n")
 
 
+async def test_a_job_that_is_dead_was_given_up(home: Path, room: FakeRoom) -> None:
+    async def give_up(asked: dict[str, Any]) -> None:
+        await room.receipt(1, asked["id"], "CODEX", "dead", reason="The program ended with exit code 3.")
+
+    room.on_post = give_up
+    said = "CODEX: gave up, The program ended with exit code 3.\nnobody answered\n"
+    assert await join(home, "--say", "@CODEX why?", "--wait", "50") == (1, "", said)
+
+
 async def test_wait_tells_when_nobody_answers(home: Path, room: FakeRoom) -> None:
     async def nobody(asked: dict[str, Any]) -> None:
         await room.frame("cycle", {"message_id": asked["id"], "state": "none"})
