@@ -1,9 +1,9 @@
-"""Pictures of the page, taken from a real room: `python -m scripts.screenshots [--all FOLDER]`.
+"""Pictures of the page, taken from real rooms: `python -m scripts.screenshots [--all FOLDER]`.
 
 Runs a daemon in a temporary folder with scripted agents and a fake Ollama that decides who answers, plays a
 short morning in it, and looks at it with Chromium (`RELAY_CHROMIUM`, else the system's). Writes
-docs/images/room.png and board.png; with `--all`, every view, light, dark and at phone width, into FOLDER.
-The page must have been built (`npm run build` in web/).
+docs/images/room.png and board.png, and airspace.png of a `relay demo`; with `--all`, every view, light, dark and at
+phone width, into FOLDER. The page must have been built (`npm run build` in web/).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -201,6 +203,39 @@ async def every_view(browser: Browser, one: Outside, folder: Path) -> None:
             await page.context.close()
 
 
+async def demo(browser: Browser, out: Path, folder: Path) -> None:
+    """The airspace in space, with a resolution advisory that stands."""
+    told = ["demo", "--stubborn", "--stay", "--only-with", "--folder", str(folder)]
+    room = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("relay"), *told, cwd=REPO, stdout=asyncio.subprocess.PIPE
+    )
+    assert room.stdout is not None
+    try:
+        while not (found := re.search(rb"http://\S+#link=\S+", await room.stdout.readline())):
+            assert not room.stdout.at_eof(), "the demo has ended"
+        context = await browser.new_context(
+            viewport={"width": 1280, "height": 800}, color_scheme="dark", locale="en-GB"
+        )
+        await context.add_init_script("localStorage.setItem('relay.name', 'ann')")
+        page = await context.new_page()
+        await page.goto(found[0].decode())
+        await show(page, "airspace")
+        await page.get_by_test_id("air-space").click()
+        await page.locator('[data-testid="advisory"][data-level="resolution"][data-open="true"]').click(
+            timeout=120_000
+        )
+        await expect(page.get_by_test_id("pick-advisory")).to_contain_text("has not left", timeout=120_000)
+        await page.get_by_test_id("air-reset").click()
+        await page.mouse.move(0, 0)
+        await page.wait_for_timeout(6000)  # the glow of an advisory has ended
+        await page.screenshot(path=out / "airspace.png")
+        await context.close()
+    finally:
+        room.send_signal(signal.SIGINT)
+        # What it prints is read, so that it can end.
+        await room.communicate()
+
+
 async def take(out: Path, all_views: Path | None) -> None:
     work = Path(tempfile.mkdtemp(prefix="relay-pictures-")) / "shop"
     try:
@@ -212,7 +247,7 @@ async def take(out: Path, all_views: Path | None) -> None:
             async with async_playwright() as playwright:
                 browser = await playwright.chromium.launch(
                     executable_path=os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium"),
-                    args=["--no-sandbox"],
+                    args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
                 )
                 ben = await open_page(browser, one, size=DESK, scheme="light")
                 await ben.evaluate("localStorage.setItem('relay.name', 'ben')")
@@ -226,6 +261,7 @@ async def take(out: Path, all_views: Path | None) -> None:
                 await page.screenshot(path=out / "board.png")
                 if all_views is not None:
                     await every_view(browser, one, all_views)
+                await demo(browser, out, work.parent / "demo")
                 await browser.close()
     finally:
         shutil.rmtree(work.parent, ignore_errors=True)
@@ -233,7 +269,9 @@ async def take(out: Path, all_views: Path | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=IMAGES, help="where room.png and board.png go")
+    parser.add_argument(
+        "--out", type=Path, default=IMAGES, help="where room.png, board.png and airspace.png go"
+    )
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="also every view, into this folder")
     chosen = parser.parse_args()
     asyncio.run(take(chosen.out, chosen.all))

@@ -32,6 +32,13 @@ export function ordered(tasks: readonly Task[], status: Task["status"]): Task[] 
   return list;
 }
 
+/** What the badge of a task means. */
+export const BADGES: Readonly<Record<string, string>> = {
+  blocked: "It waits until other tasks are done.",
+  failed: "An agent said that it could not do it.",
+  dead: "Each of its attempts was lost, so no agent is given it again.",
+};
+
 /** What a card says under its title: short pieces, the ones that call for somebody marked. */
 export function remarks(task: Task, all: readonly Task[], now: number): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
   const said: ReturnType<typeof remarks> = [];

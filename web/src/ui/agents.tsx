@@ -79,8 +79,8 @@ function Meters({ agent }: { agent: Agent }) {
   const budget = agent.budget;
   const rows = [
     budget?.turns_per_hour && <BudgetMeter key="t" name="Turns this hour" meter={budget.turns_per_hour} />,
-    budget?.tokens && <BudgetMeter key="k" name="Tokens in 24 h, cache reads apart" meter={budget.tokens} tip={tokenKinds(budget.tokens)} />,
-    budget?.usd && <BudgetMeter key="u" name="Dollars" meter={budget.usd} money />,
+    budget?.tokens && <BudgetMeter key="k" name="Tokens in 24 h, without cache reads" meter={budget.tokens} tip={tokenKinds(budget.tokens)} />,
+    budget?.usd && <BudgetMeter key="u" name="Dollars in 24 h" meter={budget.usd} money />,
   ].filter(Boolean);
   return rows.length ? <div class="meters">{rows}</div> : null;
 }

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
-import { ordered, remarks } from "../state/board";
+import { BADGES, ordered, remarks } from "../state/board";
 import { roomNow } from "../state/locks";
 import { now, tasks } from "../state/room";
 import { taskFocus, taskOpen } from "../state/view";
@@ -145,7 +145,7 @@ function Card({ task }: { task: Task }) {
         <button type="button" class="task-number" aria-label={`Open ${ref("t", task.number)}`} data-tip="Everything about it" onClick={() => (taskOpen.value = task.number)} data-testid="task-open">{ref("t", task.number)}</button>
         {task.task_type && task.task_type !== "task" && <span class="task-type">{task.task_type}</span>}
         {task.priority !== null && task.priority !== undefined && task.priority !== 5 && task.priority > 0 && <span class={`priority ${task.priority < 5 ? "high" : ""}`} data-tip={`Priority ${task.priority}: 1 is first, 10 last`}>P{task.priority}</span>}
-        {task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}
+        {task.badge && <span class={`badge badge-${task.badge}`} data-tip={BADGES[task.badge]}>{task.badge}</span>}
         <span class="task-moves">
           <IconButton icon="left" label={`Move ${ref("t", task.number)} back`} disabled={at <= 0} onClick={() => step(-1)} />
           <IconButton icon="right" label={`Move ${ref("t", task.number)} on`} disabled={at >= COLUMNS.length - 1} onClick={() => step(1)} />

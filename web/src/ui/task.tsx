@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
-import { remarks } from "../state/board";
+import { BADGES, remarks } from "../state/board";
 import { roomNow } from "../state/locks";
 import { tasks } from "../state/room";
 import { taskOpen } from "../state/view";
@@ -33,7 +33,7 @@ function Needs({ id, number }: { id: string; number: number }) {
 
 function Facts({ task }: { task: Task }) {
   const facts: [string, preact.ComponentChildren][] = [
-    ["State", <><i class={`status status-${lost(task) ? "lost" : task.status}`} aria-hidden="true" /> {lost(task) ? "Ended" : STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`}>{task.badge}</span>}</>],
+    ["State", <><i class={`status status-${lost(task) ? "lost" : task.status}`} aria-hidden="true" /> {lost(task) ? "Ended" : STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`} data-tip={BADGES[task.badge]}>{task.badge}</span>}</>],
     ["Created by", <><Who name={task.created_by} /> <span class="muted" data-tip={full(task.created_at)}>{ago(task.created_at, roomNow.value)}</span></>],
   ];
   if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <Who name={task.assignee} />]);
