@@ -63,10 +63,11 @@ class SharedTest:
 @dataclass(frozen=True, slots=True)
 class Likeness:
     """How alike the words are that both sides work by (`words.py`): a TF-IDF cosine in [0, 1], and the terms that
-    both have, the weightiest first."""
+    both were asked about, the weightiest first; `declared`: that one of them at least only declared as its intent."""
 
     cosine: float
     terms: tuple[str, ...] = ()
+    declared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,12 +66,12 @@ def dependency(coupling: Coupling) -> tuple[Evidence, ...]:
 
 
 def words(alike: Likeness) -> tuple[Evidence, ...]:
-    """What both were asked about, in the terms that both have."""
+    """What both were asked about or declared, in the terms that both have."""
     named = alike.terms[:3]
     if not named:
-        return (Evidence("both were asked about much the same"),)
+        return (Evidence("what both work on is told in much the same words"),)
     told = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
-    return (Evidence(f"both were asked about {told}"),)
+    return (Evidence(f"both were asked about {'or declared ' if alike.declared else ''}{told}"),)
 
 
 def symbols(worst: Iterable[Hazard], names: Names) -> tuple[Evidence, ...]:

@@ -253,7 +253,11 @@ class Scanner:
             )
             for name, one in busy.items()
         }
-        return await asyncio.to_thread(self._likenesses.between, texts, self._worktrees.vocabulary())
+        told = {name: "\n".join(asked.get(name, ())) for name in busy}
+        meant = {name: "\n".join(touch.path for touch in one.intent) for name, one in busy.items()}
+        return await asyncio.to_thread(
+            self._likenesses.between, texts, self._worktrees.vocabulary(), told, meant
+        )
 
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
         """Ask git about the pairs of an advisory, then about those that could collide, the riskiest first; True

@@ -36,13 +36,14 @@ _STOP_TEXT = (
 _STOP = frozenset(_STOP_TEXT.split())
 #: Words of English, of prompts and of commits that name nothing a work could be about.
 _COMMON_TEXT = (
-    "a about above add added adds after again all also an and any are as at be because been before being "
-    "below both branch but by can change changed changes chore commit could did do does doing down during "
-    "each feat few fix fixed fixes for from further had has have having he her here him his how i if in "
-    "into is it its just let make me merge more most my need new no nor not now of off on once only or "
-    "other our out over own please pr pull refactor remove request same she should so some such than that "
-    "the their them then there these they this those through to too under until up update updated use "
-    "very want was we were what when where which while who whom why will with work would you your"
+    "a about above add added adds after again agent agents all also an and any are as at be because been "
+    "before being below both branch but by can change changed changes chore commit could did do does doing "
+    "down during each feat few file files fix fixed fixes for from further get give go had has have having he "
+    "her here him his how i if in into is it its just let lib line lines look main make me merge merged more "
+    "most my need new no nor not now of off on once only or other our out over own please pr pull put refactor "
+    "remove request room same say set she should so some src such take than that the their them then there "
+    "these they this those through to too under until up update updated use very want was we were what when "
+    "where which while who whom why will with work would you your"
 )
 _COMMON = frozenset(_COMMON_TEXT.split())
 
@@ -98,13 +99,22 @@ class Vocabulary:
         return {word: weight / length for word, weight in found.items()} if length else {}
 
 
-def likeness(a: Mapping[str, float], b: Mapping[str, float]) -> Likeness:
-    """The cosine of two weighed texts, with the words that make most of it."""
+def likeness(
+    a: Mapping[str, float],
+    b: Mapping[str, float],
+    asked: Collection[str] | None = None,
+    declared: Collection[str] = (),
+) -> Likeness:
+    """The cosine of two weighed texts, with those of its words that weigh most. `asked`: the words that both were
+    asked for, None: all of them; `declared`: those that both were asked for or declared."""
     if len(b) < len(a):
         a, b = b, a
     shared = {word: weight * b[word] for word, weight in a.items() if word in b}
-    named = sorted(shared.keys() - _COMMON, key=lambda word: (-shared[word], word))[:MOST_TERMS]
-    return Likeness(min(1.0, sum(shared[word] for word in sorted(shared))), tuple(named))
+    able = shared.keys() - _COMMON
+    named = able if asked is None else able & set(asked)
+    only = not named and bool(able & set(declared))
+    told = sorted(able & set(declared) if only else named, key=lambda word: (-shared[word], word))
+    return Likeness(min(1.0, sum(shared[word] for word in sorted(shared))), tuple(told[:MOST_TERMS]), only)
 
 
 #: Two whose words are as alike are looked at though nothing else brings them together: of such pairs in the data,
@@ -121,8 +131,15 @@ class Likenesses:
         self._weighed: dict[str, dict[str, float]] = {}
         self._pairs: dict[tuple[str, str], Likeness] = {}
 
-    def between(self, texts: Mapping[str, str], vocabulary: Vocabulary) -> Mapping[tuple[str, str], Likeness]:
-        """Of each pair (a, b), a < b, of whom both texts say something."""
+    def between(
+        self,
+        texts: Mapping[str, str],
+        vocabulary: Vocabulary,
+        asked: Mapping[str, str] | None = None,
+        declared: Mapping[str, str] | None = None,
+    ) -> Mapping[tuple[str, str], Likeness]:
+        """Of each pair (a, b), a < b, of whom both texts say something. `asked`, `declared`: what of a text was asked
+        of the agent, and what it only declared: nothing else is named (`asked` None: all is)."""
         names = frozenset(name.lower() for name in texts)
         if vocabulary is not self._vocabulary or names != frozenset(name.lower() for name in self._texts):
             self._texts, self._weighed, self._pairs = {}, {}, {}
@@ -130,11 +147,16 @@ class Likenesses:
         changed = {name for name, text in texts.items() if self._texts.get(name) != text}
         self._texts = dict(texts)
         self._weighed |= {name: vocabulary.weigh(texts[name], names) for name in changed}
+        wanted, known = dict[str, frozenset[str]](), dict[str, frozenset[str]]()
+        for name in texts if changed else ():
+            wanted[name] = frozenset(terms((asked or {}).get(name, "")))
+            known[name] = wanted[name] | frozenset(terms((declared or {}).get(name, "")))
         for pair in combinations(sorted(texts), 2):
             if changed.isdisjoint(pair):
                 continue
             a, b = self._weighed[pair[0]], self._weighed[pair[1]]
-            self._pairs[pair] = likeness(a, b)
+            both = None if asked is None else wanted[pair[0]] & wanted[pair[1]]
+            self._pairs[pair] = likeness(a, b, both, known[pair[0]] & known[pair[1]])
             if not a or not b:
                 del self._pairs[pair]
         return dict(self._pairs)

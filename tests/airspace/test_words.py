@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay.airspace import reasons
 from relay.airspace.calibrated import calibrated
 from relay.airspace.near import Near
 from relay.airspace.profiles import PROFILES
@@ -49,6 +50,24 @@ def test_an_agents_name_makes_nobody_alike() -> None:
     texts = {"AVA": "@AVA @BEN fix the parser", "BEN": "@AVA @BEN write the docs"}
     found = Likenesses().between(texts, MAIN)[("AVA", "BEN")]
     assert found.cosine == 0 and found.terms == ()
+
+
+def test_the_evidence_names_only_what_was_asked_or_declared_and_says_which() -> None:
+    """The commits speak of the shop as well, the one was only declared to change a file, and fillers name nothing."""
+    asked = {"AVA": "put a line about the voucher into the shop", "BEN": "the voucher, put it in line"}
+    texts = {name: f"{text}\nthe ledger rounds" for name, text in asked.items()}
+    declared = {"CYD": "src/voucher.py"}
+    found = Likenesses().between({**texts, **declared}, MAIN, asked, declared)
+    said = {pair: reasons.words(one)[0].text for pair, one in found.items()}
+    assert said == {
+        ("AVA", "BEN"): "both were asked about voucher",
+        ("AVA", "CYD"): "both were asked about or declared voucher",
+        ("BEN", "CYD"): "both were asked about or declared voucher",
+    }
+    same = Likenesses().between(texts, MAIN)[("AVA", "BEN")]
+    assert found[("AVA", "BEN")].cosine == same.cosine
+    (one,) = reasons.words(Likenesses().between(texts, MAIN, {}, {})[("AVA", "BEN")])
+    assert one.text == "what both work on is told in much the same words"
 
 
 def test_who_has_said_nothing_is_in_no_pair() -> None:
