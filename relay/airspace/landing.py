@@ -466,29 +466,19 @@ class Landing:
         return ""
 
 
-#: Commits of a branch that are looked at for who contributed.
-_MOST_COMMITS = 1000
-
-
 async def _history(git: Git, main: str, head: str | None) -> tuple[list[Committed], list[Signature]]:
     """The commits that a branch has before the main branch, the oldest first, and everybody they name as author."""
     if head is None:
         return [], []
-    told = "%an%x00%ae%x00%s%x00%b%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00"
-    asked = (
-        "log",
-        "--no-merges",
-        "--topo-order",
-        f"-{_MOST_COMMITS}",
-        f"--format={told}",
-        f"{main}..{head}",
-        "--",
-    )
-    parts = name_of((await git.run(*asked)).out).split("\0")[:-1]
+    all_of = ("log", "--no-merges", "--topo-order", f"{main}..{head}")
+    told = "--format=%an%x00%ae%x00%s%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00"
+    parts = name_of((await git.run(*all_of, told, "--")).out).split("\0")[:-1]
+    # Only of a commit that stands alone does the body become the message.
+    body = name_of((await git.run(*all_of, "--format=%b", "--")).out) if len(parts) == 4 else ""
     commits: list[Committed] = []
     people: dict[str, Signature] = {}
-    for at in range(len(parts) - 5, -1, -5):
-        name, email, subject, body, coauthors = parts[at : at + 5]
+    for at in range(len(parts) - 4, -1, -4):
+        name, email, subject, coauthors = parts[at : at + 4]
         commits.append(Committed(subject, body))
         named_here = [(name.strip(), email), *(_person(line) for line in coauthors.splitlines())]
         for who, address in named_here:

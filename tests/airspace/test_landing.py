@@ -98,6 +98,36 @@ async def test_without_an_identity_the_room_signs_and_says_so(tmp_path: Path, ha
         assert "git knows no name and e-mail address" in said and "git config --global user.name" in said
 
 
+async def test_nobody_is_left_out_of_a_long_branch(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    knows(repo)
+    one = await room(repo, "A")
+    stream = ["reset refs/heads/relay/a", "from refs/heads/main^0", ""]
+    for number in range(1100):
+        name = "Bo" if number == 0 else "Cy"
+        said = f"Step {number}\n"
+        stream += [
+            "commit refs/heads/relay/a",
+            *(
+                f"{role} {name} <{name.lower()}@example.net> {1700000000 + number} +0000"
+                for role in ("author", "committer")
+            ),
+            f"data {len(said)}",
+            said,
+        ]
+    git(one.at("A"), "checkout", "-q", "--detach")
+    git(repo, "fast-import", "--quiet", "--force", input="\n".join(stream).encode())
+    git(one.at("A"), "checkout", "-q", "relay/a")
+    write(one.at("A"), {"a.py": "x\n"})
+    told_now = await one.ground.propose("A", "ann", SQUASH)
+    assert told_now["commits"] == 1101
+    assert told_now["trailers"] == [
+        "Co-authored-by: Bo <bo@example.net>",
+        "Co-authored-by: Cy <cy@example.net>",
+    ]
+    assert told_now["text"].startswith("Step 0\n") and "- and 1080 more" in told_now["text"]
+
+
 @pytest.mark.parametrize("method", ["merge", "squash"])
 async def test_what_is_shown_is_what_is_committed(tmp_path: Path, method: str) -> None:
     repo = repository(tmp_path / "repo")
