@@ -1,4 +1,4 @@
-"""`relay airspace`: measure code-space without a room, and declare an intent in one.
+"""`relay airspace`: who is near whom in a running room; measure code-space without one; declare an intent.
 
 Invariant: exit code 0 = did it, 1 = could not, 2 = wrong use.
 """
@@ -18,7 +18,7 @@ from relay.config import Settings, load
 from relay.files import read_regular
 from relay.git_person import git_person
 from relay.invocation import about, script
-from relay.plain import indented
+from relay.plain import indented, safe
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
 ANSWER_S = 30.0
@@ -30,7 +30,12 @@ def main(words: list[str]) -> int:
 
     text = "How close agents are in the code."
     parser = argparse.ArgumentParser(prog="relay airspace", description=text)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the room's answer as JSON")
+    parser.set_defaults(command=_show)
+    commands = parser.add_subparsers(metavar="COMMAND", help="without one: who is near whom now")
     decisions = [_add_decision(commands, *one) for one in _DECISIONS]
     for made in (airspace_scan.add(commands), airspace_risk.add(commands), _add_intent(commands), *decisions):
         # Every command takes it; these two need no room, and so no configuration.
@@ -75,22 +80,33 @@ def _add_decision(commands: Any, name: str, text: str) -> argparse.ArgumentParse
     return made
 
 
+def _show(args: argparse.Namespace) -> int:
+    """What `/airspace` answers in the room."""
+    settings = load(args.config)
+    about(settings.path)
+    return _told(settings, "?files=touched", None, args.json, lambda told: str(told["text"]))
+
+
 def _decide(args: argparse.Namespace, action: str) -> int:
     settings = load(args.config)
     about(settings.path)
     name = args.name or git_person(settings.repo, [agent.name for agent in settings.agents])
     body = {"action": action, "agent": args.agent.upper(), "name": name}
-    return _told(settings, "decide", body, args.json, lambda told: str(told["reason"]))
+    return _told(settings, "/decide", body, args.json, lambda told: str(told["reason"]))
 
 
 def _told(
-    settings: Settings, door: str, body: dict[str, Any], as_json: bool, words: Callable[[dict[str, Any]], str]
+    settings: Settings,
+    door: str,
+    body: dict[str, Any] | None,
+    as_json: bool,
+    words: Callable[[dict[str, Any]], str],
 ) -> int:
-    """Send it to the room, and print what it answers."""
+    """Send it to the room (`body` None: only ask), and print what it answers."""
     try:
         state = json.loads(read_regular(settings.state_path))
         key = read_regular(settings.token_path).decode().strip()
-        told = _post(f"{state['url']}/api/airspace/{door}", key, body)
+        told = _post(f"{state['url']}/api/airspace{door}", key, body)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         start = script("scripts/start.sh")
@@ -98,11 +114,12 @@ def _told(
         return 1
     if as_json:
         print(json.dumps(told))
-    elif told.get("success"):
-        print(indented(words(told)))
+    elif told.get("success", body is None):
+        # The lines of what was only asked for are our own; each name in them is on one line.
+        print((safe if body is None else indented)(words(told)))
     else:
         print(indented(f"relay: {told.get('reason') or told}"), file=sys.stderr)
-    return 0 if told.get("success") else 1
+    return 0 if told.get("success", body is None) else 1
 
 
 def _intent(args: argparse.Namespace) -> int:
@@ -118,12 +135,13 @@ def _intent(args: argparse.Namespace) -> int:
         said = f"{args.agent} intends to touch {', '.join(told.get('intent', args.paths)) or 'nothing'}."
         return "\n".join([said, *told.get("in_hand", ())])
 
-    return _told(settings, "intent", body, args.json, words)
+    return _told(settings, "/intent", body, args.json, words)
 
 
-def _post(url: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
+def _post(url: str, key: str, body: dict[str, Any] | None) -> dict[str, Any]:
     headers = {"X-API-Key": key, "Content-Type": "application/json"}
-    request = Request(url, json.dumps(body).encode(), headers, method="POST")
+    data, method = (None, "GET") if body is None else (json.dumps(body).encode(), "POST")
+    request = Request(url, data, headers, method=method)
     try:
         # The room is on this machine: a proxy from the environment has no business here.
         with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S) as answer:

@@ -184,6 +184,7 @@ class Daemon:
             fold=fold,
             changes=lambda: RepoChanges(self.settings.repo, self._tower.hangar),
             root_of=self._root_of,
+            in_hand=lambda agent, paths: self._tower.live.in_hand(agent, paths),  # noqa: PLW0108 -- made later
         )
         self._judge: LockJudge = self._services.more["judge"]
         self._board = Board(claims=self._services.more["claims"])

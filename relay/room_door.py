@@ -100,8 +100,14 @@ class RoomDesk:
 class IntentDesk:
     """`relay.faces.services.IntentsApi`."""
 
-    def __init__(self, store: Store, settings: Callable[[], Settings]) -> None:
-        self._store, self._settings = store, settings
+    def __init__(
+        self,
+        store: Store,
+        settings: Callable[[], Settings],
+        in_hand: Callable[[str, Sequence[str]], Sequence[str]] = lambda agent, paths: (),
+    ) -> None:
+        """`in_hand`: who changes which of these files now, a text each; only a running room knows."""
+        self._store, self._settings, self._in_hand = store, settings, in_hand
 
     async def declare(self, caller: Caller, paths: Sequence[str]) -> Json:
         if not self._settings().airspace.enabled:
@@ -123,4 +129,5 @@ class IntentDesk:
             kept = await self._store.write(work)
         except Refusal as refusal:
             raise Rejected(Fault.MALFORMED, "bad_path", refusal.reason, refusal.fix) from None
-        return {"success": True, "paths": list(kept)}
+        told = list(self._in_hand(caller.agent, kept))
+        return {"success": True, "paths": list(kept), **({"in_hand": told} if told else {})}

@@ -40,15 +40,17 @@ def services_of(
     fold: bool | None = None,
     changes: Callable[[], ChangedFiles] | None = None,
     root_of: Callable[[str], Path | None] = lambda agent: None,
+    in_hand: Callable[[str, Sequence[str]], Sequence[str]] = lambda agent, paths: (),
 ) -> Services:
     """The services of one room.
 
     `current` gives the settings as they are now, where they may change. `fold`: the repository's file system folds
     case; None = it is asked (a look into one folder, which blocks a moment). `changes` gives what tells what an
     agent changed; None = git in the repository, between revisions only. `root_of` gives the top of the checkout that
-    an agent works in; None = the main one. `more`: `keys`; `judge`, what the guard
-    asks of the locks; `claims`, what the board asks of the work queue; `sweeps`, which take back claims that are over
-    and forget what is of no use any more.
+    an agent works in; None = the main one. `in_hand`: who changes which of these files now, in words.
+
+    `more`: `keys`; `judge`, what the guard asks of the locks; `claims`, what the board asks of the work queue;
+    `sweeps`, which take back claims that are over and forget what is of no use any more.
     """
     now = current or (lambda: settings)
     fold = folds(settings) if fold is None else fold
@@ -67,7 +69,7 @@ def services_of(
         sessions=sessions,
         memory=EpisodicMemory(store, sessions=heartbeat, once=once),
         changesets=_Changesets(store, now, judge, heartbeat, locks, changes, fold=fold),
-        intents=IntentDesk(store, now),
+        intents=IntentDesk(store, now, in_hand),
         room=RoomDesk(store, now, sessions),
         more={
             "keys": keys,

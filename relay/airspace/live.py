@@ -49,7 +49,7 @@ class LiveAirspace:
         if self._cloud is not None and all_files:
             everything = await asyncio.to_thread(sky.points_json, await self._cloud())
             state["fileCoordinates"] = {**everything, **state["fileCoordinates"]}
-        return state
+        return {**state, "text": self.who_is_near()}
 
     async def past(self, since: float | None, until: float | None) -> list[dict[str, Any]]:
         """The samples of that time (Unix seconds), but none older than `airspace.history_h` hours."""

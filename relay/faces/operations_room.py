@@ -23,6 +23,7 @@ class DeclareIntent(Request):
 
 class IntentAnswer(Answer):
     paths: list[str] | None = None
+    in_hand: list[str] | None = Field(None, description="who changes which of them now: agree first")
 
 
 class PostMessage(Request):

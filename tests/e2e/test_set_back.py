@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -309,10 +310,29 @@ async def test_every_view_has_the_same_level_and_sentence_of_who_is_set_back_and
     started: Started,
 ) -> None:
     room = await started("AVA", "BEN")
+    # Who comes to a file in hand is told so by the answer to its intent, at each door.
+    made = await room.relay("keys", "create", "CYD", "--json")
+    headers = {"X-API-Key": str(json.loads(made.out)["key"])}
+    body = {"paths": ["src/cart.py"]}
+    async with room.session.post(f"{room.url}/intents", json=body, headers=headers) as answer:
+        told = await answer.json()
+    assert [one.split(",")[0] for one in told["in_hand"]] == [
+        "AVA changes src/cart.py now",
+        "BEN changes src/cart.py now",
+    ]
+    assert all("What is your part?" in one for one in told["in_hand"]), told
+    async with room.session.post(f"{room.url}/intents", json={"paths": []}, headers=headers) as answer:
+        assert "in_hand" not in await answer.json()
+    # A lock outlives the work, an intent does not: AVA stays near.
+    made = await room.relay("keys", "create", "AVA", "--json")
+    headers = {"X-API-Key": str(json.loads(made.out)["key"])}
+    async with room.session.post(
+        f"{room.url}/locks/acquire", json={"file_path": "src/cart.py"}, headers=headers
+    ) as answer:
+        told = await answer.json()
+    assert told.get("success"), told
     await merge(room, "AVA")
-    # After the merge: what AVA meant before ended with its work.
-    await room.post("/intent @AVA src/cart.py")
-    await until(room, lambda one: set_back("BEN")(one) and len(one["agents"]) == 2, "AVA near by intent")
+    await until(room, lambda one: set_back("BEN")(one) and len(one["agents"]) == 2, "AVA near by its lock")
     state = await room.get("/api/airspace")
     (one,), (link,) = state["advisories"], state["links"]
     assert (one["level"], link["level"], link["risk"] < 0.7) == ("resolution", "resolution", True)
@@ -322,6 +342,10 @@ async def test_every_view_has_the_same_level_and_sentence_of_who_is_set_back_and
     asked = await room.post("/airspace")
     answer = await room.reply_to(asked["id"], "RELAY")
     assert f"- **resolution:** {one['line']}" in answer["body"]
+    # The terminal says it in the same words, with what came true by kind.
+    done = await room.relay("airspace")
+    assert done.code == 0 and done.out.strip() == (await room.get("/api/airspace"))["text"], done.all
+    assert done.out.strip() == answer["body"] and "Came true so far: resolution 1 of 1." in done.out
 
 
 async def test_intents_and_a_decision_end_with_the_work(started: Started) -> None:
