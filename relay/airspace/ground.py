@@ -384,6 +384,9 @@ class Ground:
         async with self._hangar.alone, berth.lock:
             self._idle(agent, "discarded")
             try:
+                taking, side = await self._taking(berth)
+                if found := await taking.resume(berth.name, berth.checkout, side.seen):
+                    await self._give_up(berth, taking, found, by)
                 landing, side = await self._landing(berth)
                 gone = await landing.discard(side)
             except (GitError, Lost, OSError) as error:

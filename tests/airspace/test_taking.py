@@ -210,6 +210,19 @@ async def test_a_person_gives_it_up_and_nothing_is_lost(tmp_path: Path) -> None:
     assert (await merges(one))[0] == "clean"
 
 
+async def test_who_discards_the_work_gives_the_merge_up_first(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    at = one.at("A")
+    await turn(one, {"a.py": BOTH + "<<<<<<< x\n"})
+    done = await one.ground.discard("A", "ann")
+    assert (at / "a.py").read_text() == THEIRS and git(at, "status", "--porcelain") == ""
+    assert git(at, "show", f"{done['kept']}:a.py") == MINE.strip()
+    kept = git(at, "for-each-ref", "--format=%(refname)", "refs/relay/kept").split()
+    assert len(kept) == 2 and git(at, "show", f"{kept[0]}:a.py").endswith("<<<<<<< x")
+    await one.ground.restore("A", "ann")
+    assert (at / "a.py").read_text() == MINE and (await merges(one))[0] == "conflicts"
+
+
 async def test_a_main_branch_that_was_reset_is_not_taken_in(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     await turn(one, {})
