@@ -89,7 +89,7 @@ async def test_who_was_left_behind_is_against_main_and_has_not_left(sky: Sky) ->
     assert told.to == ("CODEX",)
     assert told.body.startswith(
         f"CODEX does not merge into main now: git finds conflicts in {FILE} (lines 40-58) "
-        "(the work of CLAUDE is in main)\n\nCODEX: Now merge main into your branch: "
+        "(the work of CLAUDE is in main)\n\nCODEX: Now merge main into your branch. "
     )
     assert [job.agent for job in await sky.jobs() if job.message_id == told.id] == ["CODEX"]
     assert sky.protocol.steer("CODEX", FILE) is None, "it has to settle the conflict in this file"
