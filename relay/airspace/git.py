@@ -106,8 +106,8 @@ class Git:
 async def _run(
     argv: list[str], folder: Path, env: dict[str, str], stdin: bytes, timeout_s: float, most: int, name: str
 ) -> Done:
-    try:
-        process = await asyncio.create_subprocess_exec(
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
             *argv,
             cwd=folder,
             env=env,
@@ -116,6 +116,14 @@ async def _run(
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+    )
+    try:
+        process = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # asyncio would end git alone, and wait for whatever git has started by then.
+        with suppress(OSError):
+            await _end(await starting)
+        raise
     except FileNotFoundError as error:
         # The folder's own absence raises the same, with its name.
         if Path(folder).is_dir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -147,33 +148,59 @@ async def test_a_hostile_merge_runs_nothing(tmp_path: Path) -> None:
     assert sorted(one.name for one in marker.iterdir()) == []
 
 
-async def test_a_call_has_a_limit_of_time_and_leaves_no_process(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "repo")
+@pytest.fixture
+def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git that starts a process and hangs; the file has both of their ids once it does."""
     bin = tmp_path / "bin"
     bin.mkdir()
     slow = bin / "git"
     slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 600 &\necho $! >> {tmp_path}/pid\nwait\n")
     slow.chmod(0o755)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
-        with pytest.raises(GitError, match="timed out after"):
-            await Git(repo).run("status", timeout_s=1.0)
-        await _all_gone(tmp_path / "pid")
-        call = asyncio.create_task(Git(repo).run("status"))
-        while not (tmp_path / "pid").exists() or len((tmp_path / "pid").read_text().split()) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        call.cancel()
+    monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
+    return tmp_path / "pid"
+
+
+def _hangs(pids: Path) -> bool:
+    return pids.exists() and len(pids.read_text().split()) == 2
+
+
+async def test_a_call_has_a_limit_of_time_and_leaves_no_process(tmp_path: Path, slow_git: Path) -> None:
+    call = asyncio.create_task(Git(tmp_path).run("status", timeout_s=1.0))
+    while not _hangs(slow_git) and not call.done():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    with pytest.raises(GitError, match="timed out after"):
+        await call
+    await _all_gone(slow_git)
+    call = asyncio.create_task(Git(tmp_path).run("status"))
+    while not _hangs(slow_git):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await _all_gone(slow_git)
+
+
+async def test_a_call_that_is_cancelled_while_git_starts_leaves_no_process(
+    tmp_path: Path, slow_git: Path
+) -> None:
+    call = asyncio.create_task(Git(tmp_path).run("status"))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    while not _hangs(slow_git):
+        time.sleep(0.01)  # noqa: ASYNC251 - so that the loop has not taken git's pipes by then
+    call.cancel()
+    async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await call
-        await _all_gone(tmp_path / "pid")
+    await _all_gone(slow_git)
 
 
 async def _all_gone(pids: Path) -> None:
-    for pid in pids.read_text().split():
+    for pid in pids.read_text().split() if pids.exists() else ():  # it may have been ended before it said
         async with asyncio.timeout(20):
             while _runs(int(pid)):  # noqa: ASYNC110 - the kernel is asked, not an event
                 await asyncio.sleep(0.01)
-    pids.unlink()
+    pids.unlink(missing_ok=True)
 
 
 def _runs(pid: int) -> bool:
