@@ -31,8 +31,8 @@ CSP = (
 )
 COMMANDS = [
     {"name": "/task", "usage": "/task <title>", "help": "add a task to the board"},
-    {"name": "/move", "usage": "/move #<id> <pending|in_progress|done>", "help": "move a task"},
-    {"name": "/moveall", "usage": "/moveall <status>", "help": "move every active task"},
+    {"name": "/move", "usage": "/move t<number> <pending|in_progress|done>", "help": "move a task"},
+    {"name": "/moveall", "usage": "/moveall <pending|in_progress|done>", "help": "move every active task"},
     {"name": "/clearall", "usage": "/clearall", "help": "remove all tasks; /undo brings them back"},
     {"name": "/undo", "usage": "/undo", "help": "take back the last change of the board"},
     {"name": "/tasks", "usage": "/tasks", "help": "list the board"},

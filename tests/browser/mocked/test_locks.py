@@ -125,6 +125,8 @@ async def test_a_card_says_why_it_does_not_go_on(room: MockRoom, open_page: Open
 
     await expect(card("Ship")).to_contain_text("waits for t1, t2 (failed)")
     await expect(card("Test")).to_contain_text("exit code 1")
+    await card("Test").locator(".badge").hover()
+    await expect(page.locator(".tooltip.on")).to_have_text("An agent said that it could not do it.")
     await expect(card("Build")).to_contain_text("buildP2")
     await expect(card("Build")).to_contain_text("1 of 3 attempts made")
     room.change_task(1, status="in_progress", assignee="CLAUDE", lease_until=room.held.at(1500), attempts=1)

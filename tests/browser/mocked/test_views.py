@@ -120,10 +120,19 @@ async def test_agents_show_how_they_are_and_take_orders(room: MockRoom, open_pag
     room.agent(
         "CLAUDE",
         running={"job": 1, "message_id": question["id"], "since": since},
-        budget={"turns_per_hour": {"used": 12, "limit": 30}, "tokens": None, "usd": None},
+        budget={
+            "turns_per_hour": {"used": 12, "limit": 30},
+            "tokens": {"used": 9, "limit": 90, "input": 2, "cache_write": 3, "output": 4, "cache_read": 800},
+            "usd": {"used": 0.5, "limit": 5},
+        },
     )
     await expect(panel.get_by_test_id("health")).to_contain_text("working")
     await expect(panel.get_by_role("meter", name="Turns this hour")).to_have_attribute("aria-valuenow", "12")
+    tokens = panel.get_by_role("meter", name="Tokens in 24 h, without cache reads")
+    await expect(tokens).to_have_attribute("aria-valuenow", "9")
+    for count in ("new input (2)", "cache writes (3)", "output (4)", "Cache reads (800) do not count"):
+        await expect(tokens.locator("..")).to_have_attribute("data-tip", re.compile(re.escape(count)))
+    await expect(panel.get_by_role("meter", name="Dollars in 24 h")).to_be_visible()
     await panel.get_by_role("button", name="Cancel turn").click()
     await expect(panel.get_by_test_id("health")).to_contain_text("ready")
     await panel.get_by_role("button", name="Pause").click()
@@ -361,6 +370,12 @@ async def test_a_phone_has_everything_without_scrolling_sideways(room: MockRoom,
         if view == "room":
             row = "Math.max(...[...document.querySelectorAll('.entry')].map(e => e.getBoundingClientRect().right))"
             assert await page.evaluate(row) <= 360
+    await page.get_by_test_id("tab-room").click()
+    await page.get_by_test_id("composer").fill("/mo")
+    cut = "[...document.querySelectorAll('.completion li')].filter((row) => row.scrollWidth > row.clientWidth).length"
+    await expect(page.get_by_test_id("completion")).to_contain_text("/move")
+    assert await page.evaluate(cut) == 0
+    await page.get_by_test_id("composer").fill("")
     await page.get_by_test_id("tab-board").click()
     await page.get_by_role("button", name="Move t1 on").click()
     await expect(column(page, "in_progress")).to_contain_text("a task")
