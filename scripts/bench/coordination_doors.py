@@ -31,14 +31,16 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
             others = (60, 5) if quick else (OTHER_LOCKS, OTHER_GLOBS)
             hold_others(agent, *others)
             yield from of_locks(agent, tools, count, f", {others[0]:,} other locks and {others[1]} globs")
-        answered, listed = [], []
+        answered, listed, used = [], [], []
         for _ in range(starts):
             with mcp(daemon, "AGENT-2") as tools:
                 answered.append(tools.ready_s)
                 tools.ask("tools/list")
                 listed.append(time.perf_counter() - tools.began)
+                used.append(time.clock_gettime((~tools.process.pid << 3) | 2))
         yield spread("relay mcp, start to the answer to initialize", answered, limits=at_most(max=2000))
         yield spread("relay mcp, start to the answer to tools/list", listed, limits=at_most(max=2000))
+        yield spread("relay mcp, start to tools/list, processor time", used, limits=at_most(p50=700))
 
 
 def of_locks(

@@ -23,6 +23,7 @@ NAMES = {
                      "acquire + release, SQLite, 8 callers", "acquire + release, SQLite, the best",
                      "claims, SQLite, behind none", "HTTP acquire", "MCP acquire", "relay mcp, start", "recall",
                      "acquire + release, PostgreSQL"],
+    "doors_ratio": ["the bare echo", "HTTP acquire, SQLite, times the echo", "MCP over HTTP acquire, PostgreSQL"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
 }  # fmt: skip
 
