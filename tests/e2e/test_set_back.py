@@ -385,7 +385,7 @@ async def test_intents_and_a_decision_end_with_the_work(started: Started) -> Non
 
     await eventually(quiet, "nothing that outlives the work")
     asked = await room.post("/airspace")
-    assert "means to" not in (await room.reply_to(asked["id"], "RELAY"))["body"]
+    assert "intends to" not in (await room.reply_to(asked["id"], "RELAY"))["body"]
     for name in ("AVA", "BEN"):
         await room.reply_to((await room.post(f"@{name} edit the total, anew"))["id"], name)
     one = await until(
