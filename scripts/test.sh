@@ -80,8 +80,9 @@ find_browser() {
   return 1
 }
 
-count='import os; print(2 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))'
-workers="${RELAY_TEST_WORKERS:-$("$PY" -c "$count")}"
+count='import os; print(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
+cores="$("$PY" -c "$count")"
+workers="${RELAY_TEST_WORKERS:-$((cores + 2))}"
 
 if [ -n "$quick" ]; then
   # What is not begun by then is left out, and named: the rest of the two minutes is for what runs.
@@ -103,8 +104,8 @@ if [ -n "$quick" ]; then
   if [ -n "$nearest" ]; then
     say "pytest, $(printf '%s\n' "$nearest" | wc -l | tr -d ' ') files, the nearest to the change first"
     # shellcheck disable=SC2086 # no file of the tests has a blank in its name
-    RELAY_TESTS_UNTIL="$until" "$PY" -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder \
-      ${without[@]+"${without[@]}"} $nearest || failed="$failed${failed:+, }pytest"
+    RELAY_TESTS_UNTIL="$until" "$PY" -m pytest -n "${RELAY_TEST_WORKERS:-$cores}" --dist loadfile \
+      --no-loadscope-reorder ${without[@]+"${without[@]}"} $nearest || failed="$failed${failed:+, }pytest"
   else
     say "no test is near the change"
   fi

@@ -37,6 +37,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("the time of --quick is over")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """`--quick` that had time for no test has shown nothing: it fails."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if "RELAY_TESTS_UNTIL" in os.environ and reporter and not reporter.stats.keys() & {"passed", "failed"}:
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
 @pytest.fixture(params=("sqlite", "postgres"))
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each engine in turn (tests/engines.py): the stores of the test are opened on it."""
