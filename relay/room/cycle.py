@@ -140,13 +140,14 @@ class Router:
         return pause if pause <= LONGEST_WAIT_S else 0.0
 
     async def _decide(self, cycle: Row) -> None:
-        async def look(tx: Tx) -> tuple[Message | None, list[RoomLine], list[Member]]:
+        async def look(tx: Tx) -> tuple[Message | None, list[RoomLine], list[Member], list[str]]:
             message = await ledger.message(tx, cycle["message_id"])
             rows = await tx.all(Q.messages_between, after=0, upto=cycle["number"] - 1, limit=RECENT)
             recent = [RoomLine(row["speaker"], row["body"]) for row in reversed(rows)]
-            return message, recent, await self._able(tx)
+            every = [member.name for member in await self._roster().active(tx)]
+            return message, recent, await self._able(tx), every
 
-        message, recent, active = await self._store.read(look)
+        message, recent, active, every = await self._store.read(look)
         if message is None:
             return
         if not active:
@@ -154,7 +155,6 @@ class Router:
                 message, CycleState.STEWARD, {"action": "steward", "agents": [STEWARD]}, [STEWARD]
             )
             return
-        names = [member.name for member in active]
         dispatcher = self.dispatcher
         try:
             briefs = [AgentBrief(member.name, member.about) for member in active]
@@ -170,8 +170,9 @@ class Router:
             reason = "the dispatcher is off: every active agent is asked"
             if what == "fallback":
                 reason = f"the dispatcher cannot decide ({error.cause}): every active agent is asked"
-            shown = {"action": what, "agents": names, "reason": reason}
-            await self._settle(message, CycleState.ROUTED, shown, names, error=error)
+            # Those too whose circuit is open: the queue skips them, and the message's receipts say so.
+            shown = {"action": what, "agents": every, "reason": reason}
+            await self._settle(message, CycleState.ROUTED, shown, every, error=error)
             return
         self.decided(str(decision.action))
         await self._carry_out(message, decision)
