@@ -1,21 +1,26 @@
 """A sign-in link of the running room, asked for at its own door.
 
 Invariant: nothing but the daemon's address and the room's token is needed, so that it works wherever the room's
-database is; the token goes to the address that the daemon itself wrote down.
+database is; the token goes to the address that the daemon itself wrote down. It makes no token: where the file was
+removed or replaced, the daemon sees it in a moment, which is waited for.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.faces.auth import TokenError, ensure_token
+from relay.files import stamp_of
 
 #: Seconds that the room may take: making a link is one short write.
 ANSWER_S = 15.0
+#: Seconds that a token which was removed or replaced is waited for: the daemon looks every two.
+TOKEN_S = 5.0
 
 
 class NoLink(Exception):
@@ -24,21 +29,31 @@ class NoLink(Exception):
 
 def new_link(url: str, token_path: Path) -> str:
     """A link that works once. Blocks. Raises NoLink."""
-    try:
-        asked = Request(
-            f"{url}/api/links",
-            data=b"{}",
-            headers={"X-API-Key": ensure_token(token_path), "Content-Type": "application/json"},
-        )
-        # The room is on this machine: a proxy from the environment has no business here.
-        with build_opener(ProxyHandler({})).open(asked, timeout=ANSWER_S) as answer:
-            return str(json.loads(answer.read())["url"])
-    except TokenError as error:
-        raise NoLink(str(error)) from None
-    except HTTPError as error:
-        raise NoLink(f"the room at {url} gave no link: {_said(error)}") from None
-    except (OSError, HTTPException, ValueError, KeyError) as error:
-        raise NoLink(f"the room at {url} does not answer ({getattr(error, 'reason', error)})") from None
+    give_up = time.monotonic() + TOKEN_S
+    while True:
+        over = time.monotonic() > give_up
+        try:
+            if stamp_of(token_path) is not None:
+                return _asked(url, ensure_token(token_path))
+            if over:
+                raise NoLink(f"{token_path} is missing, and the running room has not written it again")
+        except TokenError as error:
+            raise NoLink(str(error)) from None
+        except HTTPError as error:
+            if error.code != 401 or over:
+                raise NoLink(f"the room at {url} gave no link: {_said(error)}") from None
+        except (OSError, HTTPException, ValueError, KeyError) as error:
+            raise NoLink(f"the room at {url} does not answer ({getattr(error, 'reason', error)})") from None
+        time.sleep(TOKEN_S / 20)
+
+
+def _asked(url: str, token: str) -> str:
+    asked = Request(
+        f"{url}/api/links", data=b"{}", headers={"X-API-Key": token, "Content-Type": "application/json"}
+    )
+    # The room is on this machine: a proxy from the environment has no business here.
+    with build_opener(ProxyHandler({})).open(asked, timeout=ANSWER_S) as answer:
+        return str(json.loads(answer.read())["url"])
 
 
 def _said(error: HTTPError) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
@@ -22,6 +23,9 @@ from typing import Self, cast
 
 SHIM = str(Path(__file__).with_name("shim.py"))
 STDIN, STDOUT, STDERR = 0, 1, 2
+#: Open files that this process may have as it was started. The daemon raises its own limit, and a program does not
+#: get that one: with more than 1,024 select() fails, and some close all that there could be.
+FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 #: Bytes of output that wait to be consumed before the program is made to wait.
 HIGH_WATER = 262_144
 #: Seconds that output may still be read once the program and its descendants are gone.
@@ -139,6 +143,7 @@ class AgentProcess:
                 SHIM,
                 str(shim_end.fileno()),
                 str(os.getpid()),
+                str(FILES),
                 *argv,
                 env=dict(env),
                 cwd=cwd,

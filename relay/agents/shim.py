@@ -5,12 +5,12 @@ Invariant: when this process ends, nothing that the program started is alive. It
 descendant (TERM, one second, KILL) as soon as the program itself exits, the daemon closes the control socket,
 or the daemon is gone, even by kill -9: the kernel closes the socket for it.
 
-Usage: `python -I -S shim.py CONTROL_FD DAEMON_PID PROGRAM [ARGUMENT...]`, in the working directory and with
-the environment that the program shall have. Lines on the control socket, each at most once, in this order:
-`started PID`, or `failed ERRNO` when PROGRAM could not be executed; `exit CODE` or `signal NUMBER`. The end
-of the socket says that all is over.
+Usage: `python -I -S shim.py CONTROL_FD DAEMON_PID FILES PROGRAM [ARGUMENT...]`, in the working directory and with
+the environment that the program shall have; FILES: how many files it may have open (the soft limit). Lines on the
+control socket, each at most once, in this order: `started PID`, or `failed ERRNO` when PROGRAM could not be executed;
+`exit CODE` or `signal NUMBER`. The end of the socket says that all is over.
 
-It runs as a script and imports only what is built into the interpreter: `os`, `signal` and `ctypes` alone
+It runs as a script and imports little but what is built into the interpreter: `os`, `signal` and `ctypes` alone
 would double its start-up time, and an agent's start waits for it.
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # what `signal` wraps, without `enum`
 import posix
+import resource
 import select
 import sys
 import time
@@ -182,11 +183,15 @@ def end(control: int, child: int, status: int | None) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    control, daemon, argv = int(arguments[0]), int(arguments[1]), arguments[2:]
+    control, daemon, files, argv = int(arguments[0]), int(arguments[1]), int(arguments[2]), arguments[3:]
     posix.set_inheritable(control, False)
     for number in DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    except (OSError, ValueError):
+        pass  # the hard limit was lowered meanwhile: it is the soft one too
     wake, woken = posix.pipe()
     posix.set_blocking(woken, False)
     signal.set_wakeup_fd(woken)

@@ -1,7 +1,8 @@
 """Connections to the doors: how long one may say nothing, and how many may say nothing of who they are.
 
 Invariants:
-- a connection has `header_s` seconds for its first request, and aiohttp's keep-alive for each further one;
+- a connection has `header_s` seconds for its first request, and for each further one from its first byte on, which
+  aiohttp's keep-alive waits for;
 - of those that have shown no credential at most `strangers` stay: the oldest goes for a new one, so that nobody who
   has a credential is kept out by those who have none;
 - what cannot be read as HTTP is answered in the form of every refusal, and is a line in the log now and then, never a
@@ -56,15 +57,15 @@ class Doorway:
     """The connections that have shown no credential yet."""
 
     def __init__(self, limits: Limits) -> None:
-        self._header_s = limits.header_s
+        self.header_s = limits.header_s
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         part = MOST_FILES if files == resource.RLIM_INFINITY else files // 4
         self._most = min(limits.strangers, part)
         #: For `loop.create_server`, which takes as many at one time before the oldest is closed. With these two
         #: parts half of the files are left for the database, git and who has shown a credential.
         self.backlog = min(512, part)
-        self._strangers: dict[Connection, asyncio.TimerHandle] = {}
-        self._silent = Seldom("connections were closed that made no request in time")
+        self._strangers: dict[Connection, None] = {}
+        self.silent = Seldom("connections were closed that made no request in time")
         self._crowd = Seldom("connections without a credential were closed for newer ones")
         self.malformed = Seldom("requests were refused that are not HTTP as it should be")
 
@@ -81,43 +82,55 @@ class Doorway:
             self.leave(oldest)
             oldest.force_close()
             self._crowd.say(limit=self._most)
-        loop = asyncio.get_running_loop()
-        self._strangers[connection] = loop.call_later(self._header_s, self._expire, connection)
+        self._strangers[connection] = None
 
     def leave(self, connection: Connection) -> None:
         """It has gone, or has shown a credential."""
-        timer = self._strangers.pop(connection, None)
-        if timer is not None:
-            timer.cancel()
-
-    def _expire(self, connection: Connection) -> None:
-        if connection in self._strangers and not connection.spoke:
-            self.leave(connection)
-            connection.force_close()
-            self._silent.say(after_s=self._header_s)
+        self._strangers.pop(connection, None)
 
 
 class Connection(web.RequestHandler):
-    """One connection. `spoke`: it has made a whole request."""
+    """One connection."""
 
-    __slots__ = ("_door", "spoke")
+    __slots__ = ("_door", "_timer")
 
     def __init__(self, manager: web.Server, *, door: Doorway, **how: Any) -> None:
         super().__init__(manager, **how)
         self._door = door
-        self.spoke = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._door.enter(self)
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._current_request is None and not self._messages:
+            self._await_request()  # of which this is the beginning
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        self.spoke()
         self._door.leave(self)
         super().connection_lost(exc)
+
+    def spoke(self) -> None:
+        """It has made a whole request."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def trust(self) -> None:
         """It has shown a credential."""
         self._door.leave(self)
+
+    def _await_request(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._door.header_s, self._expire)
+
+    def _expire(self) -> None:
+        self.force_close()
+        self._door.silent.say(after_s=self._door.header_s)
 
     def handle_error(
         self,
@@ -157,7 +170,7 @@ def unsupported_encoding() -> ApiError:
 def spoke(request: web.Request) -> None:
     """A whole request came in on this connection."""
     if isinstance(request.protocol, Connection):
-        request.protocol.spoke = True
+        request.protocol.spoke()
 
 
 def trust(request: web.Request) -> None:

@@ -24,11 +24,11 @@ class Limits:
     """What the doors let through.
 
     `body_bytes` is for every request but a message, whose limit follows `workspace.max_entry_bytes`; `body_s` the
-    seconds that a body may take to arrive, `header_s` those that a new connection has for its first request;
-    `strangers`: connections at once that have shown no credential, or half of what the system lets the process
-    open. `socket_buffer_bytes`: what may wait for one slow client; `sockets`: how many at once; `session_look_s`:
-    seconds between two looks whether their session ended. `requests` counts a credential's, `refused` a remote's
-    without a good one, `sign_ins` a remote's failed attempts.
+    seconds that a body may take to arrive, `header_s` those that the headers of a request may take (the first one's
+    from the connection on); `strangers`: connections at once that have shown no credential, or half of what the
+    system lets the process open. `socket_buffer_bytes`: what may wait for one slow client; `sockets`: how many at
+    once; `session_look_s`: seconds between two looks whether their session ended. `requests` counts a credential's,
+    `refused` a remote's without a good one, `sign_ins` a remote's failed attempts.
     """
 
     body_bytes: int = 64 * 1024

@@ -49,6 +49,10 @@ async def test_a_breaker_opens_is_said_and_closed_by_a_person(open_room: Open) -
     posted = await one.post("@MEND once more")
     job = await one.until_job(posted["id"], "MEND", "skipped")
     assert "circuit open" in job["reason"]
+    # Where every active agent is asked, it is told of the one that is left out, and why.
+    posted = await one.post("who can?")
+    assert "circuit open" in (await one.until_job(posted["id"], "MEND", "skipped"))["reason"]
+    await one.reply_to(posted["id"], "ECHO")
     one.kill()
     await one.start()
     assert (await one.agent("MEND"))["breaker"]["state"] == "open"
@@ -96,6 +100,14 @@ async def test_a_failed_turn_is_tried_again_and_then_dead(open_room: Open) -> No
     assert job["attempts"] == 3
     said = await one.until_said(r"could not answer.*/retry m", speaker="RELAY")
     assert "flux is out of order" in said["body"]
+
+
+async def test_a_program_gets_the_limit_of_open_files_that_the_room_was_started_with(open_room: Open) -> None:
+    asks = "import resource\nprint('files', *resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+    one = await open_room(program("ASKS", "asks.py"), files={"asks.py": asks}, start=False)
+    await one.start(words=["prlimit", "--nofile=300:4096"])
+    posted = await one.post("@ASKS how many?")
+    assert (await one.reply_to(posted["id"], "ASKS"))["body"] == "files 300 4096"
 
 
 async def test_a_spent_budget_is_said(open_room: Open) -> None:

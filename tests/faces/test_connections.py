@@ -75,6 +75,22 @@ async def test_who_makes_no_whole_request_in_time_is_put_out(sent: bytes) -> Non
         writer.close()
 
 
+@pytest.mark.parametrize("key", [b"", b"X-API-Key: k\r\n"])
+async def test_so_is_who_makes_half_of_another_one(key: bytes) -> None:
+    async with doors(header_s=0.2) as at:
+        reader, writer = await at.open()
+        for _ in range(2):
+            writer.write(HELLO)
+            await asyncio.sleep(0.05)
+            writer.write(key + b"\r\n")
+            assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(0.3)  # between two it may be silent for longer
+        writer.write(HELLO)
+        async with asyncio.timeout(30):  # and not aiohttp's 75 s
+            assert await reader.read() == b""
+        writer.close()
+
+
 async def test_who_has_made_one_stays(caplog: pytest.LogCaptureFixture) -> None:
     async with doors(header_s=0.2) as at:
         reader, writer = await at.open(HELLO + b"\r\n")

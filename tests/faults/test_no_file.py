@@ -149,3 +149,15 @@ async def test_an_append_lock_that_is_held_on_is_said(tmp_path: Path) -> None:
             return await _trouble(one) is None
 
         await eventually(well, "the room to be well again")
+
+
+async def test_a_link_is_made_though_the_token_was_removed_or_replaced(tmp_path: Path) -> None:
+    async with room(tmp_path / "room", settings()) as one:
+        await one.start()
+        path, token = one.runtime / "token", one.token
+        path.unlink()
+        made = await one.relay("link")
+        assert (made.code, path.read_text().strip()) == (0, token), made.all
+        path.write_text("another-" + token)
+        made = await one.relay("link")
+        assert made.code == 0 and made.out.startswith(one.url), made.all
