@@ -255,7 +255,10 @@ def _row(one: dict[str, Any]) -> str:
     where = one["branch"] or "on no branch"
     files = f"{one['files']} file{'s' * (one['files'] != 1)}"
     work = f"{files}, +{one['insertions']} -{one['deletions']}" if one["files"] else "no changes"
-    stands = f"{one['ahead']} ahead, {one['behind']} behind" + (", uncommitted work" if one["dirty"] else "")
+    counted = (
+        f"{one['ahead']} ahead, {one['behind']} behind" if one["into"] else "its commits cannot be counted"
+    )
+    stands = counted + (", uncommitted work" if one["dirty"] else "")
     return f"{one['agent']}  {where}  {work}; {stands}; {_merges(one)}\n  {one['path']}"
 
 

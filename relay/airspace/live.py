@@ -111,6 +111,8 @@ class LiveAirspace:
         standing = sorted(self._protocol.standing.advisories.values(), key=lambda one: one.opened_at)
         found = self._scanner
         near = sky.near_text(found.links(), standing, found.names, found.conflicts)
+        if found.no_main and not found.names:
+            near = ""  # nobody could look
         return "\n\n".join(part for part in (near, found.no_main, wording.precision(found.precision)) if part)
 
     async def go_first(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:

@@ -145,7 +145,7 @@ class Scanner:
         if not self._settings().enabled:
             return None
         times = [self._protocol.due_at(), self._sample_due_at()]
-        if not self._protocol.clear:
+        if not self._protocol.clear or self.no_main:
             times.append(self._at + self._settings().tick_s)
         return min((at for at in times if at is not None), default=None)
 
@@ -182,6 +182,11 @@ class Scanner:
         if not settings.enabled:
             self._at = now
             await self._switched_off()
+            return
+        if await self._worktrees.target() is None and self.no_main:
+            # What stands in the worktrees cannot be counted from anything: nothing begins by it, and nothing ends.
+            self._at, self._target = now, None
+            self._to_show.set()
             return
         await self._look(settings, now)
         self._at = now  # only now: what is shown as seen at this time has been seen

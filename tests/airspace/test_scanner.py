@@ -206,6 +206,21 @@ async def test_two_in_one_file_are_seen_told_and_shown(house: House) -> None:
     assert house.live.who_is_near().endswith("It is not known what is merged into.")
 
 
+async def test_nothing_begins_and_nothing_ends_while_main_is_not_known(house: House) -> None:
+    house.trees.why = "It is not known what is merged into."
+    house.trees.sets = [work("CLAUDE", FILE), work("CODEX", FILE)]
+    await house.tick()
+    assert not await house.room.said() and (await house.live.state())["links"] == []
+    assert house.live.who_is_near() == house.trees.why
+    assert house.scanner._due_at() == house.room.clock() + house.room.settings.tick_s, "it looks again"
+    house.trees.main = Target("main", "1" * 40)
+    await house.tick()
+    assert (await house.room.only()).open
+    house.trees.main, house.trees.sets = None, []
+    await house.tick()
+    assert (await house.room.only()).open
+
+
 @pytest.mark.parametrize("muted", [(), ("lib/**", "src/**")])
 async def test_the_scanner_and_the_page_say_the_same_of_a_pair(
     house: House, tmp_path: Path, muted: tuple[str, ...]
