@@ -464,6 +464,8 @@ async def test_the_past_is_replayed(room: MockRoom, open_page: OpenPage) -> None
     )
     await expect(clock).not_to_contain_text("live")
     await expect(near).to_contain_text("CLAUDE ↔ GEMINI resolution 0.82")
+    # The counts stay those of the present, and say so.
+    await expect(page.get_by_test_id("air-counts")).to_have_text(re.compile("^now: 5 agents"))
     await expect(near).not_to_contain_text("CODEX")
     await page.evaluate(AT_REST)
     assert await marker(page, "GEMINI") != now

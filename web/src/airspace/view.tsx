@@ -123,7 +123,7 @@ function Counts() {
   const setBack = new Set(state.advisories.flatMap((one) => (one.set_back ?? []).map((back) => back.agent)));
   return (
     <p class="air-counts" data-testid="air-counts">
-      {counted(counts.agents, "agent")} · {counted(counts.pairs, "pair")}
+      {pastAt.value !== null && "now: "}{counted(counts.agents, "agent")} · {counted(counts.pairs, "pair")}
       {counts.advisory > 0 && <b class="said-advisory-count"> · {counts.advisory} traffic</b>}
       {counts.resolution > 0 && <b class="said-resolution-count"> · {counts.resolution} resolution</b>}
       {setBack.size > 0 && <b class="said-resolution-count"> · {setBack.size} set back</b>}
