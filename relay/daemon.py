@@ -212,7 +212,9 @@ class Daemon:
         self._tower.hangar.may_land = may_land(store, self._judge)
         self._tower.hangar.tell = tell(store)
         follow.check_acyclic([*self._tower.followers, *self._coordination.followers])
-        self._guard = LockGuard(store, self._judge, self._tower.guard, self._coordination.refused)
+        self._guard = LockGuard(
+            store, self._judge, self._tower.guard, self._coordination.refused, self._tower.brought
+        )
         self._seats = Seats(settings, guard=self._guard, permits=self._permissions, key=self._agent_keys.of)
         self._router = Router(store, self._live, _dispatcher(settings), lambda: self._seats.roster)
         self._router.decided = lambda action: self._metrics.decisions.labels(action).inc()

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,12 +132,18 @@ def main(arguments: list[str]) -> int:
 # -- what is written
 
 
-def git(*words: str, stdin: bytes = b"", ok: Iterable[int] = (0,)) -> bytes:
-    """What a call of git prints. It runs nothing but git. Raises Unasked."""
+def git(
+    *words: str,
+    stdin: bytes = b"",
+    ok: Iterable[int] = (0,),
+    place: Mapping[str, str] = os.environ,
+    config: Iterable[str] = (),
+) -> bytes:
+    """What a call of git prints. It runs nothing but git. `place`: git's own variables. Raises Unasked."""
     call = ["git", "--no-pager"]
-    for one in OVERRIDES:
+    for one in (*OVERRIDES, *config):
         call += ["-c", one]
-    env = {name: os.environ[name] for name in _PLACE if name in os.environ}
+    env = {name: place[name] for name in _PLACE if name in place}
     env |= {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT}
     try:
         done = subprocess.run(
@@ -163,11 +169,25 @@ def committed() -> list[str]:
     changed = names(git("diff", "--cached", *_DIFF))
     heads = merge_heads()
     main = main_head() if heads and changed else None
+    return sorted(own(git, changed, heads, main, "--cached"))
+
+
+def own(
+    git: Callable[..., bytes],
+    changed: set[str],
+    heads: Iterable[str],
+    main: str | None,
+    *how: str,
+    only: str = "",
+) -> set[str]:
+    """Of these paths, those that do not stand as in one of `heads` that is on the main branch: what a merge brought
+    from there was written by others. `how`: options of `git diff`; `only`: the one path that is asked about."""
+    limit = ("--", only) if only else ()
     for head in heads if main else ():
         assert main is not None
-        if is_ancestor(head, main):
-            changed &= names(git("diff", "--cached", *_DIFF, head))
-    return sorted(changed)
+        if git("rev-list", "--max-count=1", head, f"^{main}", "--") == b"":
+            changed = changed & names(git("diff", *how, *_DIFF, head, *limit))
+    return changed
 
 
 def merge_heads() -> list[str]:
@@ -187,10 +207,6 @@ def main_head() -> str | None:
     first = git("worktree", "list", "--porcelain").decode("utf-8", "replace").split("\n\n")[0]
     told = dict(line.partition(" ")[::2] for line in first.split("\n"))
     return told.get("HEAD") if "branch" in told else None
-
-
-def is_ancestor(old: str, new: str) -> bool:
-    return git("rev-list", "--max-count=1", old, f"^{new}", "--") == b""
 
 
 def pushed(words: Sequence[str], said: bytes) -> list[str]:

@@ -6,11 +6,14 @@ Invariant: its parts know each other only here; every long-running one is superv
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from relay import guard_git
 from relay.airspace.answers import Answers
 from relay.airspace.chart import Chart, outline
 from relay.airspace.ground import Ground
@@ -21,6 +24,7 @@ from relay.airspace.landings import Landings
 from relay.airspace.live import LiveAirspace
 from relay.airspace.lookout import Lookout
 from relay.airspace.measure import LiveMeasure
+from relay.airspace.merge_state import merging
 from relay.airspace.profiles import PROFILES
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.scan import Profile
@@ -158,6 +162,29 @@ class Tower:
         repo = self._around.settings().repo
         top, own = self.home(), seat.cwd or repo
         return self.sightings.root(agent) or (top if own.is_relative_to(top) else own)
+
+    async def brought(self, agent: str, path: str) -> bool:
+        """Does a file of the agent's worktree stand there as on the main branch, as a merge of that leaves it?"""
+        target = await self.hangar.target()
+        berth = self.hangar.berths.get(agent)
+        if target is None or berth is None:
+            return False
+        checkout = berth.checkout
+        at = self.hangar.scratch.git(checkout, checkout.index)
+        place = {name: value for name, value in at.env.items() if value is not None}
+        run = partial(guard_git.git, "-C", str(checkout.top), place=place, config=at.config)
+        heads = (target.commit, *await merging(checkout))
+
+        def look() -> bool:
+            known = run("ls-tree", target.commit, "--", path)
+            if "\ufffd" in path or (not known and os.path.lexists(checkout.top / path)):
+                return False  # git does not know it, so it is in no difference
+            return not guard_git.own(run, {path}, heads, target.commit, only=path)
+
+        try:
+            return await asyncio.to_thread(look)
+        except (guard_git.Unasked, OSError):
+            return False
 
     def home(self) -> Path:
         """The top of the main checkout."""

@@ -265,9 +265,10 @@ def _row(one: dict[str, Any]) -> str:
 def _merges(one: dict[str, Any]) -> str:
     """Whether it merges, and with whom it would conflict: "merges clean into main; conflicts with BEN in a.py"."""
     into = one["into"] or "the main checkout"
+    conflicts = "conflicts not settled" if one["unsettled"] else f"conflicts with {into}"
     told = {
         "clean": f"merges clean into {into}",
-        "conflicts": f"conflicts with {into} in {', '.join(_place(one, path) for path in one['conflicts'])}",
+        "conflicts": f"{conflicts} in {', '.join(_place(one, path) for path in one['conflicts'])}",
         "nothing": f"nothing to merge: {into} has all of it",
         None: f"git cannot tell whether it merges into {into}",
     }[one["merges"]]
@@ -278,7 +279,7 @@ def _merges(one: dict[str, Any]) -> str:
     if one["untried"]:
         parts.append(f"not tried yet with {', '.join(one['untried'])}")
     if one["merging"]:
-        abort = command(f"worktrees abort {one['agent']}")
+        abort = command(f"worktrees abort {one['agent']}") if one["own"] else "`git merge --abort` there"
         parts.append(f"a merge into it is under way ({abort} gives it up)")
     return "; ".join(parts)
 

@@ -247,7 +247,8 @@ class AcpClient:
         found = await self._within(path)
         if found is None or found in self._let_go or found in self._told:
             return
-        decision = await self._guard.decide(self._agent, Location(found, None, True), self._session)
+        made = Location(found, None, True, made=True)
+        decision = await self._guard.decide(self._agent, made, self._session)
         if decision.refused:
             self._told.add(found)
             self._note(f"{found} was changed without asking: {decision.reason}")

@@ -11,9 +11,10 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relay.airspace.git import Git, GitError, name_of
+from relay.airspace.merge_state import MARKERS, Lines, Open, added_markers
 from relay.airspace.working_set import Change, FileTouch, Span
 
 #: The lines that the definitions of a file span, from its path and its text: (first, last), 1-based. Called in a
@@ -76,13 +77,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Hunks:
-    """What differs between two blobs. `length`: lines of the old one, None = unknown."""
+    """What differs between two blobs. `length`: lines of the old one, None = unknown. `markers`: the lines of the new
+    one in which conflict markers were added."""
 
     spans: tuple[Span, ...] = ()
     binary: bool = False
     insertions: int = 0
     deletions: int = 0
     length: int | None = None
+    markers: Lines = ()
 
 
 def parse_raw(data: bytes) -> list[Record]:
@@ -107,33 +110,39 @@ def parse_patch(data: bytes) -> dict[tuple[str, str], Hunks]:
     found: dict[tuple[str, str], Hunks] = {}
     pair: tuple[str, str] | None = None
     spans: list[Span] = []
+    added: list[tuple[int, bytes]] = []
     lines = data.split(b"\n")
     at = 0
 
     def close() -> None:
         if pair is not None and pair not in found:
-            found[pair] = _hunks(spans)
+            found[pair] = _hunks(spans, added_markers(added))
 
     while at < len(lines):
         line = lines[at]
         at += 1
         if line.startswith(b"diff --git "):
             close()
-            pair, spans = None, []
+            pair, spans, added = None, [], []
         elif match := _INDEX.match(line):
             pair = match[1].decode(), match[2].decode()
         elif line.startswith(b"Binary files ") and pair is not None:
             found[pair] = Hunks(binary=True)
         elif match := _HUNK.match(line):
+            new = at + int(match[2] or 1)
             span, at = _span(match, lines, at)
             spans.append(span)
+            # Behind the removed lines, and what git says of a missing line end, stand the added ones.
+            said = enumerate((line for line in lines[new:at] if line.startswith(b"+")), int(match[3]))
+            added += ((number, line[1:]) for number, line in said if line[1:8] in MARKERS)
     close()
     return found
 
 
-def _hunks(spans: Sequence[Span]) -> Hunks:
+def _hunks(spans: Sequence[Span], markers: Lines) -> Hunks:
     deleted = sum(span.end - span.start + 1 for span in spans)
-    return Hunks(tuple(spans), insertions=sum(span.new_count or 0 for span in spans), deletions=deleted)
+    inserted = sum(span.new_count or 0 for span in spans)
+    return Hunks(tuple(spans), insertions=inserted, deletions=deleted, markers=markers)
 
 
 def _span(match: re.Match[bytes], lines: Sequence[bytes], at: int) -> tuple[Span, int]:
@@ -223,7 +232,7 @@ class Differ:
                 length = text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
                 if self.outline is not None and spans:
                     spans = with_units(spans, self.outline(name_of(one.path), text))
-            complete[one.old, one.new] = Hunks(spans, hunks.binary, hunks.insertions, hunks.deletions, length)
+            complete[one.old, one.new] = replace(hunks, spans=spans, length=length)
         return complete
 
 
@@ -234,7 +243,7 @@ def _of_another_type(record: Record, found: Mapping[tuple[str, str], Hunks]) -> 
     if gone is None or come is None or gone.binary or come.binary:
         return Hunks(binary=bool((gone and gone.binary) or (come and come.binary)))
     crc = come.spans[0].checksum if come.spans else checksum(b"")
-    return _hunks([Span(1, gone.deletions, come.insertions, crc)])
+    return _hunks([Span(1, gone.deletions, come.insertions, crc)], come.markers)
 
 
 def with_units(spans: Sequence[Span], outline: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
@@ -290,18 +299,32 @@ async def churn(git: Git, commit: str, most: int = 100) -> dict[bytes, int]:
     return counts
 
 
-async def attributes(git: Git, names: Sequence[str], paths: Iterable[bytes]) -> dict[bytes, dict[str, str]]:
-    """Of each path, the attributes of these names that are set (`.gitattributes`)."""
+async def attributes(
+    git: Git, names: Sequence[str], paths: Iterable[bytes], *, cached: bool = False
+) -> dict[bytes, dict[str, str]]:
+    """Of each path, the attributes of these names that are set (`.gitattributes`; `cached`: of git's index)."""
     wanted = b"".join(path + b"\0" for path in paths)
     if not wanted:
         return {}
-    done = await git.run("check-attr", "-z", "--stdin", *names, stdin=wanted)
+    asked = ("check-attr", *(["--cached"] if cached else []), "-z", "--stdin")
+    done = await git.run(*asked, *names, stdin=wanted)
     fields = done.out.split(b"\0")
     found: dict[bytes, dict[str, str]] = {}
     for path, name, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
         if value not in (b"unspecified", b"unset", b"false"):
             found.setdefault(path, {})[name.decode()] = name_of(value)
     return found
+
+
+async def left_markers(
+    git: Git, records: Iterable[Record], hunks: Mapping[tuple[str, str], Hunks]
+) -> tuple[Open, ...]:
+    """The changed files into which conflict markers were added, with their lines. `conflict-marker-size` of a file
+    says, to git too, that such lines are its text."""
+    marked = {one.last_path: hunks[one.old, one.new].markers for one in records}
+    marked = {path: lines for path, lines in marked.items() if lines}
+    meant = await attributes(git, ["conflict-marker-size"], marked)
+    return tuple((name_of(path), lines) for path, lines in marked.items() if path not in meant)
 
 
 def touch_of(record: Record, hunks: Hunks, *, weight: float, churn: int | None) -> FileTouch:

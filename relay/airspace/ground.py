@@ -87,7 +87,20 @@ class Ground:
                     seen = await self._forward(berth, seen)
             hangar.at_work[agent] = seen.tree
         folder = await self._folder_of(settings, berth)
-        return Workplace(folder, may_edit=True, root=berth.checkout.top, note=note)
+        place = Workplace(folder, may_edit=True, root=berth.checkout.top, note=note)
+        return await self._asked(berth, seen, place) if take_main else place
+
+    async def _asked(self, berth: Berth, seen: Snapshot, place: Workplace) -> Workplace:
+        """What is left to do for an agent that was asked to take the main branch in, where it is in already."""
+        target = await self._hangar.target()
+        if target is None or not seen.head.commit:
+            return place
+        if not await is_ancestor(berth.checkout.git, target.commit, seen.head.commit):
+            return place
+        await self._hangar.survey(berth)
+        if left := berth.work.unsettled if berth.work else ():
+            return replace(place, note=wording.to_clean(left))
+        return replace(place, done=f"{seen.head.branch} has all of {target.name}: nothing is left to do")
 
     # -- taking the main branch in
 
@@ -167,7 +180,9 @@ class Ground:
                 found = await begun(berth.checkout)
                 seen = await berth.look(everything=True)
                 text = f"relay began to merge {target.name} into {seen.head.branch} of {berth.name}. In conflict: "
-                text += f"{wording.unsettled(seen.unsettled)}. {berth.name} settles it by editing; relay commits it."
+                text += (
+                    f"{wording.listed(seen.unsettled)}. {berth.name} settles it by editing; relay commits it."
+                )
                 await self._say(TAKING, berth, text, None, [path for path, _ in seen.unsettled])
             else:
                 seen = await berth.look(everything=True)
@@ -208,7 +223,7 @@ class Ground:
                 await self._conclude(berth, taking, seen, found)
                 return await berth.look(everything=True)
             text = (
-                f"{berth.name} has not settled {wording.unsettled(seen.unsettled)}: the merge of {found.into} into "
+                f"{berth.name} has not settled {wording.listed(seen.unsettled)}: the merge of {found.into} into "
                 f"{seen.head.branch} is still under way. `/update @{berth.name}` asks again; "
                 f"{command(f'worktrees abort {berth.name}')} gives the merge up."
             )
@@ -218,6 +233,16 @@ class Ground:
             )
         await self._say(UNSETTLED, berth, text, None, [path for path, _ in seen.unsettled])
         return seen
+
+    async def _say_left(self, berth: Berth, seen: Snapshot) -> None:
+        """Say which conflict markers an agent committed by itself."""
+        await self._hangar.survey(berth)
+        if left := berth.work.unsettled if berth.work else ():
+            text = (
+                f"{berth.name} has committed conflict markers: {wording.listed(left)}. {seen.head.branch} does not "
+                f"merge before they are resolved; `/update @{berth.name}` asks for it."
+            )
+            await self._say(UNSETTLED, berth, text, seen.head.commit, [path for path, _ in left])
 
     async def _say(
         self,
@@ -295,10 +320,14 @@ class Ground:
         try:
             async with berth.lock:
                 seen = await berth.look(everything=True)
-                if berth.own:
+                merged = berth.own and await begun(berth.checkout) is not None
+                if merged:
                     seen = await self._after_merge(berth, seen)
-                if seen.tree == began:
-                    return None
+            if merged and not seen.merging:
+                await self._say_left(berth, seen)
+            if seen.tree == began:
+                return None
+            async with berth.lock:
                 records = await hangar.differ.records(berth.camera.git, began, seen.tree)
                 hunks = await hangar.differ.hunks(berth.camera.git, began, seen.tree, records)
         except (GitError, Lost, OSError) as error:

@@ -299,7 +299,7 @@ class Hangar:
         """The main branch may have all of it by other commits (a squash): then it has nothing in hand."""
         if not work.records or not await self.has(work.main, work.seen.commit):
             return work
-        return replace(work, records=(), committed=0)
+        return replace(work, records=(), committed=0, unsettled=work.seen.unsettled)
 
     async def has(self, main: str, commit: str) -> bool:
         """Would a merge of this commit change nothing in `main`? Raises GitError."""
@@ -371,11 +371,11 @@ class Hangar:
             if work is None:
                 found[name] = Trial(None)
                 return
-            if work.seen.unsettled:
+            if work.unsettled:
                 # Its files have git's markers in them: whatever they would merge as, nobody wants it.
-                lines = {path: told for path, told in work.seen.unsettled if told}
-                paths = tuple(path for path, _ in work.seen.unsettled)
-                found[name] = Trial(Verdict.CONFLICTS, paths, lines)
+                lines = {path: told for path, told in work.unsettled if told}
+                paths = tuple(path for path, _ in work.unsettled)
+                found[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
                 return
             async with gate:
                 try:
@@ -426,7 +426,7 @@ class Hangar:
                 merged = await self._speculation.merge(git, a.seen.commit, b.seen.commit)
             if merged is not None:
                 # What has markers in it merges with nothing, whatever git makes of the markers.
-                held = dict.fromkeys(path for one in (a, b) for path, _ in one.seen.unsettled)
+                held = dict.fromkeys(path for one in (a, b) for path, _ in one.unsettled)
                 tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
                 found[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
 

@@ -16,13 +16,14 @@ from typing import Any
 
 from relay.airspace.checkout import Checkout, Head, head_of
 from relay.airspace.commit_message import About, Committed, cleaned, proposed
-from relay.airspace.diff import Record, attributes, parse_raw
+from relay.airspace.diff import Differ, Record, attributes, left_markers, parse_raw
 from relay.airspace.git import LONG_S, Git, GitError, name_of
+from relay.airspace.merge_state import located
 from relay.airspace.scratch import Scratch
 from relay.airspace.signing import Signature, of_person, of_relay, signed
 from relay.airspace.snapshot import Snapshot, commit_tree
 from relay.airspace.speculative import merge_trees
-from relay.airspace.worktrees import Worktrees, in_the_way, is_ancestor
+from relay.airspace.worktrees import Worktrees, filtered, in_the_way, is_ancestor
 from relay.model import Refusal
 
 #: Asked before a merge: whose branch, who merges, which paths. Raises Refusal.
@@ -300,6 +301,14 @@ class Landing:
         )
         if not changed:
             raise nothing
+        hunks = await Differ().hunks(git, main, merged.tree, changed)
+        if left := await left_markers(self._scratch.git(side.checkout), changed, hunks):
+            raise Conflict(
+                [path for path, _ in left],
+                f"Conflicts are not settled in {named([located(*one) for one in left])} of {branch}.",
+                f"Ask @{side.agent} to resolve the conflict markers. Where they are meant: merge by hand, or give "
+                "the file the attribute `conflict-marker-size`.",
+            )
         await self._may_land(side.agent, by, [name_of(one.path) for one in changed])
         await self._can_write(changed, main, merged.tree)
         return await self._worded(side, by, wish, _Found(git, branch, into, main, merged.tree, changed))
@@ -400,9 +409,7 @@ class Landing:
 
     async def _can_write(self, changed: list[Record], main: str, tree: str) -> None:
         """May these files of the main checkout be written?"""
-        told = await attributes(self._scratch.git(self._main), ["filter"], [one.path for one in changed])
-        if told:
-            paths = [name_of(path) for path in told]
+        if paths := await filtered(self._scratch, self._main, tree, [one.path for one in changed]):
             raise Refusal(
                 f"The merge writes files that go through a git filter, which relay does not run: {named(paths)}.",
                 f"Merge by hand in {self._main.top}.",

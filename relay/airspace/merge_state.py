@@ -27,8 +27,11 @@ MOST_BYTES = 50 * 1_048_576
 #: A marker of git's; the attribute `conflict-marker-size` makes them longer.
 _MARKER = re.compile(rb"^(?:<{7,}|\|{7,}|>{7,})(?: .*)?$|^={7,}$")
 _FIRST, _LAST = b"<", b">"
+#: How a line with one begins.
+MARKERS = frozenset(char * 7 for char in (b"<", b"|", b"=", b">"))
 #: Of one file: its path, and the first and last line of each place that is not settled; no line for what has none.
-Open = tuple[str, tuple[tuple[int, int], ...]]
+Lines = tuple[tuple[int, int], ...]
+Open = tuple[str, Lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +101,14 @@ async def merging(checkout: Checkout) -> tuple[str, ...]:
 async def unmerged(checkout: Checkout) -> list[Stage]:
     """The conflicts of the checkout's own index."""
     said = await checkout.git.run("ls-files", "-z", "--unmerged")
-    found = []
-    for entry in said.out.split(b"\0"):
-        if entry:
-            about, _, path = entry.partition(b"\t")
-            mode, oid, number = about.decode().split(" ")
-            found.append(Stage(mode, oid, int(number), path))
-    return found
+    return [stage_of(entry) for entry in said.out.split(b"\0") if entry]
+
+
+def stage_of(entry: bytes) -> Stage:
+    """`MODE OID STAGE\\tPATH`, as git lists the conflicts of a merge."""
+    about, _, path = entry.partition(b"\t")
+    mode, oid, number = about.decode().split(" ")
+    return Stage(mode, oid, int(number), path)
 
 
 async def unsettled(checkout: Checkout) -> tuple[Open, ...]:
@@ -141,14 +145,29 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:8000]
 
 
-def marked_lines(data: bytes, known: frozenset[bytes] = frozenset()) -> tuple[tuple[int, int], ...]:
+def marked_lines(data: bytes, known: frozenset[bytes] = frozenset()) -> Lines:
     """First and last line of each conflict whose markers stand in `data`, but for lines that are `known`. Pure."""
+    lines = enumerate((whole.rstrip(b"\r") for whole in data.split(b"\n")), 1)
+    return _joined((number, line) for number, line in lines if _MARKER.match(line) and line not in known)
+
+
+def added_markers(added: Iterable[tuple[int, bytes]]) -> Lines:
+    """As `marked_lines`, of the lines (number, text) that somebody has added to a file. None without a line that
+    begins or ends a conflict: seven equals signs may underline a heading. Pure."""
+    found = [(number, line) for number, whole in added if _MARKER.match(line := whole.rstrip(b"\r\n"))]
+    return _joined(found) if any(line.startswith((_FIRST, _LAST)) for _, line in found) else ()
+
+
+def located(path: str, lines: Lines) -> str:
+    """A file with its lines: "src/cart.py (lines 3-9, 14)"."""
+    told = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in lines)
+    return f"{path} (line{'s' * (not told.isdecimal())} {told})" if told else path
+
+
+def _joined(markers: Iterable[tuple[int, bytes]]) -> Lines:
     found: list[tuple[int, int]] = []
     open_ = False
-    for number, whole in enumerate(data.split(b"\n"), 1):
-        line = whole.rstrip(b"\r")
-        if not _MARKER.match(line) or line in known:
-            continue
+    for number, line in markers:
         if open_ and not line.startswith(_FIRST):
             found[-1] = found[-1][0], number
         else:
@@ -157,9 +176,7 @@ def marked_lines(data: bytes, known: frozenset[bytes] = frozenset()) -> tuple[tu
     return tuple(found)
 
 
-async def _without_own(
-    checkout: Checkout, data: bytes, stages: Iterable[Stage]
-) -> tuple[tuple[int, int], ...]:
+async def _without_own(checkout: Checkout, data: bytes, stages: Iterable[Stage]) -> Lines:
     """As `marked_lines`, but for lines that one of the two sides had before they met."""
     own: set[bytes] = set()
     for one in stages:

@@ -25,6 +25,8 @@ class Scratch:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._borrowed: dict[Path, Path] = {}
+        #: Held while branches have their names here.
+        self.naming = asyncio.Lock()
         #: Three times git's own `gc.auto`, since all of it is thrown away at once.
         self.most_objects = 20_000
 

@@ -29,7 +29,8 @@ CLEAN_AGAIN = "merges clean into"
 @dataclass(frozen=True, slots=True)
 class SetBack:
     """`agent`'s work does not merge into `branch` at `commit`. `paths`: the files in conflict; `lines`: where in the
-    agent's own files. `told`: the paths that the room has heard of. Times are Unix seconds."""
+    agent's own files. `told`: the paths that the room has heard of. `unsettled`: the conflicts stand there with their
+    markers. Times are Unix seconds."""
 
     agent: str
     branch: str
@@ -38,6 +39,7 @@ class SetBack:
     since: float
     lines: Mapping[str, Lines] = field(default_factory=dict)
     told: tuple[str, ...] = ()
+    unsettled: bool = False
 
     @property
     def untold(self) -> bool:
@@ -91,9 +93,9 @@ def look(
             continue
         lines = {path: trial.lines[path] for path in paths if path in trial.lines}
         if was is None:
-            found[agent] = SetBack(agent, target.name, target.commit, paths, now, lines)
-        else:
-            found[agent] = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines)
+            was = SetBack(agent, target.name, target.commit, paths, now)
+        seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines)
+        found[agent] = replace(seen, unsettled=trial.unsettled)
     return found
 
 

@@ -40,12 +40,14 @@ class Trial:
 
     `verdict` None: git cannot tell; `unrelated`: because the two have no common history. `paths`: the files in
     conflict; `lines`: of each, first and last lines in the file of the side that is merged, where they are known.
+    `unsettled`: the conflicts stand in the side's own files, with their markers.
     """
 
     verdict: Verdict | None
     paths: tuple[str, ...] = ()
     lines: Mapping[str, Lines] = field(default_factory=dict)
     unrelated: bool = False
+    unsettled: bool = False
 
     @property
     def conflicts(self) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from relay.airspace.checkout import Checkout
-from relay.airspace.diff import Differ, Hunks, Record, attributes, touch_of
+from relay.airspace.diff import Differ, Hunks, Record, attributes, left_markers, touch_of
 from relay.airspace.git import Git, GitError, name_of
+from relay.airspace.merge_state import Open
 from relay.airspace.snapshot import Snapshot, on_disk
 from relay.airspace.working_set import WorkingSet, recency
 
@@ -45,6 +46,8 @@ class Work:
     behind: int
     #: Of its commits that the main branch has not got, the newest first.
     messages: tuple[str, ...] = ()
+    #: Files in which a conflict is not settled: of a merge that is under way, or with markers that were committed.
+    unsettled: tuple[Open, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -151,6 +154,9 @@ class Surveyor:
             ahead=past.ahead,
             behind=past.behind,
             messages=past.messages,
+            unsettled=tuple(
+                {**dict(await left_markers(git, records, hunks)), **dict(seen.unsettled)}.items()
+            ),
         )
 
     async def _history(self, git: Git, head: str | None, main: str) -> History:

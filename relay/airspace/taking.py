@@ -9,7 +9,7 @@ point finds from `merge_state` how far it came, and `resume` goes on from there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from relay.airspace.checkout import Checkout, Head
@@ -27,13 +27,14 @@ from relay.airspace.merge_state import (
     is_binary,
     marked_lines,
     merging,
+    stage_of,
     told,
 )
 from relay.airspace.scratch import Scratch
 from relay.airspace.signing import Signature, of_person, of_relay, signed
 from relay.airspace.snapshot import Snapshot, commit_tree
 from relay.airspace.speculative import Target
-from relay.airspace.worktrees import Worktrees, in_the_way, is_ancestor
+from relay.airspace.worktrees import Worktrees, filtered, in_the_way, is_ancestor
 from relay.model import Refusal
 
 #: What git keeps beside MERGE_HEAD.
@@ -59,18 +60,18 @@ class Taking:
         head = await self._committed(side, branch)
         if await is_ancestor(git, head, main):
             return None  # it has no work of its own: it is brought up to date as before every turn
-        tree, stages = await _merge(git, head, main)
+        tree, stages = await self._merge(git, (branch, head), (target.name, main))
         raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", head, tree)
-        if told_by := await attributes(git, ["filter"], [one.path for one in parse_raw(raw.out)]):
+        by_hand = f"Merge {target.name} by hand in {side.checkout.top}."
+        if paths := await filtered(
+            self._scratch, side.checkout, tree, [one.path for one in parse_raw(raw.out)]
+        ):
             raise Refusal(
-                f"The merge writes files that go through a git filter, which relay does not run: "
-                f"{named([name_of(path) for path in told_by])}.",
-                f"Merge {target.name} by hand in {side.checkout.top}.",
+                f"The merge writes files that go through a git filter, which relay does not run: {named(paths)}.",
+                by_hand,
             )
         if any(one.mode == _GITLINK for one in stages):
-            raise Refusal(
-                "The two conflict in a submodule.", f"Merge {target.name} by hand in {side.checkout.top}."
-            )
+            raise Refusal("The two conflict in a submodule.", by_hand)
         if not stages:
             text = f"Merge {target.name} into {branch}\n"
             who = signed(of_relay(side.agent), await self._committer(side.agent))
@@ -165,6 +166,28 @@ class Taking:
 
     # -- the steps
 
+    async def _merge(
+        self, git: Git, ours: tuple[str, str], theirs: tuple[str, str]
+    ) -> tuple[str, list[Stage]]:
+        """git's merge of two commits, in the scratch: its tree, with markers, and the sides of what conflicts.
+        `ours`, `theirs`: the name that stands behind the markers, and the commit."""
+        asked = ("merge-tree", "--write-tree", "-z", "--no-messages")
+        # The scratch has no branches: for this call it has these two.
+        refs = {f"refs/heads/{name}": commit for name, commit in (ours, theirs)}
+        async with self._scratch.naming:
+            made = await git.run("update-ref", "--stdin", stdin=_lines("update", refs), ok=(0, 128))
+            names = [name if made.code == 0 else commit[:12] for name, commit in (ours, theirs)]
+            try:
+                with_base = Git(git.folder, git.env, (*git.config, *_STYLE))
+                done = await with_base.run(*asked, *names, ok=(0, 1))
+            finally:
+                await git.run("update-ref", "--stdin", stdin=_lines("delete", refs), ok=(0, 128))
+        tree, *entries = done.out.rstrip(b"\0").split(b"\0")
+        stages = [stage_of(entry) for entry in entries]
+        if (done.code == 0) == bool(stages):
+            raise GitError("merge-tree", done.code, "its answer cannot be read")
+        return tree.decode(), stages
+
     async def _committed(self, side: Side, branch: str) -> str:
         if not side.seen.dirty:
             assert side.seen.head.commit is not None
@@ -234,8 +257,8 @@ class Taking:
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))
         try:
             await own.run("read-tree", *how, "-u", *since, found.commit, timeout_s=LONG_S)
-        except GitError:
-            if since:
+        except GitError as error:
+            if since and error.code > 0:
                 await self._forget(checkout)  # git refused, and wrote nothing
             raise
         await self._stage(checkout, found.stages)
@@ -259,25 +282,13 @@ class Taking:
             await checkout.git.run("update-ref", "-d", ref)
 
 
+def _lines(what: str, refs: Mapping[str, str]) -> bytes:
+    """For `git update-ref --stdin`."""
+    return "".join(f"{what} {ref} {commit}\n" for ref, commit in refs.items()).encode()
+
+
 async def _tree(checkout: Checkout, commit: str) -> str:
     return await checkout.git.line("rev-parse", f"{commit}^{{tree}}")
-
-
-async def _merge(git: Git, head: str, other: str) -> tuple[str, list[Stage]]:
-    """git's merge of two commits, in the scratch: its tree, with markers, and the sides of what conflicts."""
-    asked = ("merge-tree", "--write-tree", "-z", "--no-messages")
-    # Short names: they stand behind the markers.
-    names = [(await git.line("rev-parse", "--short=12", one)) for one in (head, other)]
-    done = await Git(git.folder, git.env, (*git.config, *_STYLE)).run(*asked, *names, ok=(0, 1))
-    tree, *entries = done.out.rstrip(b"\0").split(b"\0")
-    stages = []
-    for entry in entries:
-        about, _, path = entry.partition(b"\t")
-        mode, oid, number = about.decode().split(" ")
-        stages.append(Stage(mode, oid, int(number), path))
-    if (done.code == 0) == bool(stages):
-        raise GitError("merge-tree", done.code, "its answer cannot be read")
-    return tree.decode(), stages
 
 
 def _around(data: bytes, branch: str, into: str, *, ours: bool) -> bytes:

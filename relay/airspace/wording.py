@@ -11,6 +11,7 @@ from typing import Any
 
 from relay.airspace.advisory import Advisory
 from relay.airspace.choices import Choice
+from relay.airspace.merge_state import Open, located
 from relay.airspace.multiway import by_weight, evidence_of
 from relay.airspace.reading import Evidence, Level
 from relay.airspace.set_back import CLEAN_AGAIN, SetBack
@@ -87,10 +88,7 @@ def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_wor
 
 def set_back_line(told: Sequence[SetBack], merged: Sequence[str] = ()) -> str:
     """Whose work the main branch does not take, in which files and lines, and by whose merge. One line."""
-    parts = [
-        f"{flat(one.agent)} does not merge into {flat(one.branch)} now: git finds conflicts in {places(one)}"
-        for one in told
-    ]
+    parts = [f"{flat(one.agent)} does not merge into {flat(one.branch)} now: {finds(one)}" for one in told]
     why = f" (the work of {_names(merged)} is in {flat(told[0].branch)})" if merged and told else ""
     return f"{'; '.join(parts)}{why}"
 
@@ -129,17 +127,26 @@ def take_in(branch: str) -> str:
     )
 
 
-def unsettled(told: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> str:
-    """Files of a merge that are not settled, with the lines of the markers: "src/cart.py (lines 3-9)"."""
-    lines = {path: tuple(spans) for path, spans in told}
-    return places(SetBack("", "", "", tuple(lines), 0.0, lines))
+def listed(told: Sequence[Open]) -> str:
+    """Files with the lines of their conflicts: "src/cart.py (lines 3-9)"."""
+    shown = ", ".join(flat(located(path, lines)) for path, lines in told[:MOST_FILES])
+    more = len(told) - MOST_FILES
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
-def to_settle(branch: str, told: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> str:
+def to_clean(told: Sequence[Open]) -> str:
+    """What an agent is told whose commits have conflict markers in them."""
+    return (
+        f"Your branch has main's commits already, but conflict markers are left in {listed(told)}. Resolve them by "
+        "editing the files, so that the work of both sides stays; relay commits the files before they are merged."
+    )
+
+
+def to_settle(branch: str, told: Sequence[Open]) -> str:
     """What an agent is told whose branch relay is merging the main branch into."""
     branch = flat(branch)
     text = (
-        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {unsettled(told)}. "
+        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {listed(told)}. "
         "Resolve the markers by editing; relay commits at the end of your turn, and no git is needed. Between "
         "`<<<<<<<` and `|||||||` stands your side, up to `=======` what both began from, up to `>>>>>>>` the side "
         f"of {branch}. Keep the work of both, and leave no marker. To delete a file, delete it."
@@ -159,16 +166,18 @@ def taken_in(branch: str) -> str:
     return f"relay has merged {branch} into your branch and committed it. Run the tests; mend what does not work."
 
 
+def finds(one: SetBack) -> str:
+    """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
+    return (
+        f"conflicts are not settled in {places(one)}"
+        if one.unsettled
+        else f"git finds conflicts in {places(one)}"
+    )
+
+
 def places(one: SetBack) -> str:
-    """The files of a conflict with their lines: "src/cart.py (lines 3-9)"."""
-    shown = []
-    for path in one.paths[:MOST_FILES]:
-        spans = one.lines.get(path, ())
-        told = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
-        many = len(spans) > 1 or any(last > first for first, last in spans)
-        shown.append(f"{flat(path)} (line{'s' * many} {told})" if told else flat(path))
-    more = len(one.paths) - MOST_FILES
-    return f"{', '.join(shown)} and {more} more" if more > 0 else ", ".join(shown)
+    """As `listed`, of what keeps an agent from merging."""
+    return listed([(path, one.lines.get(path, ())) for path in one.paths])
 
 
 def all_clear(advisory: Advisory) -> str:
@@ -216,7 +225,7 @@ def decided(advisory: Advisory, agent: str, by: str) -> str:
 
 def asked_to_take_in(by: str, agent: str, branch: str, back: SetBack | None) -> str:
     """A person asks an agent to take the main branch in."""
-    where = f" git finds conflicts in {places(back)}." if back is not None else ""
+    where = f" Now {finds(back)}." if back is not None else ""
     agent, branch = flat(agent), flat(branch)
     return f"{flat(by)} asks {agent} to merge {branch} into its branch.{where}\n\n{agent}: {take_in(branch)}"
 

@@ -73,6 +73,7 @@ def _row(hangar: Hangar, berth: Berth, work: Work, trial: Trial, into: str | Non
         "conflicts": list(trial.paths),
         "lines": {path: [list(one) for one in lines] for path, lines in trial.lines.items()},
         "left_out": list(work.seen.left_out),
+        "unsettled": trial.unsettled,
         "merging": bool(work.seen.merging),
     }
 

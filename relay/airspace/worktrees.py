@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from relay.airspace.checkout import Checkout, Listed, Unfit, head_of, list_worktrees, open_checkout
+from relay.airspace.diff import attributes
 from relay.airspace.git import LONG_S, Git, GitError, name_of
 from relay.airspace.scratch import Scratch
 from relay.airspace.snapshot import Snapshot, on_disk
@@ -226,6 +227,21 @@ async def in_the_way(scratch: Scratch, checkout: Checkout, before: str, after: s
         return [name_of(path) for path in new if os.path.lexists(on_disk(checkout.top, path))]
 
     return await asyncio.to_thread(look)
+
+
+async def filtered(scratch: Scratch, checkout: Checkout, tree: str, paths: Sequence[bytes]) -> list[str]:
+    """Of the files that change when `tree` is written into a checkout, those that git would send through a filter: by
+    the `.gitattributes` of the tree, which git reads first, and by those on disk."""
+    found = set(await attributes(scratch.git(checkout), ["filter"], paths))
+    if any(path.rpartition(b"/")[2] == b".gitattributes" for path in paths):
+        index = scratch.folder / f"index-attributes-{checkout.git_dir.name}"
+        try:
+            own = scratch.git(checkout, index)
+            await own.run("read-tree", tree)
+            found |= set(await attributes(own, ["filter"], paths, cached=True))
+        finally:
+            await asyncio.to_thread(index.unlink, True)
+    return [name_of(path) for path in paths if path in found]
 
 
 async def is_ancestor(git: Git, commit: str, of: str) -> bool:

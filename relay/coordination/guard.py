@@ -107,7 +107,8 @@ def caller_of(agent: str, session: str | None, *, person: bool = False) -> Calle
 
 
 class LockGuard:
-    """`relay.model.Guard`: the locks, and then what `then` says. `refused` is told of each refusal by a lock."""
+    """`relay.model.Guard`: the locks, and then what `then` says. `refused` is told of each refusal by a lock.
+    `brought`: does an agent's file stand as on the main branch, so that a merge brought it?"""
 
     def __init__(
         self,
@@ -115,11 +116,21 @@ class LockGuard:
         judge: Judge,
         then: Guard,
         refused: Callable[[Caller, Sequence[LockRefusal]], None] = lambda caller, found: None,
+        brought: Callable[[str, str], Awaitable[bool]] | None = None,
     ) -> None:
         self._store, self._judge, self._then, self._refused = store, judge, then, refused
+        self._brought = brought
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """Another's lock, an own lease that ran out, an own exclusive lock (the edit goes on), an advisory."""
+        decision = await self._decide(agent, location, session)
+        if decision.refused and location.made and self._brought and await self._brought(agent, location.path):
+            return GuardDecision(reason=f"{location.path} stands as on the main branch.")
+        if decision.lock is not None:
+            self._refused(caller_of(agent, session), [decision.lock])
+        return decision
+
+    async def _decide(self, agent: str, location: Location, session: str | None) -> GuardDecision:
         if location.writes is False:
             return await self._then.decide(agent, location, session)
         caller = caller_of(agent, session)
@@ -130,7 +141,6 @@ class LockGuard:
             note = f"The locks could not be read ({error}), so none was checked."
             return decision if decision.refused else replace(decision, reason=note)
         if found:
-            self._refused(caller, found[:1])
             return GuardDecision.of_lock(found[0])
         if owns:
             return GuardDecision(reason=f"You hold {location.path} exclusively.")

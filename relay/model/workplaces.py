@@ -13,12 +13,14 @@ TAKE_MAIN = "take_main"
 @dataclass(frozen=True, slots=True)
 class Workplace:
     """Where one turn works. `may_edit`: the folder is the agent's own. `root`: the top of its checkout, when `cwd`
-    is a folder in it; None = `cwd` itself. `note`: what the agent is told of it, after its message."""
+    is a folder in it; None = `cwd` itself. `note`: what the agent is told of it, after its message. `done`: why
+    nothing is left to do of what `take_main` was asked for; empty = something is."""
 
     cwd: Path
     may_edit: bool
     root: Path | None = None
     note: str = ""
+    done: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from relay.model import (
     Kind,
     Location,
     LogPart,
+    Message,
     Part,
     SessionPart,
     TextPart,
@@ -97,6 +98,8 @@ class Heard:
     tools: list[str] = field(default_factory=list)
     usage: UsagePart = field(default_factory=UsagePart)
     end: EndPart | None = None
+    #: Why the agent was not asked.
+    needless: str = ""
 
 
 class Drain:
@@ -327,6 +330,9 @@ class Drain:
 
     async def _listen(self, seat: Seat, plan: Plan, heard: Heard) -> None:
         place = await self._place(plan) if self.workplaces else None
+        if place and place.done and all(_takes_main(one, plan.agent) for one in plan.messages):
+            heard.needless = place.done
+            return
         turn = Turn(
             agent=plan.agent,
             prompt=f"{plan.prompt}\n\n{place.note}" if place and place.note else plan.prompt,
@@ -346,10 +352,7 @@ class Drain:
 
     async def _place(self, plan: Plan) -> Workplace | None:
         assert self.workplaces is not None
-        # Only the room itself may ask for it: a person's message has no such field.
-        asked = any(
-            one.kind is Kind.ADVISORY and plan.agent in one.meta.get(TAKE_MAIN, ()) for one in plan.messages
-        )
+        asked = any(_takes_main(one, plan.agent) for one in plan.messages)
         return await self.workplaces.before_turn(plan.agent, take_main=asked)
 
     async def _hear(self, plan: Plan, heard: Heard, part: Part, turn: Turn) -> None:
@@ -418,6 +421,8 @@ class Drain:
         )
 
     def _outcome(self, plan: Plan, heard: Heard) -> Outcome:
+        if heard.needless:
+            return Outcome(detail=heard.needless, needless=True)
         end = heard.end or EndPart(FailureClass.CRASH, "the agent ended without saying how")
         text = "".join(self._running[plan.agent].text) if end.text is None else end.text
         failure, detail = end.failure, end.detail
@@ -492,6 +497,12 @@ class Drain:
         if outcome.detail:
             self._note(plan.agent, outcome.detail)
         self.poke(plan.agent)
+
+
+def _takes_main(message: Message, agent: str) -> bool:
+    """Does it ask this agent to take the main branch in? Only the room itself may: a person's message has no such
+    field."""
+    return message.kind is Kind.ADVISORY and agent in message.meta.get(TAKE_MAIN, ())
 
 
 def _whole(text: str) -> str:

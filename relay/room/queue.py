@@ -130,6 +130,8 @@ class Outcome:
     advice: str = ""
     #: What the turn changed in its agent's worktree.
     changes: Changes | None = None
+    #: The agent was not asked, since nothing was left to do (`detail`); it reads the messages in its next turn.
+    needless: bool = False
 
 
 def told(message: Message, *, indent: bool = True) -> str:
@@ -381,6 +383,9 @@ async def finish(
         row["started_at"] != job.started_at for row, job in zip(held, plan.jobs, strict=True)
     ):
         return False
+    if outcome.needless:
+        await _end(tx, plan, {JobState.SKIPPED: plan.jobs}, outcome, now=now)
+        return True
     # Also of a turn that was cut off: what it cost is spent.
     await tx.execute(
         Q.put_turn,

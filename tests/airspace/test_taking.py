@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from inspect import isawaitable
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 import pytest
 
 from relay.airspace import taking
 from relay.airspace.checkout import Checkout
-from relay.airspace.landing import Landing
+from relay.airspace.landing import Landing, Wish
 from relay.airspace.merge_state import marked_lines
 from relay.airspace.scratch import Scratch
 from relay.airspace.taking import Taking
@@ -84,6 +85,14 @@ async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path
     assert (repo / "own.py").read_text() == "own\n"
 
 
+async def test_the_names_of_the_branches_stand_behind_the_markers(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    await turn(one, {})
+    text = (one.at("A") / "a.py").read_text()
+    assert "<<<<<<< relay/a\n" in text and ">>>>>>> main\n" in text
+    assert await one.hangar.scratch.git(one.hangar.berths["A"].checkout).line("for-each-ref") == ""
+
+
 async def test_a_clean_one_is_committed_at_once(tmp_path: Path) -> None:
     one = await behind(tmp_path, {}, {"own.py": "own\n"}, {"new.py": "new\n"})
     assert "has merged main" in await turn(one, {})
@@ -91,6 +100,20 @@ async def test_a_clean_one_is_committed_at_once(tmp_path: Path) -> None:
     assert git(at, "status", "--porcelain") == "" and (at / "new.py").exists()
     assert any("no conflict" in each.text for each in one.happened)
     assert await turn(one, {}) == "", "once"
+
+
+async def test_who_has_all_of_main_has_nothing_to_do(tmp_path: Path) -> None:
+    one = await behind(tmp_path, {}, {"own.py": "own\n"}, {"new.py": "new\n"})
+    for _ in range(2):
+        place = await one.ground.before_turn("A", take_main=True)
+        assert place is not None and place.done == "relay/a has all of main: nothing is left to do"
+        await one.ground.after_turn("A")
+    place = await one.ground.before_turn("A")
+    assert place is not None and not place.done
+    await one.ground.after_turn("A")
+    commit(tmp_path / "repo", {"own.py": "other\n"})
+    place = await one.ground.before_turn("A", take_main=True)
+    assert place is not None and not place.done and "own.py (lines 1-6)" in place.note
 
 
 @pytest.mark.parametrize("left", ["<<<<<<< x\n", "=======\n", "||||||| y\n", ">>>>>>> z\n"])
@@ -193,6 +216,29 @@ async def test_files_of_a_filter_are_left_to_a_person(tmp_path: Path) -> None:
     )
 
 
+async def test_files_of_a_filter_that_main_brings_are_left_to_a_person(tmp_path: Path) -> None:
+    main: Files = {".gitattributes": "*.big filter=big\n", "x.big": "y\n"}
+    one = await behind(tmp_path, {"x.big": "x\n"}, {"own.py": "own\n"}, main)
+    before = git(one.at("A"), "rev-parse", "HEAD")
+    assert await turn(one, {}) == ""
+    assert "git filter" in one.happened[-1].text and "x.big" in one.happened[-1].text
+    at = one.at("A")
+    assert (at / "x.big").read_text() == "x\n" and git(at, "rev-parse", "HEAD~1") == before
+
+
+async def test_a_merge_into_main_writes_no_file_of_a_filter_that_it_brings(tmp_path: Path) -> None:
+    mine: Files = {".gitattributes": "*.big filter=big\n", "x.big": "y\n"}
+    one = await behind(tmp_path, {}, {}, {"b.py": "b\n"})
+    at = one.at("A")
+    write(at, mine)
+    git(at, "add", "-A")
+    git(at, "commit", "-q", "-m", "by hand")
+    await one.look()
+    with pytest.raises(Refusal, match="git filter"):
+        await one.ground.merge("A", "ann")
+    assert not (tmp_path / "repo" / "x.big").exists()
+
+
 async def test_a_person_gives_it_up_and_nothing_is_lost(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     at = one.at("A")
@@ -244,6 +290,59 @@ async def test_an_agent_that_runs_git_itself(tmp_path: Path) -> None:
     await one.ground.after_turn("A")
     assert git(at, "log", "-1", "--format=%s") == "merged by me"
     assert git(at, "for-each-ref", "refs/worktree") == "" and (await merges(one))[0] == "clean"
+
+
+async def test_markers_that_an_agent_commits_are_not_settled(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    at = one.at("A")
+    await one.ground.before_turn("A", take_main=True)
+    git(at, "commit", "-q", "-a", "-m", "merged, I think")
+    await one.ground.after_turn("A")
+    assert "A has committed conflict markers: a.py (lines 10-16)" in one.happened[-1].text
+    assert await merges(one) == ("conflicts", ["a.py"])
+    [row] = (await rows(one.hangar))[0]
+    assert (row["lines"], row["unsettled"], row["merging"]) == ({"a.py": [[10, 16]]}, True, False)
+    for act in (one.ground.merge("A", "ann"), one.ground.propose("A", "ann", Wish())):
+        with pytest.raises(Refusal, match=r"not settled in a.py \(lines 10-16\)"):
+            await act
+    # Asked again, it has something to do, though main is in its branch.
+    place = await one.ground.before_turn("A", take_main=True)
+    assert place is not None and not place.done and "left in a.py (lines 10-16)" in place.note
+    write(at, {"a.py": BOTH})
+    await one.ground.after_turn("A")
+    assert await merges(one) == ("clean", [])
+    assert (await one.ground.merge("A", "ann"))["success"]
+
+
+async def test_markers_of_a_merge_that_relay_knows_nothing_of(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    at = one.at("A")
+    git(at, "add", "-A")
+    git(at, "commit", "-q", "-m", "mine")
+    with pytest.raises(CalledProcessError):
+        git(at, "merge", "-q", "main")
+    git(at, "commit", "-q", "-a", "-m", "merged, I think")
+    assert await merges(one) == ("conflicts", ["a.py"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Install\n=======\n", "|||||||\n=======\n", "a = '<<<<<<< x'\n", "<<<<<<<x\n", "<<<<<< x\n"],
+)
+async def test_what_is_no_conflict_merges(tmp_path: Path, text: str) -> None:
+    one = await behind(tmp_path, {}, {"a.md": text}, {"b.py": "b\n"})
+    assert await merges(one) == ("clean", [])
+
+
+async def test_markers_that_are_meant_merge(tmp_path: Path) -> None:
+    text = "<<<<<<< one\na\n=======\nb\n>>>>>>> two\n"
+    one = await behind(
+        tmp_path, {"old.txt": text}, {"old.txt": f"{text}more\n", "new.txt": text}, {"b.py": "b\n"}
+    )
+    assert await merges(one) == ("conflicts", ["new.txt"]), "old.txt had them before"
+    write(one.at("A"), {".gitattributes": "new.txt conflict-marker-size=32\n"})
+    assert await merges(one) == ("clean", [])
+    assert (await one.ground.merge("A", "ann"))["success"]
 
 
 class Killed(BaseException):

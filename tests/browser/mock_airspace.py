@@ -125,6 +125,8 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "lines": {},
         "collides": [],
         "untried": [],
+        "unsettled": False,
+        "merging": False,
     } | more
 
 
@@ -260,6 +262,7 @@ class MockAirspace:
         router.add_post("/api/worktrees/{agent}/merge", self._merge)
         router.add_post("/api/worktrees/{agent}/discard", self._discard)
         router.add_post("/api/worktrees/{agent}/restore", self._restore)
+        router.add_post("/api/worktrees/{agent}/abort", self._abort)
         router.add_get("/api/permissions", self._permissions)
         router.add_post("/api/permissions/{id}", self._decide)
 
@@ -341,6 +344,13 @@ class MockAirspace:
         self.restored.append((await request.json())["kept"])
         self.trees = [self.before if t["agent"] == agent else t for t in self.trees]
         return web.json_response({"success": True, "reason": f"ann brought back the work of {agent}."})
+
+    async def _abort(self, request: web.Request) -> web.Response:
+        agent = request.match_info["agent"]
+        ended = {"merging": False, "unsettled": False}
+        self.trees = [t | ended if t["agent"] == agent else t for t in self.trees]
+        reason = "The merge of main is given up. What stood in the files is kept in `refs/relay/kept/ben/1`."
+        return web.json_response({"success": True, "reason": reason})
 
     async def _merge(self, request: web.Request) -> web.Response:
         agent = request.match_info["agent"]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 
 import pytest
 
+from relay.model import Caller
+from tests.airspace.repository import commit, git
 from tests.e2e.conftest import Open
+from tests.e2e.test_guard import locks_of
+from tests.e2e.test_worktrees import in_git
 from tests.outside import REPO, Json, Outside, eventually
 
 
@@ -73,3 +78,28 @@ async def test_the_guards_door_knows_the_agents(
     # So it does one that somebody runs beside the room.
     status, told = await one.ask("POST", "/api/guard", json={"agent": "dev", "path": "a.py"})
     assert (status, told["decision"]) == (200, "allow")
+
+
+@pytest.mark.parametrize(("kind", "said"), [("", "Merged."), ("edits", "I was cut off.")])
+async def test_what_a_merge_of_main_brings_is_no_edit_of_its_own(
+    open_room: Open, tmp_path_factory: pytest.TempPathFactory, kind: str, said: str
+) -> None:
+    folder = str(tmp_path_factory.mktemp("ace"))
+    ace = speaker(folder, "merges", FAKE_PATH="notes.md", FAKE_KIND=kind)
+    one = await open_room(ace, start=False)
+    in_git(one.folder)
+    (one.folder / "gone.md").write_text("gone\n")
+    commit(one.folder)
+    await one.start()
+    top = one.runtime / "worktrees" / "ace"
+    await eventually(lambda: asyncio.to_thread((top / "notes.md").exists), "its worktree")
+    (top / "own.md").write_text("mine\n")
+    (one.folder / "gone.md").unlink()
+    commit(one.folder, {"notes.md": "one\ntwo\nmain\n"})
+    async with locks_of(one) as (_, locks):
+        codex = Caller("CODEX", "s-codex")
+        for path in ("notes.md", "gone.md"):
+            assert (await locks.acquire(codex, [path], reason="a refactoring"))["success"]
+        posted = await one.post("@ACE merge main into your branch")
+        assert (await one.reply_to(posted["id"], "ACE"))["body"].endswith(said)
+    assert git(top, "log", "-1", "--format=%p").count(" ") == 1, "a merge"

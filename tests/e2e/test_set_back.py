@@ -194,9 +194,10 @@ async def test_an_agent_that_may_not_run_git_takes_main_in_by_editing(started: S
     _, done = await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
     assert not done["success"] and "a merge is under way" in done["reason"]
     listed = await room.relay("worktrees")
-    assert "conflicts with main in src/cart.py (lines 2-8)" in listed.out and "abort BEN" in listed.out, (
+    assert "conflicts not settled in src/cart.py (lines 2-8)" in listed.out and "abort BEN" in listed.out, (
         listed.all
     )
+    assert "conflicts are not settled in src/cart.py (lines 2-8)" in await _line(room)
     # A person gives it up, and asks again: now BEN edits, and runs no git.
     gone = await room.relay("worktrees", "abort", "BEN", "--name", "ann")
     assert gone.code == 0 and "refs/relay/kept/ben/" in gone.out, gone.all
@@ -213,6 +214,39 @@ async def test_an_agent_that_may_not_run_git_takes_main_in_by_editing(started: S
     assert (room.folder / "src" / "cart.py").read_text() == CART.replace(
         "return sum(items)", "return sum(items)  # all of us"
     )
+
+
+async def _line(room: Outside) -> str:
+    """The one advisory's sentence."""
+    (one,) = (await room.get("/api/airspace"))["advisories"]
+    return str(one["line"])
+
+
+async def test_who_has_all_of_main_is_told_and_not_set_to_work(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    commit(room.folder, {"src/cart.py": CART.replace("return 1", "return 2")})
+
+    async def behind() -> bool:
+        return bool((await rows(room))["BEN"]["behind"] == 1)
+
+    await eventually(behind, "a look at main")
+    posted = await room.post("/update @BEN")
+    await room.reply_to(posted["id"], "RELAY")
+    await room.until_said("relay merged main into relay/ben of BEN: no conflict", speaker="RELAY")
+    told = await room.until_said("asks BEN to merge main", speaker="RELAY")
+
+    async def over() -> Json | None:
+        jobs = (await room.get("/api/queue"))["jobs"]
+        return next(
+            (job for job in jobs if job["message_id"] == told["id"] and job["state"] == "skipped"), None
+        )
+
+    job = await eventually(over, "the end of what it was asked")
+    assert job["reason"] == "relay/ben has all of main: nothing is left to do"
+    assert "asks BEN" not in (room.folder / "BEN.prompts").read_text()
+    # It is the room that says so: BEN reads of it in its next turn.
+    await room.reply_to((await room.post("@BEN go on"))["id"], "BEN")
+    assert "asks BEN to merge main" in (room.folder / "BEN.prompts").read_text()
 
 
 async def _sees(room: Outside) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,22 @@ class Fake:
             return None
         await self.cancelled.wait()
         return "cancelled"
+
+    async def act_merges(self, session: str, text: str) -> str | None:
+        """Commit what there is and merge main by its own git; with FAKE_KIND `edits`, change PATH after it."""
+        if "cut you off" in text:
+            await self.say(session, "I was cut off.")
+            return None
+        own = ("git", "-c", "user.name=ace", "-c", "user.email=ace@x")
+        for words in (("add", "-A"), ("commit", "-q", "-m", "mine"), ("merge", "-q", "--no-edit", "main")):
+            subprocess.run([*own, *words], check=True, capture_output=True)  # noqa: ASYNC221
+        if os.environ.get("FAKE_KIND") == "edits":
+            Path(PATH).write_text("mine\n")
+        await self.conn.session_update(
+            session, acp.start_tool_call("t1", "git merge main", kind="execute", status="completed")
+        )
+        await self.say(session, "Merged.")
+        return None
 
     async def act_stubborn_deaf(self, session: str, text: str) -> str | None:
         """Ask for an edit, and do not end the prompt when told to."""

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from relay.log.store import Store
+from relay.log.events import Lane
+from relay.log.store import Store, Tx
 from relay.model import (
+    TAKE_MAIN,
     Changes,
     EndPart,
     FailureClass,
@@ -27,10 +29,12 @@ from relay.model import (
     UsagePart,
     Workplace,
 )
+from relay.room.advice import RoomVoice
 from relay.room.drain import Drain, Seat
 from relay.room.ledger import Q
 from relay.room.live import Live, LiveFeed
 from relay.room.queue import Policy, load_spent
+from relay.room.roster import Roster
 from relay.room.touched import within
 from relay.room.values import Frame, Job
 from tests.engines import BOTH, SQLITE, Blocker
@@ -66,6 +70,23 @@ class Floor:
 
     async def ask(self, body: str) -> str:
         return (await post(self.store, body, 1.0)).id
+
+    async def advise(self, agent: str) -> None:
+        """The room asks an agent to take main in."""
+        lane = Lane("room", "airspace")
+
+        async def work(tx: Tx) -> None:
+            await RoomVoice(Roster).say(
+                tx,
+                f"{agent}: merge main into your branch",
+                now=1.0,
+                lane=lane,
+                to=[agent],
+                ask=[agent],
+                meta={TAKE_MAIN: [agent]},
+            )
+
+        await self.store.write(work)
 
     async def states(self) -> list[str]:
         return [str(job.state) for job in await all_jobs(self.store)]
@@ -597,13 +618,15 @@ async def test_the_places_that_tools_name_are_told(floor: Floor, tmp_path: Path)
 class Meadow:
     """Gives every agent a folder of its own, and counts."""
 
-    def __init__(self, folder: Path, changes: Changes | None = None, fails: bool = False) -> None:
-        self.folder, self.changes, self.fails = folder, changes, fails
+    def __init__(
+        self, folder: Path, changes: Changes | None = None, fails: bool = False, done: str = ""
+    ) -> None:
+        self.folder, self.changes, self.fails, self.done = folder, changes, fails, done
         self.told: list[str] = []
 
     async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
-        self.told.append(f"before {agent}")
-        return Workplace(self.folder / agent, may_edit=True)
+        self.told.append(f"before {agent}{' taking main' * take_main}")
+        return Workplace(self.folder / agent, may_edit=True, done=self.done)
 
     async def after_turn(self, agent: str) -> Changes | None:
         self.told.append(f"after {agent}")
@@ -624,6 +647,29 @@ async def test_a_turn_works_in_its_place_and_its_answer_says_what_it_changed(
     assert meadow.told == ["before ALPHA", "after ALPHA"]
     answer = next(message for message in await all_messages(floor.store) if message.kind is Kind.AGENT)
     assert answer.meta["worktree"] == changes.as_json()
+
+
+async def test_a_turn_in_which_nothing_is_left_to_do_is_skipped_with_the_reason(
+    floor: Floor, tmp_path: Path
+) -> None:
+    why = "relay/alpha has all of main: nothing is left to do"
+    floor.drain.workplaces = meadow = Meadow(tmp_path, done=why)
+    agent = floor.seat("ALPHA")
+    await floor.advise("ALPHA")
+    (job,) = await floor.reach("skipped")
+    assert (job.error, agent.turns, await floor.answers()) == (why, [], [])
+    assert meadow.told == ["before ALPHA taking main", "after ALPHA"]
+    # It reads of it in its next turn; a person's message begins one whatever the room has asked besides.
+    begun, gate = asyncio.Event(), asyncio.Event()
+    agent = floor.seat("ALPHA", held(gate, begun))
+    await floor.ask("@ALPHA go on")
+    await begun.wait()
+    assert "merge main into your branch" in agent.turns[0].context
+    await floor.ask("@ALPHA and this")
+    await floor.advise("ALPHA")
+    gate.set()
+    await floor.reach("skipped", "done", "done", "done")
+    assert "and this" in agent.turns[1].prompt and "merge main" in agent.turns[1].prompt
 
 
 async def test_a_cancelled_turn_leaves_its_place_too(floor: Floor, tmp_path: Path) -> None:

@@ -181,6 +181,8 @@ export const api = {
     call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed(choice)),
   discard: (agent: string) =>
     call<{ reason?: string; kept: string }>("POST", `/api/worktrees/${quote(agent)}/discard`, signed({})),
+  abortMerge: (agent: string) =>
+    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/abort`, signed({})),
   restore: (agent: string, kept: string) =>
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/restore`, signed({ kept })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,

@@ -410,6 +410,10 @@ export interface Worktree {
   collides?: { agent: string; paths: string[] }[];
   /** With whom git has not tried it yet. */
   untried?: string[];
+  /** A merge into it is under way. */
+  merging?: boolean;
+  /** The conflicts stand in its own files, with their markers. */
+  unsettled?: boolean;
 }
 
 /** One merge of the order in which the fewest are set back. `first`: what the agent has to do before. */

@@ -11,6 +11,7 @@ describe("what a merge would do", () => {
     const torn = { ...tree, merges: "conflicts" as const, into: "release", conflicts: ["a.py", "b.py", "c.py", "d.py"], lines };
     expect(mergeWords(torn)).toBe("conflicts with release in a.py (lines 3-9, 12), b.py (line 4), c.py and 1 more");
     expect(place(torn, "c.py")).toBe("c.py");
+    expect(mergeWords({ ...torn, conflicts: ["b.py"], unsettled: true })).toBe("conflicts not settled in b.py (line 4)");
     expect(mergeWords({ ...tree, merges: "nothing" })).toBe("nothing to merge: main has all of it");
     expect(mergeWords({ ...tree, merges: null, into: null })).toBe("git cannot tell whether it merges into the main branch");
     expect(fewPaths([])).toBe("");

@@ -243,3 +243,18 @@ async def test_discarded_work_comes_back(room: MockRoom, open_page: OpenPage) ->
     await page.get_by_role("button", name="Bring it back").click()
     await expect(row(page, "CLAUDE")).to_contain_text("merges clean")
     assert room.air.restored == ["refs/relay/kept/claude/1"]
+
+
+async def test_a_merge_that_is_under_way_is_shown_and_given_up(room: MockRoom, open_page: OpenPage) -> None:
+    torn = {"merges": "conflicts", "conflicts": ["src/cart.py"], "lines": {"src/cart.py": [[2, 8]]}}
+    room.air.trees = [new_worktree("BEN", merging=True, unsettled=True, **torn), new_worktree("AVA")]
+    page = await open_page()
+    await page.get_by_test_id("tab-worktrees").click()
+    told = row(page, "BEN").get_by_test_id("merges")
+    await expect(told).to_contain_text("conflicts not settled in src/cart.py (lines 2-8)")
+    await expect(told).to_contain_text("a merge into it is under way")
+    await expect(row(page, "AVA").get_by_test_id("abort")).to_have_count(0)
+    await row(page, "BEN").get_by_test_id("abort").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("kept in refs/relay/kept/ben/1")
+    await expect(told).to_contain_text("conflicts with main in src/cart.py (lines 2-8)")
+    await expect(row(page, "BEN").get_by_test_id("abort")).to_have_count(0)

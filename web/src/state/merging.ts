@@ -2,7 +2,7 @@
 
 import type { MergeTurn, Worktree } from "../types";
 
-type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "lines" | "collides">>;
+type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "lines" | "collides" | "unsettled">>;
 
 /** The first few paths, and how many more. */
 export function fewPaths(paths: readonly string[], most = 3): string {
@@ -22,7 +22,7 @@ export function mergeWords(tree: Told): string {
   const into = tree.into ?? "the main branch";
   switch (tree.merges) {
     case "clean": return `merges clean into ${into}`;
-    case "conflicts": return `conflicts with ${into} in ${fewPaths(tree.conflicts.map((path) => place(tree, path)))}`;
+    case "conflicts": return `${tree.unsettled ? "conflicts not settled" : `conflicts with ${into}`} in ${fewPaths(tree.conflicts.map((path) => place(tree, path)))}`;
     case "nothing": return `nothing to merge: ${into} has all of it`;
     default: return `git cannot tell whether it merges into ${into}`;
   }

@@ -9,7 +9,7 @@ import { loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../
 import type { MergeTurn, Worktree, WorktreeDiff } from "../types";
 import "../style/worktrees.css";
 import { counted } from "../text/format";
-import { Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
+import { attempt, Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Diffstat } from "./diffstat";
 import { DiscardDialog } from "./discard_dialog";
 import { MergeForm, type MergeChoice } from "./merge_form";
@@ -23,7 +23,7 @@ const main = (tree: Worktree): string => tree.into ?? "the main branch";
 
 function Merges({ tree }: { tree: Worktree }) {
   const told = tree.merges ?? "unknown";
-  const tip = { clean: "A trial merge found no conflict.", conflicts: "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
+  const tip = { clean: "A trial merge found no conflict.", conflicts: tree.unsettled ? "Conflict markers stand in its files." : "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
   return (
     <span class="merge-state" data-testid="merges">
       <span class={`merges merges-${told}`} data-tip={[tip, ...tree.conflicts.map((path) => place(tree, path)).slice(0, 10)].join("\n")} tabIndex={0}>
@@ -34,6 +34,7 @@ function Merges({ tree }: { tree: Worktree }) {
           <span aria-hidden="true">⚠</span> conflicts with <Who name={hit.agent} /> in {fewPaths(hit.paths)}
         </span>
       ))}
+      {tree.merging && <span class="merges merges-unknown" data-testid="under-way">a merge into it is under way</span>}
       {(tree.untried ?? []).length > 0 && <span class="merges merges-unknown">not tried yet with {tree.untried!.join(", ")}</span>}
     </span>
   );
@@ -103,6 +104,11 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
   );
 }
 
+async function abort(agent: string): Promise<void> {
+  await attempt(api.abortMerge(agent).then((told) => toast(told.reason ?? "", { long: true })));
+  void loadWorktrees();
+}
+
 function Row({ tree, onMerge, onDiscard }: { tree: Worktree; onMerge: () => void; onDiscard: () => void }) {
   const open = worktreeOf.value === tree.agent;
   return (
@@ -115,6 +121,7 @@ function Row({ tree, onMerge, onDiscard }: { tree: Worktree; onMerge: () => void
       <td class="act">
         <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
         <button type="button" class="button small" disabled={tree.working === true || (tree.merges !== "clean" && tree.merges !== "unknown")} onClick={onMerge} data-testid="merge">Merge…</button>
+        {tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
         {tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
       </td>
     </tr>
