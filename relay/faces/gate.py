@@ -29,7 +29,6 @@ from relay.faces.connections import spoke, trust
 from relay.faces.errors import ApiError, errors, route_name
 from relay.faces.limits import Buckets, Limits
 from relay.faces.rights import check
-from relay.invocation import command
 
 log = structlog.get_logger(__name__)
 _LOGGER = logging.getLogger(__name__)
@@ -153,7 +152,7 @@ class Gate:
                 403,
                 "foreign_host",
                 "This room is not reached under that host name.",
-                f"Use the address that {command('link')} prints, or add the name to ui.allowed_hosts.",
+                "Use the address that `relay link` prints, or add the name to ui.allowed_hosts.",
             )
         origins = request.headers.getall("Origin", [])
         if any(not same_origin(origin, host) for origin in origins):
@@ -174,9 +173,10 @@ class Gate:
         if wait:
             raise too_many(wait)
         message = "This needs a key." if key is None else "This key is unknown, expired or revoked."
+        # By the bare name: who has no key is told no place of this machine.
         fix = (
-            f"Send X-API-Key with a key that {command('keys create NAME')} made or the text of .relay/token, or sign "
-            f"in with the link that {command('link')} prints."
+            "Send X-API-Key with a key that `relay keys create NAME` made or the text of .relay/token, or sign in "
+            "with the link that `relay link` prints."
         )
         raise ApiError(401, "no_credential", message, fix, {"WWW-Authenticate": "Bearer"})
 
