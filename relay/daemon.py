@@ -43,6 +43,7 @@ from relay.faces.keys import Keys
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.files import stamp_of, write_atomically
+from relay.hangar_log import recordable
 from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord
 from relay.invocation import script
@@ -336,7 +337,13 @@ class Daemon:
         )
         app.add_routes(HeldDoors(self._room, self._reserved).table())
         tower = self._tower
-        door = WorktreesDoor(tower.hangar, tower.ground, lambda: tower.lookout.polling, tower.protocol.behind)
+        door = WorktreesDoor(
+            tower.hangar,
+            tower.ground,
+            lambda: recordable(self._store),
+            lambda: tower.lookout.polling,
+            tower.protocol.behind,
+        )
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
         await runner.setup()

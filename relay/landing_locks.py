@@ -10,19 +10,16 @@ from collections.abc import Sequence
 
 from relay.airspace.landing import MayLand
 from relay.coordination.guard import Judge, caller_of
-from relay.log.store import Store, StoreError
+from relay.log.store import Store
 from relay.model import LOCKED, Refusal
 
 
 def may_land(store: Store, judge: Judge) -> MayLand:
-    """Raises Refusal for what must not be merged now, and when nobody can tell."""
+    """Raises Refusal for what must not be merged now, and what the store raises when nobody can tell."""
 
     async def ask(agent: str, by: str, paths: Sequence[str]) -> None:
         caller = caller_of(agent, None)
-        try:
-            found = await store.read(lambda tx: judge.refusals(tx, caller, paths))
-        except (StoreError, store.transient, store.errors) as error:
-            raise Refusal(f"The locks cannot be read: {error}.", "Try again.") from error
+        found = await store.read(lambda tx: judge.refusals(tx, caller, paths))
         held = [one for one in found if one.code == LOCKED and one.locked_by not in (agent, by)]
         if held:
             more = f" {len(held) - 1} more of its files are locked too." if len(held) > 1 else ""

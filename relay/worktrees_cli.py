@@ -135,7 +135,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     from relay.coordination.folding import folds_case
     from relay.coordination.judge import LockJudge
     from relay.daemon import open_room_store
-    from relay.hangar_log import recorder
+    from relay.hangar_log import recordable, recorder
     from relay.landing_locks import may_land
     from relay.landing_words import tell
 
@@ -147,7 +147,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
             hangar.tell = tell(store)
             await hangar.open()
             await hangar.refresh()
-            yield WorktreesDoor(hangar, Ground(hangar))
+            yield WorktreesDoor(hangar, Ground(hangar), lambda: recordable(store))
     finally:
         await store.close()
 

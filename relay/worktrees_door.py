@@ -1,11 +1,12 @@
 """The worktrees as every door asks for them: HTTP, and the command without a room.
 
-Invariant: what git cannot do is a Refusal with git's reason, never another exception.
+Invariants: what git cannot do is a Refusal with git's reason; nothing is changed while the room's database cannot
+take a record of it: then what the store raised comes out, as of every other call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from relay.airspace.git import GitError
@@ -17,17 +18,19 @@ from relay.model import Refusal
 
 
 class WorktreesDoor:
-    """One room's worktrees. `polling` says why changes are polled for, empty when they are told; `behind` whom an
-    agent has the right of way over."""
+    """One room's worktrees. `recordable` raises while nothing can be recorded; `polling` says why changes are
+    polled for, empty when they are told; `behind` whom an agent has the right of way over."""
 
     def __init__(
         self,
         hangar: Hangar,
         ground: Ground,
+        recordable: Callable[[], Awaitable[None]],
         polling: Callable[[], str] = lambda: "",
         behind: Callable[[str], Collection[str]] = lambda agent: (),
     ) -> None:
         self._hangar, self._ground, self._polling, self._behind = hangar, ground, polling, behind
+        self._recordable = recordable
 
     async def state(self) -> dict[str, Any]:
         found, order = await rows(self._hangar, lambda one, other: one in self._behind(other))
@@ -52,21 +55,27 @@ class WorktreesDoor:
             raise Refusal(f"git could not show it: {error}.") from error
 
     async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
+        await self._recordable()
         return await self._ground.propose(agent, by, Wish(squash=squash))
 
     async def merge(
         self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
     ) -> dict[str, Any]:
+        await self._recordable()
         return await self._ground.merge(agent, by, Wish(squash, text, head))
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
+        await self._recordable()
         return await self._ground.discard(agent, by)
 
     async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
+        await self._recordable()
         return await self._ground.restore(agent, by, ref)
 
     async def abort(self, agent: str, by: str) -> dict[str, Any]:
+        await self._recordable()
         return await self._ground.abort(agent, by)
 
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
+        await self._recordable()
         return await self._ground.remove(agent, by)

@@ -107,3 +107,7 @@ class Room:
 
 async def room(folder: Path, *agents: str, **more: Any) -> Room:
     return await Room(folder, *agents, **more).open()
+
+
+async def ready() -> None:
+    """Of a room without a database: nothing keeps a change of a worktree from being told."""

@@ -18,7 +18,7 @@ from relay.health import outside
 from relay.health.scene import survey
 from relay.model import Refusal
 from relay.worktrees_door import WorktreesDoor
-from tests.airspace.repository import Room, commit, git, lines, repository, room, write
+from tests.airspace.repository import Room, commit, git, lines, ready, repository, room, write
 
 
 async def shown(one: Room) -> dict[str, dict[str, object]]:
@@ -182,7 +182,7 @@ async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_p
     assert await one.hangar.target() is None
     seen = (await shown(one))["A"]
     assert (seen["merges"], seen["into"]) == (None, None)
-    state = await WorktreesDoor(one.hangar, one.ground).state()
+    state = await WorktreesDoor(one.hangar, one.ground, ready).state()
     assert "is on no branch" in state["trouble"] and "is not known" in state["trouble"]
     for act in (one.ground.merge, one.ground.discard):
         with pytest.raises(Refusal, match=r"is on no branch.*is not known.*Check out the branch"):
@@ -190,7 +190,7 @@ async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_p
     assert await RepoChanges(repo, one.hangar).changed_files("A") is None
     git(repo, "checkout", "-q", "main")
     assert (await shown(one))["A"]["into"] == "main"
-    assert (await WorktreesDoor(one.hangar, one.ground).state())["trouble"] == ""
+    assert (await WorktreesDoor(one.hangar, one.ground, ready).state())["trouble"] == ""
 
 
 # -- made and found again

@@ -12,14 +12,14 @@ import pytest
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.model import RESERVED_NAMES
 from relay.worktrees_door import WorktreesDoor
-from tests.airspace.repository import Room, commit, git, repository, room, write
+from tests.airspace.repository import Room, commit, git, ready, repository, room, write
 from tests.faces.house import House, house
 
 
 @asynccontextmanager
 async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[House, Room]]:
     one = await room(repository(tmp_path / "repo"), "A")
-    door = WorktreesDoor(one.hangar, one.ground)
+    door = WorktreesDoor(one.hangar, one.ground, ready)
     table = WorktreeDoors(door, reserved=lambda: RESERVED_NAMES | {"A"}, owner="owner").table()
     from relay.faces import http
     from tests.faces import house as stands_in

@@ -13,6 +13,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from tests.airspace.repository import commit, git, repository
 from tests.outside import Outside, agent, eventually, room, settings
 
 pytestmark = pytest.mark.faults
@@ -160,3 +161,31 @@ async def test_an_agents_own_process_writes_nothing_into_files_that_are_gone(tmp
             assert done.is_error
             assert "events.db was removed" in str(done.content)
             assert not (one.runtime / "events.db").exists(), "made an empty one in its place"
+
+
+async def test_no_worktree_is_changed_while_nobody_could_keep_a_record_of_it(tmp_path: Path) -> None:
+    async with room(tmp_path / "room", settings(agent("ECHO"), locks={"ttl": 3})) as one:
+        repository(one.folder)
+        await one.start()
+        mine = one.runtime / "worktrees" / "echo"
+
+        async def ready() -> bool:
+            return bool((await one.get("/api/worktrees"))["worktrees"])
+
+        await eventually(ready, "a worktree")
+        commit(mine, {"c.py": "kept\n"})
+        status, told = await one.ask("POST", "/api/worktrees/ECHO/discard", json={"name": "ann"})
+        assert (status, told["success"]) == (200, True), told
+        commit(mine, {"d.py": "new\n"})
+        before = git(one.folder, "for-each-ref")
+        _remove(one.runtime, "", "-wal", "-shm")
+        for action in ("merge", "discard", "restore", "abort", "remove"):
+            status, told = await one.ask("POST", f"/api/worktrees/ECHO/{action}", json={"name": "ann"})
+            assert status == 503, (action, told)
+            assert "events.db" in told["error"]["message"] and "stop.sh" in told["error"]["fix"], told
+            done = await one.relay("worktrees", action, "ECHO", "--name", "ann")
+            assert done.code == 1 and "events.db" in done.all, done
+        assert (await one.ask("GET", "/api/worktrees/ECHO/merge"))[0] == 503
+        status, told = await one.ask("POST", "/api/messages", json={"body": "/update @ECHO", "name": "ann"})
+        assert status == 503, told
+        assert git(one.folder, "for-each-ref") == before and (mine / "d.py").exists()

@@ -17,6 +17,7 @@ from relay.faces.mcp_schema import input_schema
 from relay.faces.openapi import document
 from relay.faces.operations import OPERATIONS
 from tests import postgres
+from tests.airspace.repository import commit, git
 from tests.outside import Json, Outside, agent, eventually, room, settings
 
 pytestmark = pytest.mark.faults
@@ -33,6 +34,8 @@ NO_DATABASE = {
     ("post", "/api/permissions/{request}"),
     ("post", "/api/repair"),
     ("post", "/api/sign-out"),
+    ("get", "/api/worktrees"),
+    ("get", "/api/worktrees/{agent}/diff"),
     ("post", "/api/guard"),  # an edit is never held up by what cannot be asked: it says so (docs/guard.md)
 }
 ID = "01a20440-44e3-71e8-b8c8-262a21f8a273"
@@ -152,6 +155,7 @@ async def on_postgres(folder: Path) -> AsyncIterator[tuple[Outside, postgres.Ser
         async with room(folder, settings(agent("ECHO"), storage="postgres")) as one:
             assert (await one.run("git", "init", "-q")).code == 0
             one.env["RELAY_POSTGRES_DSN"] = server.dsn(server.new_database())
+            commit(one.folder, {"a.py": "one\n"})
             await one.start()
             yield one, server
     finally:
@@ -161,6 +165,11 @@ async def on_postgres(folder: Path) -> AsyncIterator[tuple[Outside, postgres.Ser
 async def test_with_the_server_stopped_every_door_says_so(tmp_path: Path) -> None:
     async with on_postgres(tmp_path / "room") as (one, server):
         await one.post("@ECHO hello")
+
+        async def has_worktree() -> bool:
+            return bool((await one.get("/api/worktrees"))["worktrees"])
+
+        await eventually(has_worktree, "a worktree")
         await one.get("/api/airspace")  # what was read once is no answer afterwards
         await asyncio.to_thread(server.stop)
 
@@ -179,13 +188,11 @@ async def test_with_the_server_stopped_every_door_says_so(tmp_path: Path) -> Non
         # Long before anything is due by the clock (relay/log/follow.py, POLL_S).
         async with asyncio.timeout(20):
             await eventually(cut_off, "the socket to be refused")
+        before = git(one.folder, "for-each-ref")
         answers = await every_door(one)
+        assert git(one.folder, "for-each-ref") == before, "a worktree was changed and nobody could record it"
         said = check(answers)
-        silent = {
-            door: answers[door]
-            for door in answers
-            if door not in said and door not in NO_DATABASE and not door[1].startswith("/api/worktrees")
-        }
+        silent = {door: answers[door] for door in answers if door not in said and door not in NO_DATABASE}
         assert set(silent) == set(), silent
         for name, result in (await every_tool(one)).items():
             if name == "help":
