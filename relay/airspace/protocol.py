@@ -238,7 +238,7 @@ class AdvisoryProtocol:
             await self._voice.withdraw(tx, message_id, "all is clear", now=now, agents=[*after.asked])
         after = await records.change(tx, after, step.what)
         agents = [one.agent for one in after.latched]
-        await self._speak(tx, after, wording.all_clear(after), now, to=agents)
+        await self._speak(tx, after, wording.all_clear(after, step.against), now, to=agents)
 
     async def _speak(
         self,

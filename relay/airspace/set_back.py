@@ -4,8 +4,9 @@ Invariants:
 - what git says decides, never distance: an agent is set back from the moment that a trial merge into what would
   really be merged into conflicts, until one does not, or there is nothing left to merge;
 - what git could not tell changes nothing;
-- a conflict is told at once, each time that the main branch moves into files that the agent has not been told of;
-  while main stands still, a worktree that goes to and fro, or conflicts in more files, tells it once in a cool-down.
+- a conflict is told at once: when it begins, also anew after it was clear, and each time that the main branch moves
+  so that there are files or lines in conflict that were not before; while main stands still, a worktree that
+  conflicts in more files tells it once in a cool-down, and one whose lines move does not.
 
 Pure.
 """
@@ -94,9 +95,19 @@ def look(
         lines = {path: trial.lines[path] for path in paths if path in trial.lines}
         if was is None:
             was = SetBack(agent, target.name, target.commit, paths, now)
-        seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines)
+        told = was.told
+        if was.commit != target.commit:
+            # A landing may add to what was told: compared with the last look at the commit before, since the agent's
+            # own edits move the lines.
+            told = tuple(path for path in told if _within(lines.get(path, ()), was.lines.get(path, ())))
+        seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines, told=told)
         found[agent] = replace(seen, unsettled=trial.unsettled)
     return found
+
+
+def _within(lines: Lines, known: Lines) -> bool:
+    """Is each of these places part of one that is known?"""
+    return all(any(a <= first and last <= b for a, b in known) for first, last in lines)
 
 
 def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], branch: str) -> str:

@@ -6,7 +6,7 @@ is decided is said once, since the decision holds the standing after it. Pure: n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from relay.airspace import foretold, set_back, steering
@@ -87,7 +87,8 @@ class Step:
     steering, outcome.
 
     `heard`: the level to be said, None for silence. `ask`: who is to be given a turn for it. `set_back`: who is to be
-    told that it does not merge into the main branch any more.
+    told that it does not merge into the main branch any more. `against`: of an advisory that closes, who is against
+    the main branch in another one: then nothing is clear.
     """
 
     after: Advisory
@@ -96,6 +97,7 @@ class Step:
     heard: Level | None = None
     ask: tuple[str, ...] = ()
     set_back: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_
         mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
         group_backs = {name: backs[name] for name in mine}
         tell = tuple(name for name, each in group_backs.items() if each.untold and name in due)
-        made = _step(was, one, heard, observation, places, steer_s, group_backs, tell)
+        made = _step(was, one, heard, observation, places, steer_s, group_backs, tell, backs.keys())
         if made is not None:
             steps.append(made)
     return Decision(
@@ -233,13 +235,17 @@ def _main_tracks(
     standing: Standing, backs: Mapping[str, SetBack], observation: Observation, rules: Rules
 ) -> tuple[dict[Pair, Track], frozenset[str]]:
     """What is kept of agents and main, where it is another than before, and who may be told now: while main
-    stands still, one that goes to and fro, or conflicts in ever more files, is told once in a cool-down."""
+    stands still, one that conflicts in ever more files is told once in a cool-down. Who merges again is told of the
+    next conflict at once, since the room has said "clear"."""
     now = observation.at
     found = {}
     keys = {set_back.track_of(name, one.commit): one for name, one in backs.items()}
     due = set()
     for key in sorted({*(pair for pair in standing.tracks if set_back.is_main(pair)), *keys}):
         before = standing.tracks.get(key, Track())
+        if key[0] not in backs:
+            found[key] = Track()
+            continue
         after, say = step(before, Sample(1.0 if key in keys else 0.0), rules, now)
         if say is None and key in keys and keys[key].untold and _is_long_ago(after, rules, now):
             after = replace(after, said={**(after.said or {}), after.level.word: now})
@@ -284,6 +290,7 @@ def _step(
     steer_s: float,
     backs: Mapping[str, SetBack],
     tell: tuple[str, ...],
+    all_backs: Set[str],
 ) -> Step | None:
     now = observation.at
     base = before or Advisory(id="", opened_at=now)
@@ -318,12 +325,14 @@ def _step(
     after = looked(after, observation.conflicts)
     what = [*_changed(before, after)]
     if not after.founded:
-        after = on_close(replace(after, closed_at=now, closed_why=_why_closed(base, after, observation)))
+        against = tuple(one.agent for one in latched if one.agent in all_backs)
+        why = _why_closed(base, after, observation, against)
+        after = on_close(replace(after, closed_at=now, closed_why=why))
         what.append("closed")
         if after.outcome is not None and base.outcome is None and "outcome" not in what:
             what.append("outcome")
         said = Level.CLEAR if after.message_id is not None else None
-        return Step(after, before, tuple(what), said)
+        return Step(after, before, tuple(what), said, against=against)
     said_now = {pair: level for pair, level in heard.items() if pair in group.contacts}
     if not said_now:
         return Step(after, before, tuple(what), set_back=tell) if what or tell else None
@@ -393,15 +402,15 @@ def _by_answer_only(pair: Pair, contact: Contact, observation: Observation) -> b
     return set(contact.files) <= announced
 
 
-def _why_closed(before: Advisory, after: Advisory, observation: Observation) -> str:
+def _why_closed(before: Advisory, after: Advisory, observation: Observation, against: Sequence[str]) -> str:
     """Why nothing stands any more, of what git says: never that somebody merges whom git was not asked about."""
     branch = observation.target.name if observation.target is not None else "the main branch"
+    still = [f"{name} does not merge into {branch}" for name in against]
     ended = [
-        set_back.why_ended(name, observation.trials, observation.merged, one.branch)
-        for name, one in before.set_back.items()
+        set_back.why_ended(name, observation.trials, observation.merged, branch) for name in before.set_back
     ]
     if ended:
-        return "; ".join(ended)
+        return "; ".join([*ended, *still])
     names = [one.agent for one in after.latched if one.agent not in before.set_back]
     gone = [name for name in names if name not in observation.sets]
     merged = [name for name in names if name in observation.merged and name not in gone]
@@ -417,7 +426,7 @@ def _why_closed(before: Advisory, after: Advisory, observation: Observation) -> 
     told = [observation.trials.get(name) for name in left]
     if left and all(one is not None and one.verdict is Verdict.CLEAN for one in told):
         ended.append(f"git merges {' and '.join(left)} into {branch}")
-    return "; ".join(ended)
+    return "; ".join([*ended, *still])
 
 
 def next_at(standing: Standing, rules: Rules, now: float) -> float | None:

@@ -106,34 +106,92 @@ async def test_who_was_left_behind_is_against_main_and_has_not_left(sky: Sky) ->
     assert (await sky.only()).outcome is Outcome.TRUE
 
 
-async def test_each_landing_that_reaches_new_files_is_told_and_a_flicker_is_not(sky: Sky) -> None:
+async def told_of(sky: Sky) -> list[str]:
+    return [body for body in await bodies(sky) if "does not merge into main now" in body]
+
+
+async def test_each_landing_that_reaches_new_files_is_told(sky: Sky) -> None:
     await look(sky, CODEX=torn())
-    for _ in range(3):
-        await look(sky)
-        await look(sky, CODEX=torn())
-    told = [body for body in await bodies(sky) if "does not merge" in body]
-    assert len(told) == 1
     await look(sky, TWO, CODEX=torn())
-    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 2, "main moved"
     await look(sky, Target("main", "3" * 40), CODEX=torn())
-    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 2, "it knows of this file"
+    assert len(await told_of(sky)) == 1, "it knows of this file"
     await look(sky, Target("main", "4" * 40), CODEX=torn(FILE, "src/free.py"))
-    assert "src/free.py" in (await bodies(sky))[-1]
+    assert "src/free.py" in (await bodies(sky))[-1] and len(await told_of(sky)) == 2
     counts = await sky.store.read(records.counts)
     assert (counts["true"], counts["open"]) == (0, 0), "it forecasts nothing"
+
+
+async def test_a_second_landing_in_the_same_file_is_told_with_its_lines(sky: Sky) -> None:
+    def at(*lines: tuple[int, int]) -> Trial:
+        return Trial(Verdict.CONFLICTS, (FILE,), {FILE: lines})
+
+    await look(sky, CODEX=at((44, 44)))
+    # The agent's own edits move it, and no landing made that.
+    await look(sky, CODEX=at((46, 47)))
+    await look(sky, TWO, CODEX=at((46, 47)))
+    assert len(await told_of(sky)) == 1
+    await look(sky, TWO, CODEX=UNKNOWN)
+    three = Target("main", "3" * 40)
+    await look(sky, three, CODEX=UNKNOWN)
+    await look(sky, three, CODEX=at((46, 47), (62, 62)))
+    for _ in range(3):
+        await look(sky, three, CODEX=at((46, 47), (62, 62)))
+    assert len(await told_of(sky)) == 2
+    assert f"{FILE} (lines 46-47, 62)" in (await bodies(sky))[-1]
+    # One of the two is taken back, and nothing is new by that.
+    await look(sky, Target("main", "4" * 40), CODEX=at((62, 62)))
+    assert len(await told_of(sky)) == 2
+
+
+async def test_the_room_never_says_clear_of_who_is_set_back_elsewhere(sky: Sky) -> None:
+    """CODEX is against main already, in an advisory of its own, when it meets CLAUDE, and CLAUDE is merged."""
+    await look(sky, CODEX=torn("src/free.py"))
+    sky.sets["CODEX"] = work("CODEX", FILE, "src/free.py", started_at=2.0)
+    sky.sets["CLAUDE"] = work("CLAUDE", FILE, committed=3.0)
+    sky.seen[PAIR] = near(0.9)
+    await look(sky, conflicts={PAIR: (FILE,)}, CODEX=torn("src/free.py"))
+    assert len([one for one in await sky.all() if one.open]) == 2
+    del sky.seen[PAIR]
+    sky.sets["CLAUDE"] = replace(sky.sets["CLAUDE"], files=())
+    both = {"CLAUDE": NOTHING, "CODEX": torn("src/free.py", FILE)}
+    await sky.tick(2.0, trials=both, target=TWO, merged=frozenset({"CLAUDE"}), conflicts={PAIR: ()})
+    assert not [body for body in await bodies(sky) if body.startswith("clear")]
+    assert f"over: CLAUDE merged; CODEX does not merge into main ({FILE})" in await bodies(sky)
+    assert f"src/free.py (lines 40-58), {FILE} (lines 40-58)" in (await told_of(sky))[-1]
+    (one,) = [one for one in await sky.all() if one.open]
+    assert (one.part, one.number > 0) == (("CODEX",), True)
+    await look(sky, TWO, CLAUDE=NOTHING)
+    assert (await bodies(sky))[-1].startswith("clear: CODEX merges clean into main again")
+
+
+async def test_after_clear_the_conflict_is_told_anew(sky: Sky) -> None:
+    """Another branch is out for a moment, work is discarded and restored: the last word is what git says."""
+    await look(sky, CODEX=torn())
+    for _ in range(3):
+        await look(sky, Target("old", "0" * 40))
+        assert (await bodies(sky))[-1] == f"clear: CODEX merges clean into old again ({FILE})"
+        await look(sky, CODEX=torn())
+        assert (await bodies(sky))[-1].startswith("CODEX does not merge into main now")
+        one = next(one for one in await sky.all() if one.open)
+        assert one.number and one.text.startswith("CODEX does not merge into main now")
+        await look(sky, CODEX=torn())
+        await look(sky, CODEX=UNKNOWN)
+        await look(sky, CODEX=torn())
+    assert len(await told_of(sky)) == 4, "once each time"
 
 
 async def test_a_further_file_is_told_though_main_stands_still(sky: Sky) -> None:
     await look(sky, CODEX=torn())
     for _ in range(3):
         await look(sky, CODEX=torn(FILE, "src/free.py"))
-    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 1, "it was told just now"
+        await look(sky, CODEX=torn())
+    assert len(await told_of(sky)) == 1, "it was told just now"
     await look(sky, seconds=sky.protocol.rules.cooldown_s, CODEX=torn(FILE, "src/free.py"))
     assert "src/free.py" in (await bodies(sky))[-1]
     for _ in range(3):
-        await look(sky)
+        await look(sky, CODEX=torn())
         await look(sky, CODEX=torn(FILE, "src/free.py"))
-    assert len([body for body in await bodies(sky) if "does not merge" in body]) == 2
+    assert len(await told_of(sky)) == 2
 
 
 async def test_a_branch_that_is_gone_is_over_and_not_clear(sky: Sky) -> None:
