@@ -343,6 +343,7 @@ class Daemon:
             lambda: recordable(self._store),
             lambda: tower.lookout.polling,
             tower.protocol.behind,
+            tower.protocol.decided,
         )
         app.add_routes(WorktreeDoors(door, reserved=self._reserved, owner=owner()).table())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)

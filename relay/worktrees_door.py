@@ -19,7 +19,8 @@ from relay.model import Refusal
 
 class WorktreesDoor:
     """One room's worktrees. `recordable` raises while nothing can be recorded; `polling` says why changes are
-    polled for, empty when they are told; `behind` whom an agent has the right of way over."""
+    polled for, empty when they are told; `behind` whom an agent has the right of way over; `decided` of whom a person
+    said that it goes first."""
 
     def __init__(
         self,
@@ -28,12 +29,15 @@ class WorktreesDoor:
         recordable: Callable[[], Awaitable[None]],
         polling: Callable[[], str] = lambda: "",
         behind: Callable[[str], Collection[str]] = lambda agent: (),
+        decided: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
-        self._hangar, self._ground, self._polling, self._behind = hangar, ground, polling, behind
-        self._recordable = recordable
+        self._hangar, self._ground, self._polling = hangar, ground, polling
+        self._recordable, self._behind, self._decided = recordable, behind, decided
 
     async def state(self) -> dict[str, Any]:
-        found, order = await rows(self._hangar, lambda one, other: one in self._behind(other))
+        found, order = await rows(
+            self._hangar, lambda one, other: one in self._behind(other), self._decided()
+        )
         return {
             "worktrees": found,
             "order": order,

@@ -1,6 +1,7 @@
 """In which order to merge branches so that the fewest are set back: the least entangled first.
 
-Invariant: the order follows from who collides with whom alone, so every door gives the same one. Pure.
+Invariant: the order follows from who collides with whom and from what people decided, so every door gives the same
+one. Pure.
 
 To merge one of two that collide sets the other back: it has to merge main before it merges. The fewest are set
 back when a largest set of branches that do not collide goes first (a maximum independent set). Least entangled
@@ -10,7 +11,7 @@ first is the usual greedy way to one; it is exact for trees and complete graphs,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,34 +41,37 @@ def best(
     behind: Sequence[str],
     collisions: Mapping[Pair, tuple[str, ...]],
     yields: Callable[[str, str], bool] = lambda one, other: False,
+    decided: Collection[str] = (),
 ) -> list[Turn]:
     """`merging`: those that merge clean now; `behind`: those that conflict with main now; `collisions`: the files
     in which a pair cannot be merged together; `yields`: does the one steer for the other? Of those that are equally
-    entangled, who has the right of way goes first; then by name."""
+    entangled, who has the right of way goes first; then by name. `decided`: of whom a person said that it goes first:
+    these come before all others, also who has to merge main before."""
     near: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in (*merging, *behind)}
     for (a, b), paths in collisions.items():
         if paths and a in near and b in near:
             near[a][b], near[b][a] = paths, paths
-    able, later = set(merging), set(behind)
+    owing = set(behind)
+    able, later = {*merging, *(owing & set(decided))}, owing - set(decided)
     left: set[str] = set()
 
-    def rank(one: str) -> tuple[int, int, str]:
+    def rank(one: str) -> tuple[bool, int, int, str]:
         mine = near[one].keys() & left
-        return len(mine), sum(yields(one, other) for other in mine), one
+        return one not in decided, len(mine), sum(yields(one, other) for other in mine), one
 
     turns = []
     while able or later:
-        first = ""
         if not able:
             # Only those are left that have to merge main: once they have, they are as any other.
-            able, later, first = later, set(), TAKE_MAIN
+            able, later = later, set()
         left |= able | later
         while able:
             agent = min(able, key=rank)
             able.discard(agent)
             left.discard(agent)
             hit = {name: near[agent][name] for name in sorted(near[agent].keys() & able)}
-            turns.append(Turn(agent, hit, first))
+            turns.append(Turn(agent, hit, TAKE_MAIN if agent in owing else ""))
             able -= hit.keys()
             later |= hit.keys()
+            owing |= hit.keys()
     return turns

@@ -441,6 +441,11 @@ class AdvisoryProtocol:
                 found |= set(names[names.index(agent) + 1 :])
         return frozenset(found)
 
+    def decided(self) -> set[str]:
+        """The agents that somebody gives way to because a person said that they go first."""
+        found = ((one.decided, one.roles.hold) for one in self.standing.advisories.values())
+        return {first.agent for first, hold in found if first is not None and first.agent in hold}
+
     async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
         """What a person says of an advisory; None when there is none of that id."""
 

@@ -53,6 +53,7 @@ class SetBack:
             "branch": self.branch,
             "commit": self.commit,
             "paths": list(self.paths),
+            "unsettled": self.unsettled,
             "lines": {path: [list(one) for one in lines] for path, lines in self.lines.items()},
         }
 

@@ -168,8 +168,9 @@ def taken_in(branch: str) -> str:
 
 def finds(one: SetBack) -> str:
     """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
+    # The lines are those of the file as it is, which the markers make longer.
     return (
-        f"conflicts are not settled in {places(one)}"
+        f"conflicts are not settled in {places(one)}, git's markers counted"
         if one.unsettled
         else f"git finds conflicts in {places(one)}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from relay.airspace import diff
@@ -22,7 +22,9 @@ MOST_PAIRS = 256
 
 
 async def rows(
-    hangar: Hangar, yields: Callable[[str, str], bool] = lambda one, other: False
+    hangar: Hangar,
+    yields: Callable[[str, str], bool] = lambda one, other: False,
+    decided: Collection[str] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """One row for each worktree that was looked at, and the order to merge them in (`order.best`)."""
     # Taken once: what is looked at meanwhile changes neither.
@@ -45,7 +47,7 @@ async def rows(
         found.append(row)
     merging = [name for name in seen if name in trials and trials[name].verdict is Verdict.CLEAN]
     behind = [name for name in seen if name in trials and trials[name].conflicts]
-    return found, [turn.as_json() for turn in best(merging, behind, collisions, yields)]
+    return found, [turn.as_json() for turn in best(merging, behind, collisions, yields, decided)]
 
 
 def _partners(name: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import records
+from relay.airspace import records, wording
 from relay.airspace.advisory import Advisory, Outcome, Steering
 from relay.airspace.order import best
 from relay.airspace.speculative import Target, Trial, Verdict
@@ -194,6 +194,17 @@ async def test_a_further_file_is_told_though_main_stands_still(sky: Sky) -> None
     assert len(await told_of(sky)) == 2
 
 
+async def test_the_lines_of_markers_are_named_as_such(sky: Sky) -> None:
+    await look(sky, CODEX=torn())
+    markers = Trial(Verdict.CONFLICTS, (FILE,), {FILE: ((40, 81),)}, unsettled=True)
+    await look(sky, CODEX=markers)
+    shown = wording.shown(await sky.only())
+    assert f"git finds conflicts in {FILE} (lines 40-58)" in shown["text"]
+    assert f"conflicts are not settled in {FILE} (lines 40-81), git's markers counted" in shown["line"]
+    assert shown["set_back"][0]["unsettled"] is True
+    assert len(await told_of(sky)) == 1
+
+
 async def test_a_branch_that_is_gone_is_over_and_not_clear(sky: Sky) -> None:
     await look(sky, CODEX=torn())
     await sky.tick(2.0, trials={"CLAUDE": CLEAN}, target=ONE)
@@ -268,7 +279,9 @@ async def test_only_what_does_something_is_offered(sky: Sky) -> None:
 
     # Nobody lacks anything of main: there is nothing to take in.
     assert await offered() == ["/first @CLAUDE", "/first @CODEX", "/stop @CODEX"]
+    assert sky.protocol.decided() == set()
     await first(sky, "CODEX")
+    assert sky.protocol.decided() == {"CODEX"}
     assert await offered() == ["/first @CLAUDE", "/stop @CLAUDE"]
     with pytest.raises(Refusal, match="CODEX goes first already: ann decided that"):
         await first(sky, "CODEX")
@@ -307,5 +320,10 @@ def test_the_least_entangled_goes_first(merging: str, pairs: Sequence[str], orde
     collisions = {(pair[0], pair[1]): ("f",) for pair in pairs}
     turns = best(list(merging), [], collisions)
     assert " ".join(turn.agent + "!" * bool(turn.first) for turn in turns) == order
+    # A person's word comes before that, also of who has to merge main first.
+    told = best(list(merging), [], collisions, decided={"C"})
+    assert told[0].agent == "C" and {turn.agent for turn in told} == set(merging)
+    told = best(list(merging[:-1]), [merging[-1]], collisions, decided={merging[-1]})
+    assert (told[0].agent, bool(told[0].first)) == (merging[-1], True)
     # Of equals, who has the right of way.
     assert best(["A", "B"], [], {("A", "B"): ("f",)}, lambda one, _: one == "A")[0].agent == "B"
