@@ -240,7 +240,6 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["airspace", "scan", "--scenario", str(tmp_path / "gone"), "--profile", "seed"]) == 1
     assert "cannot be read: No such file" in capsys.readouterr().err
     for words in (
-        ["airspace"],
         ["airspace", "scan"],
         ["airspace", "scan", "--scenario", "x", "--profile", "no"],
     ):

@@ -85,6 +85,9 @@ async def test_an_agents_key_takes_nothing() -> None:
             assert key == CREDENTIAL
             return Credential(CredentialKind.KEY, "k", identity="CLAUDE", agent_type="claude")
 
+        def is_eof(self) -> bool:
+            return False
+
         async def iter_any(self) -> Any:
             yield b'{"path": "src/app.py", "reason": "mine"}'
 

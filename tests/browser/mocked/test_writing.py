@@ -170,7 +170,7 @@ async def test_mentions_and_commands_are_completed_with_the_keyboard(
     await composer.press("Enter")
     await expect(composer).to_have_value("/moveall ")
     await composer.press("Escape")
-    await expect(page.get_by_test_id("usage")).to_contain_text("/moveall <status>")
+    await expect(page.get_by_test_id("usage")).to_contain_text("/moveall <pending|in_progress|done>")
     assert room.posts == []
 
 
