@@ -10,6 +10,7 @@ leaves a branch is held by another ref first. No hook and no filter runs.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +19,13 @@ from relay.airspace.checkout import Checkout, Head, head_of
 from relay.airspace.commit_message import About, Committed, cleaned, proposed
 from relay.airspace.diff import Differ, Record, attributes, left_markers, parse_raw
 from relay.airspace.git import LONG_S, Git, GitError, name_of
-from relay.airspace.merge_state import located
+from relay.airspace.merge_state import begun, located, merging
 from relay.airspace.scratch import Scratch
 from relay.airspace.signing import Signature, of_person, of_relay, signed
 from relay.airspace.snapshot import Snapshot, commit_tree
 from relay.airspace.speculative import merge_trees
 from relay.airspace.worktrees import Worktrees, filtered, in_the_way, is_ancestor
+from relay.invocation import command
 from relay.model import Refusal
 
 #: Asked before a merge: whose branch, who merges, which paths. Raises Refusal.
@@ -160,6 +162,12 @@ async def under_way(checkout: Checkout) -> str:
     return there[0] if there else ""
 
 
+def _way_out(checkout: Checkout, doing: str) -> str:
+    """What ends it, for the person in whose checkout it is."""
+    git = f"git -C {shlex.quote(str(checkout.top))} {doing.removeprefix('a ')}"
+    return f"Settle it, then `{git} --continue`. Or give it up: `{git} --abort`."
+
+
 class Conflict(Refusal):
     """git cannot merge the two: `paths` are in conflict."""
 
@@ -294,7 +302,9 @@ class Landing:
             raise Conflict(
                 merged.merge.conflicts,
                 f"{branch} and {into} conflict in {named(merged.merge.conflicts)}.",
-                f"Ask @{side.agent} to merge {into} into its branch, or merge by hand.",
+                f"`/update @{side.agent}` asks {side.agent} to merge {into} into its branch. Or merge by hand."
+                if side.own
+                else f"Merge {into} into {branch} in {side.checkout.top}.",
             )
         changed = parse_raw(
             (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", main, merged.tree)).out
@@ -306,8 +316,12 @@ class Landing:
             raise Conflict(
                 [path for path, _ in left],
                 f"Conflicts are not settled in {named([located(*one) for one in left])} of {branch}.",
-                f"Ask @{side.agent} to resolve the conflict markers. Where they are meant: merge by hand, or give "
-                "the file the attribute `conflict-marker-size`.",
+                (
+                    f"`/update @{side.agent}` asks {side.agent} to settle them."
+                    if side.own
+                    else f"Settle them in {side.checkout.top}."
+                )
+                + " Where they are meant: merge by hand, or give the file the attribute `conflict-marker-size`.",
             )
         await self._may_land(side.agent, by, [name_of(one.path) for one in changed])
         await self._can_write(changed, main, merged.tree)
@@ -366,7 +380,7 @@ class Landing:
                 "Make its first commit, or check out the branch to merge into.",
             )
         if doing := await under_way(self._main):
-            raise Refusal(f"In {self._main.top} {doing} is under way.", "Finish or abort it first.")
+            raise Refusal(f"In {self._main.top} {doing} is under way.", _way_out(self._main, doing))
         return head.branch, head.commit
 
     async def source(self, side: Side) -> str:
@@ -377,7 +391,11 @@ class Landing:
                 f"{side.agent}'s worktree is on no branch.", f"Check out its branch in {side.checkout.top}."
             )
         if doing := await under_way(side.checkout):
-            raise Refusal(f"In {side.agent}'s worktree {doing} is under way.", "Finish or abort it first.")
+            found, fix = await begun(side.checkout), _way_out(side.checkout, doing)
+            if side.own and found and (found.other,) == await merging(side.checkout):
+                gives_up = command(f"worktrees abort {side.agent}")
+                fix = f"`/update @{side.agent}` asks to settle it; {gives_up} gives it up."
+            raise Refusal(f"In {side.agent}'s worktree {doing} is under way.", fix)
         if side.seen.dirty and not side.own:
             raise Refusal(
                 f"{side.agent}'s checkout has uncommitted work.", f"Commit it in {side.checkout.top} first."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from relay.airspace.commit_message import About
 from relay.airspace.landing import Wish
 from relay.airspace.worktree_view import rows
 from relay.model import Refusal
-from tests.airspace.repository import Room, commit, git, lines, repository, room, write
+from tests.airspace.repository import ENV, Room, commit, git, lines, repository, room, write
 from tests.airspace.test_git import set_traps
 
 ANN = "Ann Lee <ann@example.com>"
@@ -265,6 +268,31 @@ async def test_an_agent_on_no_branch_is_not_merged_nor_discarded(tmp_path: Path)
     for act in (one.ground.merge, one.ground.discard):
         with pytest.raises(Refusal, match="on no branch"):
             await act("A", "ann")
+
+
+async def test_the_way_out_of_a_refusal_is_a_command_that_works(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one = await room(repo, "A")
+    commit(one.at("A"), {"a.py": "mine\n"})
+    commit(repo, {"a.py": "theirs\n"})
+    await one.look()
+    with pytest.raises(Refusal, match=r"`/update @A` asks A to merge main"):
+        await one.ground.merge("A", "ann")
+    await one.ground.before_turn("A", take_main=True)
+    await one.ground.after_turn("A")
+    with pytest.raises(Refusal, match=r"a merge is under way.*relay worktrees abort A`"):
+        await one.ground.merge("A", "ann")
+    await one.ground.abort("A", "ann")
+    for folder in (one.at("A"), repo):
+        other = "main" if folder != repo else "relay/a"
+        with pytest.raises(subprocess.CalledProcessError):
+            git(folder, "merge", "-q", other)
+        with pytest.raises(Refusal, match="a merge is under way") as refused:
+            await one.ground.merge("A", "ann")
+        [hint] = re.findall(r"`(git [^`]*--abort)`", str(refused.value))
+        await asyncio.to_thread(subprocess.run, ["bash", "-c", hint], env=ENV, check=True)
+    with pytest.raises(Refusal, match=r"conflict in a\.py"):
+        await one.ground.merge("A", "ann")
 
 
 # -- discarded

@@ -143,7 +143,7 @@ async def test_the_command_says_what_to_do_once_and_in_words_of_a_terminal(open_
     commit(one.folder, {"notes.md": "one\ntwo\ntheirs\n"})
     done = await one.relay("worktrees", "merge", "WRITER")
     told = f"{done.out}{done.err}"
-    assert done.code == 1 and "conflict in notes.md" in told and told.count("Ask @WRITER") == 1
+    assert done.code == 1 and "conflict in notes.md" in told and told.count("/update @WRITER") == 1
     done = await one.relay("worktrees", "merge", "NOBODY")
     assert done.code == 1 and "no worktree of NOBODY" in done.err
     assert "relay worktrees" in done.err and "/api/" not in done.err
