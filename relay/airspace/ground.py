@@ -51,6 +51,8 @@ class Ground:
 
     def __init__(self, hangar: Hangar) -> None:
         self._hangar = hangar
+        #: Of each agent, what the room was last told that it has not settled.
+        self._unsettled: dict[str, str] = {}
 
     # -- turns
 
@@ -80,6 +82,8 @@ class Ground:
         async with berth.lock:
             seen = await berth.look(everything=True)
             note = ""
+            if take_main:
+                self._unsettled.pop(agent, None)  # who asks is answered
             if berth.own:
                 note = await self._take(berth, seen, begin=take_main)
                 seen = await berth.look(everything=True) if note or take_main else seen
@@ -131,12 +135,11 @@ class Ground:
                 log.warning("merge not given up", agent=name, reason=str(error))
 
     async def _is_stale(self, found: Begun) -> bool:
+        """Has the branch that is being merged lost the commit? While another one is out nobody says so."""
         target, main = await self._hangar.target(), self._hangar.main
-        return (
-            target is not None
-            and main is not None
-            and not await is_ancestor(main.git, found.other, target.commit)
-        )
+        if target is None or main is None or target.name != found.into:
+            return False
+        return not await is_ancestor(main.git, found.other, target.commit)
 
     async def _give_up(self, berth: Berth, taking: Taking, found: Begun, why: str) -> str:
         """The ref that keeps what stood in the files."""
@@ -188,10 +191,7 @@ class Ground:
                 seen = await berth.look(everything=True)
             if found is None:
                 return ""
-            if not seen.unsettled:
-                return (
-                    wording.taken_in(found.into) if await self._conclude(berth, taking, seen, found) else ""
-                )
+            # Without a marker it is not committed here: a turn that was cut off may have left it half done.
             return wording.to_settle(found.into, seen.unsettled)
         except Refusal as refusal:
             text = f"relay could not merge {target.name} into the branch of {berth.name}: {refusal}"
@@ -199,13 +199,6 @@ class Ground:
             return ""
         finally:
             hangar.wake.set()
-
-    async def _conclude(self, berth: Berth, taking: Taking, seen: Snapshot, found: Begun) -> bool:
-        commit = await taking.conclude(berth.name, berth.checkout, seen, found)
-        berth.touched(None)
-        text = f"relay committed the merge of {found.into} into {seen.head.branch} of {berth.name}."
-        await self._say(TAKEN_IN, berth, text, commit)
-        return True
 
     async def _after_merge(self, berth: Berth, seen: Snapshot) -> Snapshot:
         """At the end of a turn: commit a merge that is settled, or say what is not."""
@@ -220,7 +213,10 @@ class Ground:
                 await self._give_up(berth, taking, found, GONE.format(found.into))
                 return await berth.look(everything=True)
             if not seen.unsettled:
-                await self._conclude(berth, taking, seen, found)
+                commit = await taking.conclude(berth.name, berth.checkout, seen, found)
+                berth.touched(None)
+                text = f"relay committed the merge of {found.into} into {seen.head.branch} of {berth.name}."
+                await self._say(TAKEN_IN, berth, text, commit)
                 return await berth.look(everything=True)
             text = (
                 f"{berth.name} has not settled {wording.listed(seen.unsettled)}: the merge of {found.into} into "
@@ -253,6 +249,9 @@ class Ground:
         conflicts: Sequence[str] = (),
         kept: str = "",
     ) -> None:
+        if what == UNSETTLED and self._unsettled.get(berth.name) == text:
+            return
+        self._unsettled[berth.name] = text
         branch = branch_name(berth.name)
         details: dict[str, Any] = {"conflicts": list(conflicts)} if conflicts else {}
         details |= {"kept": kept} if kept else {}
@@ -260,7 +259,7 @@ class Ground:
 
     async def abort(self, agent: str, by: str) -> dict[str, Any]:
         """Give up the merge of the main branch into an agent's own; what stood in the files is kept. Raises Refusal,
-        and then nothing changed."""
+        and then the merge is still under way."""
         berth = self._own(agent, "changed")
         async with self._hangar.alone, berth.lock:
             self._idle(agent, "changed")

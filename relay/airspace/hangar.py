@@ -376,7 +376,8 @@ class Hangar:
                 lines = {path: told for path, told in work.unsettled if told}
                 paths = tuple(path for path, _ in work.unsettled)
                 found[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
-                return
+                if work.seen.merging == (target.commit,):
+                    return
             async with gate:
                 try:
                     empty = not work.seen.dirty and (
@@ -384,12 +385,14 @@ class Hangar:
                         if work.main == target.commit
                         else await is_ancestor(git, work.seen.commit, target.commit)
                     )
-                    found[name] = await self._speculation.trial(
+                    tried = await self._speculation.trial(
                         git, work.seen.commit, target.commit, nothing=empty, lines=True
                     )
+                    # What is not settled, and what the main branch has got since then.
+                    found[name] = tried.joined(found[name]) if name in found else tried
                 except GitError as error:
                     log.warning("merge not tried", agent=name, reason=str(error))
-                    found[name] = Trial(None)
+                    found.setdefault(name, Trial(None))
 
         async with asyncio.TaskGroup() as group:
             for name, berth in list(self.berths.items()):

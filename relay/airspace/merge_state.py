@@ -8,16 +8,14 @@ only asked for names and objects, so nothing of its configuration runs. A merge 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from relay.airspace.checkout import Checkout
-from relay.airspace.git import name_of
+from relay.airspace.git import Git, name_of
 
 #: Of one worktree only, as all of `refs/worktree/` is. `WRITTEN` names the same commit once its files and the index
 #: are written: from then on they are the agent's.
@@ -26,7 +24,8 @@ MERGE, WRITTEN = "refs/worktree/relay/merge", "refs/worktree/relay/written"
 MOST_BYTES = 50 * 1_048_576
 #: A marker of git's; the attribute `conflict-marker-size` makes them longer.
 _MARKER = re.compile(rb"^(?:<{7,}|\|{7,}|>{7,})(?: .*)?$|^={7,}$")
-_FIRST, _LAST = b"<", b">"
+_SHAPE = re.compile(rb"^(?:<+|\|+|>+)(?: .*)?$|^=+$")
+_FIRST, _MIDDLE, _LAST = b"<", b"=", b">"
 #: How a line with one begins.
 MARKERS = frozenset(char * 7 for char in (b"<", b"|", b"=", b">"))
 #: Of one file: its path, and the first and last line of each place that is not settled; no line for what has none.
@@ -111,31 +110,34 @@ def stage_of(entry: bytes) -> Stage:
     return Stage(mode, oid, int(number), path)
 
 
-async def unsettled(checkout: Checkout) -> tuple[Open, ...]:
-    """The files in conflict that are not settled, of a merge that is under way.
+async def unsettled(checkout: Checkout, git: Git, tree: str) -> tuple[Open, ...]:
+    """The files in conflict that are not settled, of a merge that is under way; `tree` is what stands in the
+    checkout, as git stores it (`git` knows it).
 
     A file with markers is settled when none is left, or the file is gone. One that git puts no markers in (binary,
-    say) is settled when it is another, is gone, or was added to the index.
+    say) is settled when it is another, is gone, or was added to the index. Nothing is before relay has written all.
     """
     ours, still = await begun(checkout), await unmerged(checkout)
     if ours is not None and (ours.other,) != await merging(checkout):
         ours = None
     stages = ours.stages if ours is not None else still
+    if ours is not None and await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != ours.commit:
+        return tuple((name_of(path), ()) for path in ours.paths)
     waiting = {one.path for one in still}
     found: list[Open] = []
     for path in dict.fromkeys(one.path for one in stages):
-        of_path = [one for one in stages if one.path == path]
-        data = await asyncio.to_thread(_read, checkout, path)
-        if ours is not None and data is None:
+        oid = await _blob(git, tree, path)
+        if ours is not None and oid is None:
             continue
-        lines = () if not data or is_binary(data) else marked_lines(data)
-        if lines:
-            lines = await _without_own(checkout, data or b"", of_path)
+        left = await _blob(git, ours.commit, path) if ours is not None else None
+        lines: Lines = ()
+        if oid is not None and (ours is None or path in ours.marked):
+            of_path = [one for one in stages if one.path == path]
+            own = await _of_sides(git, [one for one in of_path if one.number != 1])
+            lines = left_lines(await _lines(git, oid), own, await put_in(git, left, of_path) if left else own)
         if lines:
             found.append((name_of(path), lines))
-        elif path in waiting and (
-            ours is None or (path not in ours.marked and _as_left(checkout, data, of_path))
-        ):
+        elif path in waiting and (ours is None or (path not in ours.marked and oid == left)):
             found.append((name_of(path), ()))
     return tuple(found)
 
@@ -145,14 +147,29 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:8000]
 
 
-def marked_lines(data: bytes, known: frozenset[bytes] = frozenset()) -> Lines:
-    """First and last line of each conflict whose markers stand in `data`, but for lines that are `known`. Pure."""
-    lines = enumerate((whole.rstrip(b"\r") for whole in data.split(b"\n")), 1)
-    return _joined((number, line) for number, line in lines if _MARKER.match(line) and line not in known)
+async def put_in(git: Git, oid: str, stages: Iterable[Stage]) -> frozenset[bytes]:
+    """The lines of a merged file with git's markers; they have any length (`conflict-marker-size`)."""
+    known = await _of_sides(git, stages)
+    return frozenset(one for one in await _lines(git, oid) if _SHAPE.match(one)) - known
+
+
+def left_lines(lines: Sequence[bytes], own: Container[bytes], put: Container[bytes]) -> Lines:
+    """First and last line of each conflict that is left in a file. `own`: lines that a side had before they met;
+    `put`: as `put_in`. Seven equals signs below one line of seven signs underline a heading. Pure."""
+
+    def is_left(at: int, line: bytes) -> bool:
+        if line in own:
+            return False
+        if not line.startswith(_MIDDLE):
+            return line in put or _MARKER.match(line) is not None
+        heading = at > 0 and len(lines[at - 1]) == len(line) and (at == 1 or not lines[at - 2])
+        return (line in put or line == _MIDDLE * 7) and not heading
+
+    return _joined((at + 1, line) for at, line in enumerate(lines) if is_left(at, line))
 
 
 def added_markers(added: Iterable[tuple[int, bytes]]) -> Lines:
-    """As `marked_lines`, of the lines (number, text) that somebody has added to a file. None without a line that
+    """As `left_lines`, of the lines (number, text) that somebody has added to a file. None without a line that
     begins or ends a conflict: seven equals signs may underline a heading. Pure."""
     found = [(number, line) for number, whole in added if _MARKER.match(line := whole.rstrip(b"\r\n"))]
     return _joined(found) if any(line.startswith((_FIRST, _LAST)) for _, line in found) else ()
@@ -176,32 +193,18 @@ def _joined(markers: Iterable[tuple[int, bytes]]) -> Lines:
     return tuple(found)
 
 
-async def _without_own(checkout: Checkout, data: bytes, stages: Iterable[Stage]) -> Lines:
-    """As `marked_lines`, but for lines that one of the two sides had before they met."""
-    own: set[bytes] = set()
-    for one in stages:
-        if one.number in (2, 3) and one.mode.startswith("100"):
-            side = (await checkout.git.run("cat-file", "blob", one.oid)).out
-            own |= {line.rstrip(b"\r") for line in side.split(b"\n")}
-    return marked_lines(data, frozenset(own))
+async def _blob(git: Git, tree: str, path: bytes) -> str | None:
+    """The object of a file or a link in a tree."""
+    entry = (await git.run("ls-tree", "-z", tree, "--", name_of(path))).out.partition(b"\t")[0].split()
+    return entry[2].decode() if len(entry) == 3 and entry[1] == b"blob" else None
 
 
-def _read(checkout: Checkout, path: bytes) -> bytes | None:
-    """None: there is no such file. Empty for what is not to be looked through."""
-    at = checkout.top / os.fsdecode(path)
-    with suppress(FileNotFoundError, NotADirectoryError):
-        seen = at.lstat()
-        return at.read_bytes() if at.is_file() and not at.is_symlink() and seen.st_size <= MOST_BYTES else b""
-    return None
+async def _of_sides(git: Git, stages: Iterable[Stage]) -> frozenset[bytes]:
+    found = [await _lines(git, one.oid) for one in stages]
+    return frozenset(line for lines in found for line in lines)
 
 
-def _as_left(checkout: Checkout, data: bytes | None, stages: Iterable[Stage]) -> bool:
-    """Is a file that git puts no markers in still the one that the merge left: the branch's own, else the other's?"""
-    left = next((one for one in sorted(stages, key=lambda each: each.number) if one.number in (2, 3)), None)
-    if left is None or data is None:
-        return False
-    same = (
-        hashlib.new(checkout.hash, b"blob %d\0" % len(one) + one)
-        for one in {data, data.replace(b"\r\n", b"\n")}
-    )
-    return not data or any(one.hexdigest() == left.oid for one in same)
+async def _lines(git: Git, oid: str) -> list[bytes]:
+    """Of a text; none of a binary file."""
+    data = (await git.run("cat-file", "blob", oid)).out
+    return [] if is_binary(data) else [line.rstrip(b"\r") for line in data.split(b"\n")]

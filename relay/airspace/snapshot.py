@@ -176,7 +176,7 @@ class Camera:
     async def _finish(self, git: Git, head: Head) -> Snapshot:
         tree = await git.line("write-tree")
         before, others = self._taken, await merging(self.checkout)
-        more = self._left_out, others, await unsettled(self.checkout) if others else ()
+        more = self._left_out, others, await unsettled(self.checkout, git, tree) if others else ()
         if before is not None and (before.tree, before.head, before.merging) == (tree, head, others):
             self._taken = Snapshot(head, tree, before.commit, before.dirty, *more)
             return self._taken

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from relay.airspace.diff import Differ, Record, touch_of
@@ -52,6 +52,14 @@ class Trial:
     @property
     def conflicts(self) -> bool:
         return self.verdict is Verdict.CONFLICTS
+
+    def joined(self, other: Trial) -> Trial:
+        """The conflicts of both; the rest is the other's."""
+        paths = tuple(dict.fromkeys([*other.paths, *self.paths]))
+        lines = {
+            path: tuple(sorted({*other.lines.get(path, ()), *self.lines.get(path, ())})) for path in paths
+        }
+        return replace(other, paths=paths, lines={path: told for path, told in lines.items() if told})
 
 
 @dataclass(frozen=True, slots=True)

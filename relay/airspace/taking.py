@@ -25,8 +25,8 @@ from relay.airspace.merge_state import (
     Stage,
     begun,
     is_binary,
-    marked_lines,
     merging,
+    put_in,
     stage_of,
     told,
 )
@@ -98,14 +98,15 @@ class Taking:
 
     async def resume(self, agent: str, checkout: Checkout, seen: Snapshot) -> Begun | None:
         """The merge that relay began and that still is under way, brought to where its files and its index are
-        written. The agent is not at work. Raises GitError."""
+        written. The agent is not at work. Raises Refusal, GitError."""
         found = await begun(checkout)
         if found is None:
             return None
         if not await self.is_under_way(checkout, found, seen.head):
             return None
         if await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != found.commit:
-            # Cut off while they were written: some of the files may be, and half of one.
+            # Cut off while they were written, or put back: some of the files may be, and half of one.
+            await self._free(checkout, seen, found.commit)
             if seen.tree not in (await _tree(checkout, found.head), await _tree(checkout, found.commit)):
                 await self._worktrees.keep(agent, checkout, seen)
             await self._fill(checkout, found, ("--reset",))
@@ -154,15 +155,33 @@ class Taking:
             raise Refusal(
                 f"It has files that git would not store: {named(seen.left_out)}.", "Move them away first."
             )
+        await self._free(checkout, seen, found.head)
         await self._scratch.publish(checkout, seen.commit, [found.head, found.other])
         kept = await self._worktrees.hold(agent, seen.commit)
+        # Without this ref nothing counts as settled. Who is cut off from here on finds the merge begun anew.
+        await checkout.git.run("update-ref", "-d", WRITTEN)
         own = self._scratch.git(checkout, checkout.index)
-        # First all that there is into the index: what the merge or its agent added goes as well, and is kept.
-        await own.run("read-tree", "--reset", seen.commit)
-        await own.run("update-index", "-q", "--refresh", ok=(0, 1))
-        await own.run("read-tree", "--reset", "-u", found.head, timeout_s=LONG_S)
+        try:
+            # First all that there is into the index: what the merge or its agent added goes as well, and is kept.
+            await own.run("read-tree", "--reset", seen.commit)
+            await own.run("update-index", "-q", "--refresh", ok=(0, 1))
+            await own.run("read-tree", "--reset", "-u", found.head, timeout_s=LONG_S)
+        except GitError as error:
+            raise Refusal(
+                f"git could not put the files back: {error}. The merge is still under way; what stood in the files "
+                f"is kept in `{kept}`.",
+                "Mend that, then give the merge up again.",
+            ) from error
         await self._forget(checkout)
         return kept
+
+    async def _free(self, checkout: Checkout, seen: Snapshot, after: str) -> None:
+        """Refuse to write the files of `after` over such as the snapshot has not. Raises Refusal."""
+        if there := await in_the_way(self._scratch, checkout, seen.commit, after):
+            raise Refusal(
+                f"Files that git does not know are where it would write: {named(there)}.",
+                "Move them away first.",
+            )
 
     # -- the steps
 
@@ -218,11 +237,14 @@ class Taking:
             if not mode.startswith(_FILE):
                 continue
             if int(await git.line("cat-file", "-s", oid)) > MOST_BYTES:
-                continue
+                raise Refusal(
+                    f"They conflict in a file that relay does not read, it is too large: {name_of(path)}.",
+                    f"Merge {into} by hand in {checkout.top}.",
+                )
             data = (await git.run("cat-file", "blob", oid)).out
             if is_binary(data):
                 continue
-            if marked_lines(data):
+            if await put_in(git, oid, [one for one in stages if one.path == path]):
                 marked.add(path)
             elif len(sides) == 1:
                 text = _around(data, branch, into, ours=2 in sides)

@@ -145,6 +145,11 @@ def to_clean(told: Sequence[Open]) -> str:
 def to_settle(branch: str, told: Sequence[Open]) -> str:
     """What an agent is told whose branch relay is merging the main branch into."""
     branch = flat(branch)
+    if not told:
+        return (
+            f"relay has begun to merge {branch} into your branch, in your worktree, and no marker is left. Finish "
+            "what is not done: keep the work of both. relay commits at the end of your turn."
+        )
     text = (
         f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {listed(told)}. "
         "Resolve the markers by editing; relay commits at the end of your turn, and no git is needed. Between "

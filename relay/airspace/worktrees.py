@@ -224,7 +224,15 @@ async def in_the_way(scratch: Scratch, checkout: Checkout, before: str, after: s
     def look() -> list[str]:
         known = set(tracked.out.split(b"\0"))
         new = [path for path in added if path and path not in known]
-        return [name_of(path) for path in new if os.path.lexists(on_disk(checkout.top, path))]
+        return [name_of(path) for path in new if blocked(path, known)]
+
+    def blocked(path: bytes, known: set[bytes]) -> bool:
+        """Something is there, or stands where one of its folders is to be."""
+        folders = [path[:at] for at, one in enumerate(path) if one == ord("/")]
+        return os.path.lexists(on_disk(checkout.top, path)) or any(
+            at.is_symlink() or at.is_file()
+            for at in (on_disk(checkout.top, one) for one in folders if one not in known)
+        )
 
     return await asyncio.to_thread(look)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from inspect import isawaitable
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -11,8 +12,9 @@ import pytest
 
 from relay.airspace import taking
 from relay.airspace.checkout import Checkout
+from relay.airspace.git import Git, GitError
 from relay.airspace.landing import Landing, Wish
-from relay.airspace.merge_state import marked_lines
+from relay.airspace.merge_state import left_lines
 from relay.airspace.scratch import Scratch
 from relay.airspace.taking import Taking
 from relay.airspace.worktree_view import rows
@@ -345,6 +347,123 @@ async def test_markers_that_are_meant_merge(tmp_path: Path) -> None:
     assert (await one.ground.merge("A", "ann"))["success"]
 
 
+async def test_a_heading_that_the_agent_adds_is_no_marker(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    await turn(one, {"a.py": f"{BOTH}Changes\n============\n\nInstall\n=======\n"})
+    assert await merges(one) == ("clean", [])
+
+
+@pytest.mark.parametrize("attribute", ["working-tree-encoding=UTF-16", "conflict-marker-size=5"])
+async def test_markers_of_any_encoding_and_length_are_not_settled(tmp_path: Path, attribute: str) -> None:
+    def text(one: str) -> bytes:
+        return one.encode("utf-16" if "UTF-16" in attribute else "utf-8")
+
+    base: Files = {".gitattributes": f"*.txt {attribute}\n", "u.txt": text("a\n> b\nc\n")}
+    one = await behind(tmp_path, base, {"u.txt": text("a\nmine\nc\n")}, {"u.txt": text("a\ntheirs\nc\n")})
+    assert "u.txt (lines 2-8)" in await turn(one, {})
+    at = one.at("A")
+    assert await merges(one) == ("conflicts", ["u.txt"])
+    left = text("a\nmine\n" + "=" * (5 if "5" in attribute else 7) + "\ntheirs\nc\n")
+    await turn(one, {"u.txt": left}, take_main=False)
+    assert "A has not settled u.txt (line 3)" in one.happened[-1].text
+    await turn(one, {"u.txt": text("a\nmine\n> b\ntheirs\nc\n")}, take_main=False)
+    assert await merges(one) == ("clean", [])
+    assert git(at, "show", "HEAD:u.txt") == "a\nmine\n> b\ntheirs\nc"
+
+
+async def test_what_is_ignored_is_not_written_over(tmp_path: Path) -> None:
+    base: Files = {"conf.env": "template\n", "logs/x": "x\n"}
+    main: Files = {"a.py": THEIRS, ".gitignore": "conf.env\nlogs\n"}
+    one = await behind(tmp_path, base, {"a.py": MINE}, main)
+    repo, at = tmp_path / "repo", one.at("A")
+    git(repo, "rm", "-q", "--cached", "-r", "conf.env", "logs")
+    commit(repo)
+    await one.look()
+    await turn(one, {"conf.env": "of the run\n", "logs": "of the run\n"})
+    for act in (one.ground.abort, one.ground.discard):
+        with pytest.raises(Refusal, match=r"git does not know are .*: conf.env, logs/x\. Move them"):
+            await act("A", "ann")
+        assert (at / "conf.env").read_text() == (at / "logs").read_text() == "of the run\n"
+        assert await merges(one) == ("conflicts", ["a.py"])
+    for name in ("conf.env", "logs"):
+        (at / name).rename(tmp_path / name)
+    await one.ground.abort("A", "ann")
+    assert (at / "conf.env").read_text() == "template\n" and (at / "logs" / "x").exists()
+
+
+async def test_what_is_ignored_is_not_written_over_by_who_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main: Files = {"a.py": THEIRS, ".gitignore": "conf.env\n"}
+    one = await behind(tmp_path, {}, {"a.py": MINE}, main)
+    repo = tmp_path / "repo"
+    write(repo, {"conf.env": "template\n"})
+    git(repo, "add", "-f", "conf.env")
+    commit(repo)
+    await one.look()
+
+    async def dies(*args: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Taking, "_fill", dies)
+        await one.ground.before_turn("A", take_main=True)
+    write(one.at("A"), {".gitignore": "conf.env\n", "conf.env": "of the run\n"})
+    one = await room(repo, "A")
+    for _ in range(2):
+        await one.ground.recover()
+        assert (one.at("A") / "conf.env").read_text() == "of the run\n"
+        assert await merges(one) == ("conflicts", ["a.py"])
+    assert [each.text for each in one.happened if "conf.env. Move" in each.text] == [one.happened[-1].text]
+    (one.at("A") / "conf.env").unlink()
+    await turn(one, {"a.py": BOTH})
+    assert (await merges(one))[0] == "clean"
+
+
+async def test_while_another_branch_is_out_the_merge_waits(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    repo, at = tmp_path / "repo", one.at("A")
+    git(repo, "branch", "old", "main~1")
+    await turn(one, {"a.py": BOTH + "<<<<<<< x\n"})
+    told = len(one.happened)
+    git(repo, "switch", "-q", "old")
+    await one.look()
+    await one.ground.give_up_stale(["A"])
+    await turn(one, {}, take_main=False)
+    assert (at / "a.py").read_text() == BOTH + "<<<<<<< x\n" and len(one.happened) == told
+    assert await merges(one) == ("conflicts", ["a.py"])
+    git(repo, "switch", "-q", "main")
+    await turn(one, {"a.py": BOTH}, take_main=False)
+    assert await merges(one) == ("clean", [])
+
+
+async def test_what_is_not_settled_is_said_once(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+
+    def told() -> int:
+        return sum("has not settled" in each.text for each in one.happened)
+
+    await turn(one, {})
+    for name in ("x.py", "y.py"):
+        await turn(one, {name: "x\n"}, take_main=False)
+    assert told() == 1
+    await turn(one, {"a.py": BOTH + "<<<<<<< x\n"}, take_main=False)
+    assert told() == 2, "other lines"
+    await turn(one, {})
+    assert told() == 3, "asked again"
+
+
+async def test_what_main_got_since_the_merge_began_conflicts_too(tmp_path: Path) -> None:
+    base: Files = {"b.py": lines(1, 10), "c.py": lines(1, 10)}
+    mine: Files = {"a.py": MINE, "b.py": "mine\n" + lines(2, 10)}
+    one = await behind(tmp_path, base, mine, {"a.py": THEIRS})
+    await turn(one, {})
+    commit(tmp_path / "repo", {"b.py": "theirs\n" + lines(2, 10), "a.py": THEIRS + "more\n"})
+    assert await merges(one) == ("conflicts", ["a.py", "b.py"])
+    [row] = (await rows(one.hangar))[0]
+    assert row["lines"] == {"a.py": [[10, 16]], "b.py": [[1, 1]]} and row["unsettled"]
+
+
 class Killed(BaseException):
     """The daemon is killed here."""
 
@@ -406,6 +525,64 @@ async def test_a_daemon_that_is_killed_at_any_step(
     git(at, "merge-base", "--is-ancestor", "main", "HEAD")
 
 
+async def test_a_turn_that_is_cut_off_settles_nothing(tmp_path: Path) -> None:
+    one = await conflicting(tmp_path)
+    await one.ground.before_turn("A", take_main=True)
+    write(one.at("A"), {"a.py": MINE})
+    one = await room(tmp_path / "repo", "A")
+    await one.ground.recover()
+    head = git(one.at("A"), "rev-parse", "HEAD")
+    place = await one.ground.before_turn("A")
+    assert place is not None and "no marker is left. Finish" in place.note
+    assert git(one.at("A"), "rev-parse", "HEAD") == head and not one.happened[1:]
+    write(one.at("A"), {"a.py": BOTH})
+    await one.ground.after_turn("A")
+    assert git(one.at("A"), "show", "HEAD:a.py") == BOTH.strip() and (await merges(one))[0] == "clean"
+
+
+#: What giving a merge up does with git, in order; `update-ref` also holds what stood there.
+@pytest.mark.parametrize("step", [2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("fails", [True, False])
+async def test_who_is_cut_off_while_giving_up_drops_nothing_of_main(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, fails: bool
+) -> None:
+    """Killed before the step, or git cannot do it and has done half: main's work is merged or not, never dropped."""
+    one = await conflicting(tmp_path)
+    repo, at = tmp_path / "repo", one.at("A")
+    await turn(one, {"a.py": BOTH + "<<<<<<< x\n", "more.py": "more\n"})
+    real, calls = Git.run, 0
+
+    async def dies(self: Git, *args: str, **more: Any) -> Any:
+        nonlocal calls
+        calls += args[0] in ("update-ref", "read-tree", "update-index") and self.folder == at
+        if calls == step and args[:3] == ("read-tree", "--reset", "-u"):
+            write(at, {"a.py": MINE})
+            (at / "new.py").unlink()
+        if calls >= step:
+            raise GitError(args[0], 128, "No space left on device") if fails else Killed
+        return await real(self, *args, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(Refusal if fails else Killed):
+        patch.setattr(Git, "run", dies)
+        await one.ground.abort("A", "ann")
+    if not fails:
+        one = await room(repo, "A")
+        await one.ground.recover()
+    await turn(one, {}, take_main=False)
+    with suppress(Refusal):
+        await one.ground.merge("A", "ann")
+    assert "theirs" in (repo / "a.py").read_text() and (repo / "new.py").exists()
+    assert "<<<" not in (repo / "a.py").read_text()
+    assert (await merges(one))[0] == "conflicts"
+    kept = git(repo, "for-each-ref", "--format=%(refname)", "refs/relay/kept").split()
+    assert (at / "more.py").exists() or any(git(repo, "ls-tree", one, "more.py") for one in kept)
+    with suppress(Refusal):
+        await one.ground.abort("A", "ann")
+    assert (at / "a.py").read_text() == MINE and (await merges(one))[0] == "conflicts"
+    await turn(one, {"a.py": BOTH})
+    assert (await one.ground.merge("A", "ann"))["success"] and (repo / "a.py").read_text() == BOTH
+
+
 async def test_files_that_were_half_written_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,6 +605,12 @@ async def test_files_that_were_half_written_are_written_again(
 
 
 def test_markers_are_found_with_their_lines() -> None:
-    assert marked_lines(b"a\n<<<<<<< x\nb\n=======\nc\n>>>>>>> y\nd\n<<<<<<< x\n") == ((2, 6), (8, 8))
-    assert marked_lines(b"<<<<<<\n========= not\n>>>>>>>x\n") == ()
-    assert marked_lines(b"<<<<<<<<<< x\r\n==========\r\n>>>>>>>>>> y\r\n") == ((1, 3),)
+    def left(text: bytes, *put: bytes) -> object:
+        return left_lines([one.rstrip(b"\r") for one in text.split(b"\n")], (), put)
+
+    assert left(b"a\n<<<<<<< x\nb\n=======\nc\n>>>>>>> y\nd\n<<<<<<< x\n") == ((2, 6), (8, 8))
+    assert left(b"<<<<<<\n========= not\n>>>>>>>x\n") == ()
+    assert left(b"<<<<<<<<<< x\r\n==========\r\n>>>>>>>>>> y\r\n", b"=" * 10) == ((1, 3),)
+    assert left(b"<<< x\n===\n>>> y\n", b"<<< x", b"===", b">>> y") == ((1, 3),)
+    assert left(b"Changes\n=======\n\nInstall\n=======\nNew\n==========\n") == ()
+    assert left(b"one()\ntwo(1)\n=======\n") == ((3, 3),)
