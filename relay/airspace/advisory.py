@@ -6,6 +6,7 @@ docs/airspace.md); its order is latched when it opens and only grows. Times are 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -317,6 +318,11 @@ def grounds(one: Place, latched: tuple[Place, ...]) -> str:
     """An agent's name with what gives it the right of way, for a person to check."""
     if one.by:
         return f"{one.agent} ({one.by} says so)"
+    places = {each.agent: each for each in latched}
+    ahead = itertools.takewhile(lambda each: each.agent != one.agent, latch((), places, places))
+    passed = [each.agent for each in ahead if each.back]
+    if passed and not one.back:
+        return f"{one.agent} ({' and '.join(passed)} {'was' if len(passed) == 1 else 'were'} set back)"
     if one.committed:
         count = f"{one.committed:g}"
         return f"{one.agent} ({count} file{'' if count == '1' else 's'} committed)"

@@ -60,7 +60,7 @@ class AirspaceGuard:
             return GuardDecision(True, wording.steer_off(steer.reason, location.path), steer.advisory)
         sets, behind = self._sets(), self._protocol.behind(agent)
         mine = sets.get(agent, WorkingSet(agent))
-        if location.lines is not None:
+        if location.lines is not None and location.path not in self._protocol.settles(agent):
             others = [one for name, one in sets.items() if name not in behind]
             found = lookahead.before(mine, others, location.path, location.lines)
             if found is not None:

@@ -4,7 +4,7 @@ Invariants:
 - the groups and their orders do not depend on the order in which pairs and agents are given;
 - a pair that is part of an advisory stays part of it until the pair is clear;
 - an order, once latched, only grows at its end: who had the right of way keeps it, whatever is committed later,
-  unless a person says who goes first;
+  unless a person says who goes first, or the main branch does not take its work any more;
 - who is only near is neither held nor steered nor ahead of somebody who steers.
 
 Pure (000, section 3: "coordinated and deterministic").
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from relay.airspace.advisories import Pair
 from relay.airspace.reading import Evidence, Level
@@ -28,13 +28,14 @@ class Place:
     """What an agent's right of way rests on, as it was when the order was latched.
 
     `committed`: live, files in commits since the merge base. `started_at`: Unix seconds, 0 = unknown. `by`: the
-    person who said that it goes first; empty: nobody.
+    person who said that it goes first; empty: nobody. `back`: it went behind the others, since it was set back.
     """
 
     agent: str
     committed: float = 0.0
     started_at: float = 0.0
     by: str = ""
+    back: bool = False
 
 
 def place_of(one: WorkingSet) -> Place:
@@ -194,6 +195,15 @@ def latch(latched: Sequence[Place], agents: Iterable[str], places: Mapping[str, 
         WorkingSet(one.agent, started_at=one.started_at, committed=one.committed) for one in new.values()
     )
     return (*latched, *(new[one.agent] for one in order))
+
+
+def behind(latched: tuple[Place, ...], backs: Collection[str]) -> tuple[Place, ...]:
+    """The order with those that the main branch does not take behind the others, which merge: to wait for them would
+    hold everybody up. Not where a person said who goes first."""
+    order = sorted(latched, key=lambda one: one.agent in backs)
+    if tuple(order) == latched or any(one.by for one in latched):
+        return latched
+    return tuple(replace(one, back=one.agent in backs) for one in order)
 
 
 @dataclass(frozen=True, slots=True)

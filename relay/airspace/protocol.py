@@ -419,14 +419,21 @@ class AdvisoryProtocol:
         found = self.steer(agent, path)
         return None if found is None else found.reason
 
+    def settles(self, agent: str) -> set[str]:
+        """The files in which this agent has the conflicts of a merge to settle."""
+        backs = (one.set_back.get(agent) for one in self.standing.advisories.values())
+        return {path for one in backs if one is not None and one.unsettled for path in one.paths}
+
     def steers(self, agent: str) -> list[Steer]:
-        """The resolution advisories that tell this agent to steer, the oldest first."""
+        """The resolution advisories that tell this agent to steer, the oldest first; off no file that it settles a
+        conflict in."""
         if not self._settings().enabled:
             return []
-        found = []
+        found, settles = [], self.settles(agent)
         for one in sorted(self.standing.advisories.values(), key=lambda one: (one.opened_at, one.id)):
-            off = one.roles.off.get(agent)
-            if off is not None and one.resolved_at is not None:
+            told = one.roles.off.get(agent)
+            off = tuple(path for path in told or () if path not in settles)
+            if told is not None and (off or not told) and one.resolved_at is not None:
                 # What was said may be of another level by now; while it is not, it names free work as well.
                 reason = one.text if one.reason in one.text.split("; ") else wording.line(one)
                 found.append(Steer(one.id, reason, off, one.resolved_at))

@@ -6,7 +6,7 @@ is decided is said once, since the decision holds the standing after it. Pure: n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from relay.airspace import foretold, set_back, steering
@@ -15,7 +15,7 @@ from relay.airspace.advisory import Advisory, Steering
 from relay.airspace.foretold import Lookahead
 from relay.airspace.globs import matches
 from relay.airspace.lookahead import Told
-from relay.airspace.multiway import Contact, Group, Place, group, latch, place_of
+from relay.airspace.multiway import Contact, Group, Place, behind, group, latch, place_of
 from relay.airspace.outcomes import looked, on_close
 from relay.airspace.reading import Assessment, Evidence, Level
 from relay.airspace.set_back import SetBack
@@ -180,7 +180,7 @@ def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_
         mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
         group_backs = {name: backs[name] for name in mine}
         tell = tuple(name for name, each in group_backs.items() if each.untold and name in due)
-        made = _step(was, one, heard, observation, places, steer_s, group_backs, tell, backs.keys())
+        made = _step(was, one, heard, observation, places, steer_s, group_backs, tell, backs)
         if made is not None:
             steps.append(made)
     return Decision(
@@ -290,13 +290,16 @@ def _step(
     steer_s: float,
     backs: Mapping[str, SetBack],
     tell: tuple[str, ...],
-    all_backs: Set[str],
+    all_backs: Mapping[str, SetBack],
 ) -> Step | None:
     now = observation.at
     base = before or Advisory(id="", opened_at=now)
     # Who is only near stands behind those that it is said to, so that it turns none of them round later.
     latched = latch(latch(base.latched, group.resolved, places), group.agents, places)
     latched = latch(latched, backs, places)
+    # Whose merge is under way settles it now.
+    late = {name for name, one in all_backs.items() if not one.unsettled}
+    kept, latched = latched, behind(latched, late)
     after = replace(
         base,
         contacts=dict(group.contacts),
@@ -334,6 +337,12 @@ def _step(
         said = Level.CLEAR if after.message_id is not None else None
         return Step(after, before, tuple(what), said, against=against)
     said_now = {pair: level for pair, level in heard.items() if pair in group.contacts}
+    if latched != kept and base.told:
+        # Who was told to hold steers now: both are told so.
+        said_now |= _turned(base, after)
+        after = replace(
+            after, stands={name: one for name, one in after.stands.items() if name in after.roles.steer}
+        )
     if not said_now:
         return Step(after, before, tuple(what), set_back=tell) if what or tell else None
     ask = _ask(after, said_now, observation)
@@ -343,6 +352,13 @@ def _step(
     if after.steering != base.steering and "steering" not in what:
         what.append("steering")
     return Step(after, before, tuple(what), max(said_now.values()), ask, tell)
+
+
+def _turned(before: Advisory, after: Advisory) -> dict[Pair, Level]:
+    """The pairs at a resolution in which who was told to hold steers now."""
+    now = {name for name in after.roles.steer if before.told.get(name) == "hold"}
+    found = {pair: one.level for pair, one in after.contacts.items() if now & set(pair)}
+    return {pair: level for pair, level in found.items() if level is Level.RESOLUTION}
 
 
 def _changed(before: Advisory | None, after: Advisory) -> list[str]:

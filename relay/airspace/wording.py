@@ -77,7 +77,12 @@ def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_wor
             f"{flat(agent)}: make no further change in {files(told.off[agent])}; {' and '.join(ahead)} "
             f"{'goes' if len(ahead) == 1 else 'go'} first. Take other work, or wait until this is merged."
         )
-    asks += [f"{flat(agent)}: hold. Go on with your work." for agent in told.hold]
+    for agent in told.hold:
+        back = advisory.set_back.get(agent)
+        then = (
+            "Go on with your work." if back is None else f"Merge {flat(back.branch)} into your branch first."
+        )
+        asks.append(f"{flat(agent)}: hold. {then}")
     if ask:
         asks.append(
             f"Answer within {_span(answer_s)}, {' and '.join(sorted(ask))}: what you do now, and one "

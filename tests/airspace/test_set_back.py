@@ -194,6 +194,41 @@ async def test_a_further_file_is_told_though_main_stands_still(sky: Sky) -> None
     assert len(await told_of(sky)) == 2
 
 
+@pytest.mark.parametrize("torn_in", [FILE, "src/free.py"])
+async def test_who_is_set_back_goes_behind_who_merges(sky: Sky, torn_in: str) -> None:
+    await sky.meet(trials={"CLAUDE": CLEAN, "CODEX": CLEAN}, target=ONE, conflicts={PAIR: (FILE,)})
+    assert sky.protocol.steer("CODEX", FILE) is not None
+    before = len(await bodies(sky))
+    for _ in range(3):
+        await look(sky, TWO, {PAIR: (FILE,)}, CLAUDE=torn(torn_in))
+    told = (await bodies(sky))[before:]
+    assert len(told) == 2, "which orders hold now, and what keeps CLAUDE from merging"
+    orders = next(body for body in told if "CODEX: hold. Go on with your work." in body)
+    assert "HOLD: CODEX (CLAUDE was set back), STEER: CLAUDE" in orders
+    assert f"CLAUDE: make no further change in {FILE}; CODEX goes first." in orders
+    assert not any("CLAUDE: hold" in body or "; CLAUDE goes first. Take" in body for body in told)
+    assert sky.protocol.steer("CODEX", FILE) is None and sky.protocol.steer("CLAUDE", FILE) is not None
+    # It stays so once CLAUDE merges again, and a person's word is above it.
+    await look(sky, TWO, {PAIR: (FILE,)})
+    assert sky.protocol.steer("CLAUDE", FILE) is not None
+    await first(sky, "CLAUDE")
+    await look(sky, Target("main", "3" * 40), {PAIR: (FILE,)}, CLAUDE=torn(torn_in))
+    assert sky.protocol.steer("CLAUDE", FILE) is None and sky.protocol.steer("CODEX", FILE) is not None
+
+
+async def test_who_settles_a_conflict_may_edit_its_file(sky: Sky) -> None:
+    """Its merge is under way: it goes behind nobody for it, and whoever it gives way to, it may settle this file."""
+    markers = replace(torn(), unsettled=True)
+    await look(sky, CLAUDE=markers, CODEX=markers)
+    sky.sets |= {"CLAUDE": work("CLAUDE", FILE, committed=3.0), "CODEX": work("CODEX", FILE, "src/free.py")}
+    sky.seen[PAIR] = near(0.9, FILE, "src/free.py")
+    await look(sky, conflicts={PAIR: (FILE, "src/free.py")}, CLAUDE=markers)
+    assert sky.protocol.steer("CLAUDE", FILE) is None
+    await look(sky, conflicts={PAIR: (FILE, "src/free.py")}, CLAUDE=markers, CODEX=markers)
+    assert sky.protocol.steer("CODEX", FILE) is None
+    assert sky.protocol.steer("CODEX", "src/free.py") is not None
+
+
 async def test_the_lines_of_markers_are_named_as_such(sky: Sky) -> None:
     await look(sky, CODEX=torn())
     markers = Trial(Verdict.CONFLICTS, (FILE,), {FILE: ((40, 81),)}, unsettled=True)
