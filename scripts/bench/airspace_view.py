@@ -17,13 +17,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.bench import airspace_scenes as scenes
 from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.mock_room import STATIC, MockRoom
 
 try:
     from playwright.async_api import Browser, Page, async_playwright
-
-    from tests.browser import airspace_scenes as scenes
-    from tests.browser.mock_room import STATIC, MockRoom
 except ModuleNotFoundError as missing:
     raise SystemExit(
         f"airspace_view needs {missing.name}. To install it: bash scripts/test.sh --co"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, WebSocketRoute, expect
 
+from scripts.bench.mock_room import TOKEN, MockRoom
 from tests.browser.conftest import configuration, furnish
-from tests.browser.mock_room import TOKEN, MockRoom
 from tests.browser.person import Person
 from tests.fakes.ollama import FakeOllama
 from tests.outside import Outside, room

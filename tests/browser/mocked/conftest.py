@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest_asyncio
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
-from tests.browser.mock_room import MockRoom
+from scripts.bench.mock_room import MockRoom
 from tests.browser.person import ARGS, PATIENCE
 
 OpenPage = Callable[..., Awaitable[Page]]

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser import airspace_scenes as scenes
-from tests.browser.mock_airspace import new_advisory, new_link, reading, stamp
-from tests.browser.mock_room import MockRoom
+from scripts.bench import airspace_scenes as scenes
+from scripts.bench.mock_airspace import new_advisory, new_link, reading, stamp
+from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

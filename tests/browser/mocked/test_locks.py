@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.browser.mock_room import MockRoom
+from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
 from tests.browser.test_look import PALE, UNNAMED
 

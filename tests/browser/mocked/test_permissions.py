@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from tests.browser import airspace_scenes as scenes
-from tests.browser.mock_room import MockRoom
+from scripts.bench import airspace_scenes as scenes
+from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.mock_room import TOKEN, MockRoom
+from scripts.bench.mock_room import TOKEN, MockRoom
 from tests.browser.mocked.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

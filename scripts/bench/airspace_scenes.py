@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
-from tests.browser.mock_airspace import (
+from scripts.bench.mock_airspace import (
     Json,
     MockAirspace,
     coordinates,

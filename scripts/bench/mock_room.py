@@ -20,8 +20,8 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from tests.browser.mock_airspace import MockAirspace
-from tests.browser.mock_held import MockHeld
+from scripts.bench.mock_airspace import MockAirspace
+from scripts.bench.mock_held import MockHeld
 
 STATIC = Path(__file__).parents[2] / "relay" / "faces" / "static"
 TOKEN = "test-room-token"
