@@ -216,6 +216,27 @@ async def test_an_agent_that_may_not_run_git_takes_main_in_by_editing(started: S
     )
 
 
+async def test_a_second_landing_while_a_merge_is_under_way_is_told(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    cart = room.runtime / "worktrees" / "ben" / "src" / "cart.py"
+    cart.write_text(cart.read_text().replace("return 1", "return 7"))
+    await merge(room, "AVA")
+    told = await room.until_said(
+        r"BEN does not merge into main now.*src/cart\.py \(line 2\)", speaker="RELAY"
+    )
+    await room.reply_to(told["id"], "BEN")
+    await room.until_said("BEN has not settled src/cart.py", speaker="RELAY")
+    # It settles nothing, and a person's commit makes a further conflict in the same file.
+    ours = room.folder / "src" / "cart.py"
+    ours.write_text(ours.read_text().replace("return 1", "return 3"))
+    commit(room.folder)
+    told = await room.until_said(r"settled in src/cart\.py \(lines 2-8, 12\), git's", speaker="RELAY")
+    assert not await said(room, "clear:") and len(await said(room, "BEN does not merge into main now")) == 2
+    assert told["body"].split(" (the work of AVA")[0] in await _line(room)
+    await room.reply_to(told["id"], "BEN")
+    assert "# BEN" in cart.read_text() and "return 7" in cart.read_text()
+
+
 async def _line(room: Outside) -> str:
     """The one advisory's sentence."""
     (one,) = (await room.get("/api/airspace"))["advisories"]
