@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from relay.airspace.checkout import Checkout
 from relay.airspace.git import Git, name_of
 
+#: Paths that one command line names.
+_AT_ONCE = 500
 #: Of one worktree only, as all of `refs/worktree/` is. `WRITTEN` names the same commit once its files and the index
 #: are written: from then on they are the agent's.
 MERGE, WRITTEN = "refs/worktree/relay/merge", "refs/worktree/relay/written"
@@ -123,18 +125,20 @@ async def unsettled(checkout: Checkout, git: Git, tree: str) -> tuple[Open, ...]
     stages = ours.stages if ours is not None else still
     if ours is not None and await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != ours.commit:
         return tuple((name_of(path), ()) for path in ours.paths)
-    waiting = {one.path for one in still}
+    waiting, paths = {one.path for one in still}, list(dict.fromkeys(one.path for one in stages))
+    now = await _blobs(git, tree, paths)
+    before = await _blobs(git, ours.commit, paths) if ours is not None else {}
     found: list[Open] = []
-    for path in dict.fromkeys(one.path for one in stages):
-        oid = await _blob(git, tree, path)
+    for path in paths:
+        oid, left = now.get(path), before.get(path)
         if ours is not None and oid is None:
             continue
-        left = await _blob(git, ours.commit, path) if ours is not None else None
         lines: Lines = ()
         if oid is not None and (ours is None or path in ours.marked):
             of_path = [one for one in stages if one.path == path]
-            own = await _of_sides(git, [one for one in of_path if one.number != 1])
-            lines = left_lines(await _lines(git, oid), own, await put_in(git, left, of_path) if left else own)
+            texts = await _texts(git, [oid, *(one.oid for one in of_path)])
+            own = frozenset(line for one in of_path if one.number != 1 for line in texts[one.oid])
+            lines = left_lines(texts[oid], own, await put_in(git, left, of_path) if left else own)
         if lines:
             found.append((name_of(path), lines))
         elif path in waiting and (ours is None or (path not in ours.marked and oid == left)):
@@ -149,8 +153,10 @@ def is_binary(data: bytes) -> bool:
 
 async def put_in(git: Git, oid: str, stages: Iterable[Stage]) -> frozenset[bytes]:
     """The lines of a merged file with git's markers; they have any length (`conflict-marker-size`)."""
-    known = await _of_sides(git, stages)
-    return frozenset(one for one in await _lines(git, oid) if _SHAPE.match(one)) - known
+    sides = [one.oid for one in stages]
+    texts = await _texts(git, [oid, *sides])
+    known = {line for one in sides for line in texts[one]}
+    return frozenset(one for one in texts[oid] if _SHAPE.match(one) and one not in known)
 
 
 def left_lines(lines: Sequence[bytes], own: Container[bytes], put: Container[bytes]) -> Lines:
@@ -199,12 +205,32 @@ async def _blob(git: Git, tree: str, path: bytes) -> str | None:
     return entry[2].decode() if len(entry) == 3 and entry[1] == b"blob" else None
 
 
-async def _of_sides(git: Git, stages: Iterable[Stage]) -> frozenset[bytes]:
-    found = [await _lines(git, one.oid) for one in stages]
-    return frozenset(line for lines in found for line in lines)
+async def _blobs(git: Git, tree: str, paths: Sequence[bytes]) -> dict[bytes, str]:
+    """The objects of those of these paths that are files or links in a tree."""
+    found: dict[bytes, str] = {}
+    for at in range(0, len(paths), _AT_ONCE):
+        names = [name_of(path) for path in paths[at : at + _AT_ONCE]]
+        for entry in (await git.run("ls-tree", "-z", tree, "--", *names)).out.split(b"\0"):
+            about, _, path = entry.partition(b"\t")
+            if b" blob " in about:
+                found[path] = about.split()[2].decode()
+    return found
 
 
-async def _lines(git: Git, oid: str) -> list[bytes]:
-    """Of a text; none of a binary file."""
-    data = (await git.run("cat-file", "blob", oid)).out
-    return [] if is_binary(data) else [line.rstrip(b"\r") for line in data.split(b"\n")]
+async def _texts(git: Git, oids: Iterable[str]) -> dict[str, list[bytes]]:
+    """The lines of each of these objects; none of a binary one, nor of one that is not there. Raises GitError."""
+    wanted = list(dict.fromkeys(oids))
+    asked = "".join(f"{oid}\n" for oid in wanted).encode()
+    out = (await git.run("cat-file", "--batch", stdin=asked, most=len(wanted) * 2 * MOST_BYTES)).out
+    found: dict[str, list[bytes]] = {}
+    at = 0
+    for oid in wanted:
+        end = out.index(b"\n", at)
+        about = out[at:end].split()  # OID TYPE SIZE, or OID missing, as of a submodule
+        at = end + 1
+        data = b""
+        if len(about) == 3:
+            data = out[at : at + int(about[2])]
+            at += len(data) + 1
+        found[oid] = [] if is_binary(data) else [line.rstrip(b"\r") for line in data.split(b"\n")]
+    return found
