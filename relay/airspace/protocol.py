@@ -151,7 +151,7 @@ class AdvisoryProtocol:
             if not await records.latch(tx, after):
                 return  # another process was first: its advisory is found at the next tick
         if step.heard is Level.CLEAR:
-            await self._say_clear(tx, after, step, now)
+            await self._say_clear(tx, after, step.what, now, clear=not step.against)
         elif step.heard is not None:
             after = await self._say(tx, after, step, observation, settings)
         elif step.what:
@@ -233,12 +233,14 @@ class AdvisoryProtocol:
             named = replace(after, message_id=spoken.id, number=spoken.number)
             await records.change(tx, named, ["said"], cause=[spoken.event_id])
 
-    async def _say_clear(self, tx: Tx, after: Advisory, step: Step, now: float) -> None:
+    async def _say_clear(
+        self, tx: Tx, after: Advisory, what: Sequence[str], now: float, *, clear: bool
+    ) -> None:
         for message_id in {one.message_id for one in after.asked.values()}:
             await self._voice.withdraw(tx, message_id, "all is clear", now=now, agents=[*after.asked])
-        after = await records.change(tx, after, step.what)
+        after = await records.change(tx, after, what)
         agents = [one.agent for one in after.latched]
-        await self._speak(tx, after, wording.all_clear(after, step.against), now, to=agents)
+        await self._speak(tx, after, wording.all_clear(after, clear=clear), now, to=agents)
 
     async def _speak(
         self,
@@ -495,7 +497,7 @@ class AdvisoryProtocol:
                 if one.message_id is None:
                     await records.change(tx, ended, ["closed"])
                 else:
-                    await self._say_clear(tx, ended, Step(ended, one, ("closed",)), now)
+                    await self._say_clear(tx, ended, ["closed"], now, clear=False)
             await tx.execute(records.Q.forget_pairs)
             await tx.execute(records.Q.end_lookaheads, now=now)
             return await records.standing(tx)

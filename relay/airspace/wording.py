@@ -191,14 +191,13 @@ def places(one: SetBack) -> str:
     return listed([(path, one.lines.get(path, ())) for path in one.paths])
 
 
-def all_clear(advisory: Advisory, against: Sequence[str] = ()) -> str:
-    """Said once, when nothing stands any more: what git says now, and never more. `against`: who does not merge into
-    the main branch, as another advisory says."""
+def all_clear(advisory: Advisory, *, clear: bool = True) -> str:
+    """Said once, when nothing stands any more: what git says now, and never more. `clear` False: it is only over."""
     named = _names([one.agent for one in advisory.latched])
     why = flat(advisory.closed_why)
-    if advisory.was_set_back or against:
+    if advisory.was_set_back or not clear:
         # Clear is what git merges; a branch that is gone is only over.
-        over = "clear" if not against and f" {CLEAN_AGAIN} " in f" {why} " else "over"
+        over = "clear" if clear and f" {CLEAN_AGAIN} " in f" {why} " else "over"
         return f"{over}: {why} ({files(advisory.files)})"
     return f"clear: {named} are apart again in {files(advisory.files)}{f' ({why})' if why else ''}"
 

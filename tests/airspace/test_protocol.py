@@ -567,7 +567,8 @@ async def test_switched_off_ends_what_stands(sky: Sky) -> None:
     one = await sky.only()
     assert not one.open and one.closed_why == "the airspace was switched off"
     assert sky.protocol.clear and all(job.state is JobState.SKIPPED for job in await sky.jobs())
-    assert "switched off" in (await sky.said())[-1].body
+    said = (await sky.said())[-1].body
+    assert said == f"over: the airspace was switched off ({FILE})", "nobody has looked: nothing is clear"
 
 
 async def test_a_stored_advisory_is_the_same(sky: Sky) -> None:
