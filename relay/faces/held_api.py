@@ -15,8 +15,9 @@ from relay.faces.auth import owner, speaker
 from relay.faces.errors import ApiError, answer
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
-from relay.faces.reading import Query, bad, read_body, whole
+from relay.faces.reading import Query, bad, numbered, read_body
 from relay.faces.room_api import Json
+from relay.model.references import Thing
 
 _WHO = ("name", "agent_id")
 #: Characters of a path with all its folders (PATH_MAX of Linux), and of a reason that people read in one glance.
@@ -52,7 +53,7 @@ class HeldDoors:
         return [
             web.get("/api/locks", self.held),
             web.post("/api/locks/release", self.release),
-            web.get("/api/tasks/{number:[0-9]+}", self.task),
+            web.get("/api/tasks/{number:[tT]?[0-9]+}", self.task),
         ]
 
     async def held(self, request: web.Request) -> web.Response:
@@ -63,7 +64,7 @@ class HeldDoors:
     async def task(self, request: web.Request) -> web.Response:
         """`{task}`."""
         Query(request)
-        number = whole(request.match_info["number"])
+        number = numbered(request.match_info["number"], Thing.TASK)
         if number is None:
             raise ApiError(404, "not_found", "There is no task with that number.", "A task has a number.")
         return answer({"task": await self._room.task(number)})

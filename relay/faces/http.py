@@ -27,13 +27,14 @@ from relay.faces.limits import Buckets, Limits
 from relay.faces.mcp_http import McpDoor
 from relay.faces.operations_http import OperationDoors, caller_of, session_of
 from relay.faces.page import PageFiles
-from relay.faces.reading import Body, Query, bad, read_body, whole
+from relay.faces.reading import Body, Query, bad, numbered, read_body
 from relay.faces.reference import reference_doors
 from relay.faces.room_api import Json, RoomApi, entry_json
 from relay.faces.services import RoomDoor, Services
 from relay.faces.websocket import SIGNED_OUT, SocketDoor
 from relay.invocation import command
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
+from relay.model.references import Thing
 from relay.room.values import JobState
 
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
@@ -163,7 +164,7 @@ class _Doors:
             web.patch("/api/agents/{agent}", self.set_agent),
             web.post("/api/tasks", self.create_task),
             web.post("/api/tasks/undo", self.undo_tasks),
-            web.patch("/api/tasks/{number:[0-9]+}", self.change_task),
+            web.patch("/api/tasks/{number:[tT]?[0-9]+}", self.change_task),
         ]
 
     # --- coming in ----------------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ class _Doors:
         return answer(done)
 
     async def retry(self, request: web.Request) -> web.Response:
-        job = _number(request, "job")
+        job = _number(request, "job", Thing.JOB)
         return await self._act(request, lambda by: self._room.retry(job, by=by))
 
     async def pause(self, request: web.Request) -> web.Response:
@@ -362,7 +363,7 @@ class _Doors:
         return answer({"task": task}, status=201)
 
     async def change_task(self, request: web.Request) -> web.Response:
-        number = _number(request, "number")
+        number = _number(request, "number", Thing.TASK)
         body = await self._body(request, "status", "title", *_WHO)
         changes: Json = {field: body.text(field) for field in ("status", "title") if field in body}
         if not changes:
@@ -404,8 +405,8 @@ def _agent(request: web.Request) -> str | None:
     return None if agent.upper() == _ALL else agent
 
 
-def _number(request: web.Request, name: str) -> int:
-    number = whole(request.match_info[name])
+def _number(request: web.Request, name: str, thing: Thing) -> int:
+    number = numbered(request.match_info[name], thing)
     if number is None:
         raise ApiError(404, "not_found", f"There is no {name} with that number.", f"A {name} has a number.")
     return number

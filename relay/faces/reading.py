@@ -16,6 +16,7 @@ from aiohttp import web
 
 from relay.faces.connections import ENCODINGS, unsupported_encoding
 from relay.faces.errors import ApiError
+from relay.model.references import Thing, read
 
 _CURSOR = re.compile(r"[0-9]{1,18}")
 
@@ -187,6 +188,12 @@ class Query:
 
     def text(self, name: str) -> str | None:
         return self._values.get(name)
+
+
+def numbered(text: str, thing: Thing) -> int | None:
+    """The number of a thing, written with its letter or without; None when another thing is meant, or none."""
+    kind, number = read(text, bare=thing) or (None, None)
+    return number if kind is thing else None
 
 
 def whole(text: str) -> int | None:

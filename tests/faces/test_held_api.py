@@ -46,6 +46,8 @@ async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
             ("GET /api/locks", None, 200, {"locks": [{"file_path": path}]}),
             ("GET /api/locks?x=1", None, 400, {}),
             ("GET /api/tasks/1", None, 200, {"task": {"number": 1, "history": []}}),
+            ("GET /api/tasks/t1", None, 200, {"task": {"number": 1, "history": []}}),
+            ("GET /api/tasks/j1", None, 404, {}),
             ("GET /api/tasks/2", None, 404, {}),
             ("GET /api/tasks/one", None, 404, {}),
             (TAKE, {"path": path, "reason": "mine", "name": "ann"}, 200, {"success": True}),
