@@ -189,3 +189,12 @@ async def test_no_worktree_is_changed_while_nobody_could_keep_a_record_of_it(tmp
         status, told = await one.ask("POST", "/api/messages", json={"body": "/update @ECHO", "name": "ann"})
         assert status == 503, told
         assert git(one.folder, "for-each-ref") == before and (mine / "d.py").exists()
+
+        assert (await one.script("stop.sh")).code == 0
+        assert (await one.script("healthcheck.sh", "--repair")).code in (0, 1)
+        await one.start()
+        await eventually(ready, "the worktree again")
+        status, told = await one.ask("POST", "/api/worktrees/ECHO/merge", json={"name": "ann"})
+        assert (status, told["success"]) == (200, True), told
+        await one.until_said("ann merged relay/echo of ECHO into main", speaker="RELAY")
+        await one.until_said("ann discarded the work on relay/echo", speaker="RELAY")
