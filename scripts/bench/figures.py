@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -142,6 +144,9 @@ def run(name: str, measure: Callable[[Path, bool], Iterable[Figure]], about: str
     parser.add_argument("--quick", action="store_true", help="small numbers: only to see that it runs")
     parser.add_argument("--dir", type=Path, help="where its files go for the time of the run")
     args = parser.parse_args()
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr)
+    )  # standard output is the report's
     with tempfile.TemporaryDirectory(prefix="relay-bench-", dir=args.dir) as made:
         folder = Path(made)
         told = machine(folder)

@@ -16,8 +16,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import structlog
-
 from relay.airspace.graph import cache
 from relay.airspace.graph.service import GraphService
 from relay.airspace.symbols import SymbolFacts
@@ -33,8 +31,6 @@ LOOK_S = 0.002
 
 
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
-    # Standard output is the report's.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     named = os.environ.get("RELAY_BENCH_REPO")
     repo = Path(named) if named else made_of_copies(folder / "repo", 200 if quick else FILES)
     yield from asyncio.run(measured(folder, repo, 10 if quick else 200, quick))
