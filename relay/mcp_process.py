@@ -301,7 +301,9 @@ class Desk:
         if self._beating is not None:
             self._beating.cancel()
         if self._place is None:
-            return
+            # Whoever only asked which tools there are leaves the room's database made all the same.
+            await asyncio.wait({self._open()}, timeout=CHECK_S)
+        assert self._place is not None
         if not self._place.done():
             self._place.cancel()
         with contextlib.suppress(BaseException):

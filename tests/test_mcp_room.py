@@ -113,13 +113,16 @@ async def test_nothing_is_loaded_for_the_list_of_tools_that_it_does_not_need(fol
 
 
 async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the first call at the latest, and once; without a call in a moment; not at all for who only lists."""
+    """By the first call at the latest, and once; without a call in a moment, or at the end of who only lists."""
     opened: list[Place] = []
+    times = 0
 
     async def close() -> None:
         opened.pop()
 
     async def opening(_settings: Any) -> Place:
+        nonlocal times
+        times += 1
         opened.append(Place(None, None, close))  # type: ignore[arg-type]
         return opened[-1]
 
@@ -130,8 +133,9 @@ async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pyte
     lists, calls = desk(), desk()
     for one in (lists, calls):
         one.open_soon()
+    assert times == 0
     await lists.close()
-    assert opened == []
+    assert (times, opened) == (1, [])
     places = [await calls._opened() for _ in range(2)]
     assert opened == places[:1]
     await calls.close()
