@@ -21,13 +21,10 @@ from rich.text import Text
 from relay.airspace import scenario
 from relay.airspace.calibrated import NAME
 from relay.airspace.chart import PairFacts, outline
-from relay.airspace.checkout import Unfit, open_checkout
 from relay.airspace.embedding import Embedding, Placement
-from relay.airspace.git import GitError
 from relay.airspace.graph.code_graph import graph_of
 from relay.airspace.graph.listing import ListingError, listed, read_file, wanted
 from relay.airspace.hangar import scan_repo
-from relay.airspace.near import Merge
 from relay.airspace.profiles import PROFILES
 from relay.airspace.reading import Level
 from relay.airspace.right_of_way import right_of_way
@@ -35,6 +32,9 @@ from relay.airspace.scan import Airspace, Link, Profile, Scan
 from relay.airspace.scenario import ScenarioError
 from relay.airspace.sky import counts_json, link_json
 from relay.airspace.working_set import WorkingSet
+from relay.git.checkout import Unfit, open_checkout
+from relay.git.run import GitError
+from relay.git.trial_merge import Merge
 from relay.plain import indented, safe_line
 
 

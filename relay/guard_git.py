@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.git_environment import ENVIRONMENT, OVERRIDES
+from relay.git.environment import ENVIRONMENT, OVERRIDES
 from relay.guard_cli import CannotAsk, post, room, whose
 from relay.invocation import about, command
 

@@ -24,7 +24,6 @@ from relay.airspace.landings import Landings
 from relay.airspace.live import LiveAirspace
 from relay.airspace.lookout import Lookout
 from relay.airspace.measure import LiveMeasure
-from relay.airspace.merge_state import merging
 from relay.airspace.profiles import PROFILES
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.scan import Profile
@@ -33,6 +32,7 @@ from relay.airspace.sightings import Sightings
 from relay.asked import asked
 from relay.config import Settings
 from relay.config_airspace import AirspaceSettings
+from relay.git.merge_state import merging
 from relay.hangar_log import recorder, tell_trouble
 from relay.log import follow
 from relay.log.store import Store

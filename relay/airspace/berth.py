@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from relay.airspace.checkout import Checkout
-from relay.airspace.git import GitError
-from relay.airspace.snapshot import Camera, Snapshot
 from relay.airspace.survey import Work
+from relay.git.checkout import Checkout
+from relay.git.run import GitError
+from relay.git.snapshot import Camera, Snapshot
 
 
 class Lost(Exception):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from relay.airspace.berth import Berth, Lost
-from relay.airspace.checkout import Unfit, open_checkout
-from relay.airspace.git import Git, GitError, name_of
 from relay.airspace.hangar import Hangar
+from relay.git.checkout import Unfit, open_checkout
+from relay.git.run import Git, GitError, name_of
 from relay.model import Fault, Rejected
 
 #: Characters of a revision: a branch's name is a file's at most.

@@ -130,7 +130,7 @@ class Chart:
 
 
 def outline(path: str, data: bytes) -> list[tuple[int, int]]:
-    """First and last lines of the definitions in a text, for `relay.airspace.diff.Differ`; nothing for a text that
+    """First and last lines of the definitions in a text, for `relay.git.diff.Differ`; nothing for a text that
     is not read. Called in a thread."""
     if language_of(path) is None or unfit(path, data):
         return []

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.airspace.formulas import said
-from relay.airspace.hunks import Clash, Meeting
 from relay.airspace.reading import Evidence
 from relay.airspace.sketch import Sketch, folder, parents
 from relay.airspace.working_set import Change, FileTouch
+from relay.git.hunks import Clash, Meeting
 
 
 @dataclass(frozen=True, slots=True)

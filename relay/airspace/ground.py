@@ -16,11 +16,8 @@ import structlog
 
 from relay.airspace import wording
 from relay.airspace.berth import Berth, Lost
-from relay.airspace.git import GitError
 from relay.airspace.hangar import EDITORS, Hangar
 from relay.airspace.landing import Conflict, Landing, Side, Wish, named, under_way
-from relay.airspace.merge_state import Begun, begun
-from relay.airspace.snapshot import Snapshot
 from relay.airspace.taking import Taking
 from relay.airspace.worktrees import (
     ABORTED,
@@ -38,6 +35,9 @@ from relay.airspace.worktrees import (
     is_ancestor,
 )
 from relay.config import AgentSettings
+from relay.git.merge_state import Begun, begun
+from relay.git.run import GitError
+from relay.git.snapshot import Snapshot
 from relay.invocation import command
 from relay.model import Changes, Refusal, Workplace
 

@@ -17,23 +17,22 @@ from pathlib import Path
 
 import structlog
 
-from relay.airspace import diff
 from relay.airspace.berth import Berth, Lost
-from relay.airspace.checkout import Checkout, Head, Unfit, head_of, list_worktrees, open_checkout
-from relay.airspace.diff import Differ, Outline
-from relay.airspace.git import GitError
 from relay.airspace.globs import matcher
 from relay.airspace.landing import MayLand, Tell
 from relay.airspace.listener import Listener
-from relay.airspace.near import Merge
-from relay.airspace.scratch import Scratch
-from relay.airspace.snapshot import Camera
-from relay.airspace.speculative import Speculation, Target, Trial, Verdict
 from relay.airspace.survey import Surveyor, Work, messages
 from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet, could_collide
 from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, is_ancestor, unrecorded
 from relay.config import AgentSettings, Settings, parse
+from relay.git import diff
+from relay.git.checkout import Checkout, Head, Unfit, head_of, list_worktrees, open_checkout
+from relay.git.diff import Differ, Outline
+from relay.git.run import GitError
+from relay.git.scratch_repository import Scratch
+from relay.git.snapshot import Camera
+from relay.git.trial_merge import Merge, Speculation, Target, Trial, Verdict
 
 log = structlog.get_logger(__name__)
 #: Of a main checkout that is on no branch since before anybody looked.

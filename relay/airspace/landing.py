@@ -15,16 +15,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relay.airspace.checkout import Checkout, Head, head_of
 from relay.airspace.commit_message import About, Committed, cleaned, proposed
-from relay.airspace.diff import Differ, Record, attributes, left_markers, parse_raw
-from relay.airspace.git import LONG_S, Git, GitError, name_of
-from relay.airspace.merge_state import begun, located, merging
-from relay.airspace.scratch import Scratch
-from relay.airspace.signing import Signature, of_person, of_relay, signed
-from relay.airspace.snapshot import Snapshot, commit_tree
-from relay.airspace.speculative import merge_trees
 from relay.airspace.worktrees import Worktrees, filtered, in_the_way, is_ancestor
+from relay.git.checkout import Checkout, Head, head_of
+from relay.git.diff import Differ, Record, attributes, left_markers, parse_raw
+from relay.git.merge_state import begun, located, merging
+from relay.git.run import LONG_S, Git, GitError, name_of
+from relay.git.scratch_repository import Scratch
+from relay.git.signing import Signature, of_person, of_relay, signed
+from relay.git.snapshot import Snapshot, commit_tree
+from relay.git.trial_merge import merge_trees
 from relay.invocation import command
 from relay.model import Refusal
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from relay.airspace.hangar import Hangar
-from relay.airspace.watch import Watched, changes
+from relay.git.folder_watch import Watched, changes
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks at everything when changes cannot be told.

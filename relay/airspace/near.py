@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from relay.git.trial_merge import Merge
+
 
 @dataclass(frozen=True, slots=True)
 class Coupling:
@@ -68,17 +70,6 @@ class Likeness:
     cosine: float
     terms: tuple[str, ...] = ()
     declared: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """A speculative merge of the two sides (`git merge-tree`); `conflicts`: the files git cannot merge."""
-
-    conflicts: tuple[str, ...] = ()
-
-    @property
-    def clean(self) -> bool:
-        return not self.conflicts
 
 
 @dataclass(frozen=True, slots=True)

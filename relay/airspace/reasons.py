@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 
 from relay.airspace.clashes import clause
 from relay.airspace.formulas import said
-from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, Merge, SharedTest
+from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, SharedTest
 from relay.airspace.reading import Evidence
 from relay.airspace.sketch import Sketch, folder
 from relay.airspace.together import Shared, Together
 from relay.airspace.working_set import FileTouch
+from relay.git.trial_merge import Merge
 
 #: a's name and b's.
 Names = tuple[str, str]

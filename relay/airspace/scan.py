@@ -22,11 +22,12 @@ from relay.airspace.collector import held_back
 from relay.airspace.coupling import Couplings, Kind
 from relay.airspace.distances import Dependencies
 from relay.airspace.formulas import DEPENDENCY, TREE
-from relay.airspace.near import CallLink, Hazard, Likeness, Merge, Near, SharedTest
+from relay.airspace.near import CallLink, Hazard, Likeness, Near, SharedTest
 from relay.airspace.reading import Assessment, Level, Thresholds
 from relay.airspace.touching import Index, Moved, Places
 from relay.airspace.words import ALIKE
 from relay.airspace.working_set import WorkingSet
+from relay.git.trial_merge import Merge
 
 Pair = tuple[str, str]
 

@@ -23,15 +23,15 @@ from relay.airspace.advisory import iso
 from relay.airspace.globs import matches
 from relay.airspace.held import Held
 from relay.airspace.intent import Declared, Source
-from relay.airspace.near import Likeness, Merge
+from relay.airspace.near import Likeness
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.reading import Assessment, Level
 from relay.airspace.sky import Measure, Sampled, Sky, Worktrees
-from relay.airspace.speculative import Target, Trial, Verdict
 from relay.airspace.tick import Observation, Seen, seen_of
 from relay.airspace.words import Likenesses, text_of
 from relay.airspace.working_set import FileTouch, WorkingSet, all_paths
 from relay.config_airspace import AirspaceSettings
+from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log import events
 from relay.log.follow import tail
 from relay.log.store import Store

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.airspace.globs import matches
-from relay.airspace.speculative import Lines, Target, Trial, Verdict
+from relay.git.trial_merge import Lines, Target, Trial, Verdict
 
 #: The other side of a pair whose one side is the main branch at a commit, in what is kept of pairs. No agent and no
 #: checkout is called so.

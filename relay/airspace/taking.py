@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from relay.airspace.checkout import Checkout, Head
 from relay.airspace.commit_message import proposed
-from relay.airspace.diff import attributes, parse_raw
-from relay.airspace.git import LONG_S, Git, GitError, name_of
 from relay.airspace.landing import Landing, Side, named
-from relay.airspace.merge_state import (
+from relay.airspace.worktrees import Worktrees, filtered, in_the_way, is_ancestor
+from relay.git.checkout import Checkout, Head
+from relay.git.diff import attributes, parse_raw
+from relay.git.merge_state import (
     MERGE,
     MOST_BYTES,
     WRITTEN,
@@ -30,11 +30,11 @@ from relay.airspace.merge_state import (
     stage_of,
     told,
 )
-from relay.airspace.scratch import Scratch
-from relay.airspace.signing import Signature, of_person, of_relay, signed
-from relay.airspace.snapshot import Snapshot, commit_tree
-from relay.airspace.speculative import Target
-from relay.airspace.worktrees import Worktrees, filtered, in_the_way, is_ancestor
+from relay.git.run import LONG_S, Git, GitError, name_of
+from relay.git.scratch_repository import Scratch
+from relay.git.signing import Signature, of_person, of_relay, signed
+from relay.git.snapshot import Snapshot, commit_tree
+from relay.git.trial_merge import Target
 from relay.model import Refusal
 
 #: What git keeps beside MERGE_HEAD.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.airspace.clashes import PathClash, path_clashes
-from relay.airspace.hunks import Meeting, meeting
 from relay.airspace.sketch import Sketch, sketch
 from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.git.hunks import Meeting, meeting
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 from relay.airspace.advisory import Advisory
 from relay.airspace.choices import Choice
-from relay.airspace.merge_state import Open, located
 from relay.airspace.multiway import by_weight, evidence_of
 from relay.airspace.reading import Evidence, Level
 from relay.airspace.set_back import CLEAN_AGAIN, SetBack
 from relay.airspace.working_set import FileTouch, joined
+from relay.git.merge_state import Open, located
 from relay.model import references
 from relay.plain import flat as one_line
 

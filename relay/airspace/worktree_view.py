@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from relay.airspace import diff
 from relay.airspace.berth import Berth
-from relay.airspace.git import GitError, name_of
 from relay.airspace.hangar import Hangar
 from relay.airspace.order import best
-from relay.airspace.speculative import Trial, Verdict
 from relay.airspace.survey import Work
+from relay.git import diff
+from relay.git.run import GitError, name_of
+from relay.git.trial_merge import Trial, Verdict
 
 #: Bytes of a difference that a door shows.
 MOST_DIFF = 1_048_576

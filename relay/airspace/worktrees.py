@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.checkout import Checkout, Listed, Unfit, head_of, list_worktrees, open_checkout
-from relay.airspace.diff import attributes
-from relay.airspace.git import LONG_S, Git, GitError, name_of
-from relay.airspace.scratch import Scratch
-from relay.airspace.snapshot import Snapshot, on_disk
+from relay.git.checkout import Checkout, Listed, Unfit, head_of, list_worktrees, open_checkout
+from relay.git.diff import attributes
+from relay.git.run import LONG_S, Git, GitError, name_of
+from relay.git.scratch_repository import Scratch
+from relay.git.snapshot import Snapshot, on_disk
 
 BRANCHES = "relay/"
 KEPT = "refs/relay/kept/"

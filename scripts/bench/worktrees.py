@@ -19,7 +19,7 @@ from relay import config
 from relay.airspace.hangar import Hangar
 from relay.airspace.listener import Listener
 from relay.airspace.lookout import Lookout
-from relay.airspace.speculative import merge_trees
+from relay.git.trial_merge import merge_trees
 from scripts.bench.figures import Figure, at_most, run, single, spread
 
 T = TypeVar("T")

@@ -16,13 +16,14 @@ from relay.airspace import calibrated as profile
 from relay.airspace import calibration as fitted
 from relay.airspace.advisories import ceiling
 from relay.airspace.calibrated import THRESHOLDS, calibrated
-from relay.airspace.hunks import apart, meeting
-from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, Merge, Near, SharedTest
+from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, Near, SharedTest
 from relay.airspace.reading import Level, assess
 from relay.airspace.sketch import folder, sketch
 from relay.airspace.sky import link_json, near_text
 from relay.airspace.together import Together
 from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
+from relay.git.hunks import apart, meeting
+from relay.git.trial_merge import Merge
 
 A, M, D, R = Change.ADDED, Change.MODIFIED, Change.DELETED, Change.RENAMED
 BASE = [f"line {n}" for n in range(1, 31)]

@@ -15,11 +15,11 @@ from relay.airspace import intent, records
 from relay.airspace.advisory import Outcome, Steering
 from relay.airspace.answers import Answers
 from relay.airspace.guard import Interrupter
-from relay.airspace.near import Merge
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.scanner import Scanner
 from relay.config_airspace import AirspaceSettings
 from relay.coordination.board import Board
+from relay.git.trial_merge import Merge
 from relay.log import follow
 from relay.log.follow import check_acyclic
 from relay.log.store import Store

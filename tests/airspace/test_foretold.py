@@ -12,10 +12,9 @@ from relay.airspace import foretold, intent, records, wording
 from relay.airspace.answers import Answers
 from relay.airspace.foretold import Came, Lookahead
 from relay.airspace.guard import AirspaceGuard
-from relay.airspace.near import Merge
 from relay.airspace.reading import Assessment, Evidence, Level, Reading
-from relay.airspace.speculative import Trial, Verdict
 from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
 from relay.room.acts import Act, Acts
 from relay.room.commands import DeclareIntent

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.git import Git, GitError
+from relay.git.run import Git, GitError
 from tests.airspace.repository import commit, git, lines, repository, room, write
 
 HOOKS = (

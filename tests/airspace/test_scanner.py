@@ -15,15 +15,15 @@ from relay.airspace import history, intent, records
 from relay.airspace.advisories import Pair
 from relay.airspace.intent import Source
 from relay.airspace.live import LiveAirspace
-from relay.airspace.near import Likeness, Merge
+from relay.airspace.near import Likeness
 from relay.airspace.reading import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.scanner import Scanner, with_intents, without
 from relay.airspace.sightings import Sightings
 from relay.airspace.sky import Sampled, Sky
-from relay.airspace.speculative import Target, Trial, Verdict
 from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet, all_paths, could_collide
 from relay.airspace.worktree_view import rows
+from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log.store import Tx
 from relay.model import Refusal
 from tests.airspace.parts import FILE, NAMES, open_sky, touch, work

@@ -12,7 +12,7 @@ import pytest
 from relay.airspace import records, wording
 from relay.airspace.advisory import Advisory, Outcome, Steering
 from relay.airspace.order import best
-from relay.airspace.speculative import Target, Trial, Verdict
+from relay.git.trial_merge import Target, Trial, Verdict
 from relay.model import Refusal
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
 from tests.engines import BOTH

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from relay.airspace import taking
-from relay.airspace.checkout import Checkout
-from relay.airspace.git import Git, GitError
 from relay.airspace.landing import Landing, Wish
-from relay.airspace.merge_state import left_lines
-from relay.airspace.scratch import Scratch
 from relay.airspace.taking import Taking
 from relay.airspace.worktree_view import rows
+from relay.git.checkout import Checkout
+from relay.git.merge_state import left_lines
+from relay.git.run import Git, GitError
+from relay.git.scratch_repository import Scratch
 from relay.model import Refusal
 from tests.airspace.repository import Room, commit, git, lines, repository, room, write
 

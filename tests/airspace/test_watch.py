@@ -16,8 +16,8 @@ import pytest
 from relay.airspace import lookout
 from relay.airspace.listener import Listener
 from relay.airspace.lookout import Lookout
-from relay.airspace.snapshot import Camera
-from relay.airspace.watch import MOST_PATHS, Changed, Watched, WatchError, changes, sort_changes
+from relay.git.folder_watch import MOST_PATHS, Changed, Watched, WatchError, changes, sort_changes
+from relay.git.snapshot import Camera
 from tests.airspace.repository import Room, commit, git, lines, repository, write
 
 PATIENT_S = 60.0
@@ -82,7 +82,7 @@ async def test_changes_come_from_a_child_that_ends_with_us(tmp_path: Path) -> No
     async with aclosing(changes(watched)) as batches:
         assert await anext(batches) == {}
         child = next(
-            one for one in psutil.Process().children() if "relay.airspace.watch" in " ".join(one.cmdline())
+            one for one in psutil.Process().children() if "relay.git.folder_watch" in " ".join(one.cmdline())
         )
         (tmp_path / "tree" / "deep" / "ü b.py").write_text("x")
         assert await _next(batches, "tree:A") == {"deep/ü b.py"}

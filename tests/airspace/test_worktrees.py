@@ -11,9 +11,9 @@ import pytest
 
 from relay import cli
 from relay.airspace.changed import RepoChanges
-from relay.airspace.checkout import Unfit, list_worktrees, open_checkout
 from relay.airspace.hangar import Hangar
 from relay.airspace.worktree_view import difference, rows
+from relay.git.checkout import Unfit, list_worktrees, open_checkout
 from relay.health import outside
 from relay.health.scene import survey
 from relay.model import Refusal

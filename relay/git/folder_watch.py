@@ -30,7 +30,7 @@ MOST_PATHS = 1000
 OF_GIT = frozenset({"HEAD", "MERGE_HEAD", "index", "packed-refs"})
 LINE = 4 * 1_048_576
 #: Isolated: nothing is imported from the working directory, which is mostly the repository itself.
-_START = "import sys; sys.path.insert(0, {home!r}); from relay.airspace.watch import serve; serve()"
+_START = "import sys; sys.path.insert(0, {home!r}); from relay.git.folder_watch import serve; serve()"
 
 
 class WatchError(Exception):

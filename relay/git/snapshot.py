@@ -17,10 +17,10 @@ from pathlib import Path
 
 import structlog
 
-from relay.airspace.checkout import Checkout, Head, head_of
-from relay.airspace.git import Git, GitError, name_of
-from relay.airspace.merge_state import Open, merging, unsettled
-from relay.airspace.scratch import Scratch
+from relay.git.checkout import Checkout, Head, head_of
+from relay.git.merge_state import Open, merging, unsettled
+from relay.git.run import Git, GitError, name_of
+from relay.git.scratch_repository import Scratch
 
 log = structlog.get_logger(__name__)
 #: An untracked file beyond this many bytes, and untracked files beyond this many, are output rather than work:

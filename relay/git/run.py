@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from relay.airspace.git_environment import ENVIRONMENT, OVERRIDES
+from relay.git.environment import ENVIRONMENT, OVERRIDES
 
 #: Seconds for one call; one that fills a worktree gets `LONG_S`.
 TIMEOUT_S = 60.0

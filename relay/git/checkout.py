@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay.airspace.git import Git, GitError, GitMissing
+from relay.git.run import Git, GitError, GitMissing
 
 #: Settings of a repository that change how its files are read, and run nothing.
 _HARMLESS = (

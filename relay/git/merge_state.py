@@ -14,8 +14,8 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from relay.airspace.checkout import Checkout
-from relay.airspace.git import Git, name_of
+from relay.git.checkout import Checkout
+from relay.git.run import Git, name_of
 
 #: Paths that one command line names.
 _AT_ONCE = 500

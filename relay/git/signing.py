@@ -10,8 +10,8 @@ import os
 import re
 from dataclasses import dataclass
 
-from relay.airspace.checkout import Checkout
-from relay.airspace.git import Git, GitError
+from relay.git.checkout import Checkout
+from relay.git.run import Git, GitError
 
 #: What leads git to another repository than the one that is asked about.
 _PLACE = frozenset(

@@ -15,11 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from relay.airspace.diff import Differ, Record, touch_of
-from relay.airspace.git import Git, GitError, name_of
-from relay.airspace.hunks import apart
-from relay.airspace.near import Merge
 from relay.airspace.working_set import FileTouch, Span, joined
+from relay.git.diff import Differ, Record, touch_of
+from relay.git.hunks import apart
+from relay.git.run import Git, GitError, name_of
 
 #: Answers that are remembered: 300 worktrees have 44,850 pairs.
 REMEMBERED = 50_000
@@ -32,6 +31,17 @@ class Verdict(StrEnum):
     CLEAN = "clean"
     CONFLICTS = "conflicts"
     NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A speculative merge of the two sides (`git merge-tree`); `conflicts`: the files git cannot merge."""
+
+    conflicts: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not self.conflicts
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from relay.airspace.checkout import Checkout
-from relay.airspace.git import Git
+from relay.git.checkout import Checkout
+from relay.git.run import Git
 
 #: Bytes of commits and blobs that are carried into a repository in one go.
 MOST_PUBLISHED = 512 * 1_048_576
