@@ -22,8 +22,6 @@ from relay.airspace import scenario
 from relay.airspace.calibrated import NAME
 from relay.airspace.chart import PairFacts, outline
 from relay.airspace.embedding import Embedding, Placement
-from relay.airspace.graph.code_graph import graph_of
-from relay.airspace.graph.listing import ListingError, listed, read_file, wanted
 from relay.airspace.hangar import scan_repo
 from relay.airspace.profiles import PROFILES
 from relay.airspace.reading import Level
@@ -32,6 +30,8 @@ from relay.airspace.scan import Airspace, Link, Profile, Scan
 from relay.airspace.scenario import ScenarioError
 from relay.airspace.sky import counts_json, link_json
 from relay.airspace.working_set import WorkingSet
+from relay.code.build.listing import ListingError, listed, read_file, wanted
+from relay.code.code_graph import graph_of
 from relay.git.checkout import Unfit, open_checkout
 from relay.git.run import GitError
 from relay.git.trial_merge import Merge

@@ -15,14 +15,14 @@ import structlog
 
 from relay.airspace import symbols
 from relay.airspace.embedding import Position, cloud
-from relay.airspace.graph.code_graph import CodeGraph
-from relay.airspace.graph.extract import extract, unfit
-from relay.airspace.graph.grammar import language_of
-from relay.airspace.graph.service import GraphError, GraphService
 from relay.airspace.measure import LiveMeasure
 from relay.airspace.scan import Facts
 from relay.airspace.symbols import SymbolFacts
 from relay.airspace.working_set import WorkingSet
+from relay.code.code_graph import CodeGraph
+from relay.code.read.extract import extract, unfit
+from relay.code.read.grammar import language_of
+from relay.code.service import GraphError, GraphService
 from relay.log.store import Store
 
 log = structlog.get_logger(__name__)

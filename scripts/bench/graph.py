@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from relay.airspace.graph import cache
-from relay.airspace.graph.service import GraphService
+from relay import airspace
 from relay.airspace.symbols import SymbolFacts
 from relay.airspace.working_set import FileTouch, Span, WorkingSet
+from relay.code.service import GraphService
 from relay.log import events
 from relay.log.sqlite_store import SqliteStore, open_store
 from scripts.bench.figures import Figure, at_most, run, single, spread
@@ -56,7 +56,9 @@ def made_of_copies(repo: Path, count: int) -> Path:
 
 
 async def measured(folder: Path, repo: Path, samples: int, quick: bool) -> list[Figure]:
-    store: SqliteStore = await open_store(folder / "events.db", [events.FOLDER, cache.FOLDER])
+    store: SqliteStore = await open_store(
+        folder / "events.db", [events.FOLDER, Path(airspace.__file__).parent]
+    )
     found: list[Figure] = []
     try:
         before = os.times()

@@ -13,13 +13,14 @@ import pytest
 
 import relay
 from relay import daemon
+from relay.code import cache
 from relay.health import scene
 from relay.log.sqlite_store import add_functions, open_store
 from relay.log.store import Queries, load_queries
 from relay.wings import ONLY_POSTGRES
 
 CODE = Path(relay.__file__).parent
-WINGS = {folder.name: folder for folder in (*daemon.WINGS, scene.Q.folder)}
+WINGS = {folder.name: folder for folder in (*daemon.WINGS, scene.Q.folder, cache.Q.folder)}
 #: Tables that grow with the room's age; what walks one of them whole, or sorts it, is named here with the reason.
 WALKS = {
     ("room", "jobs"): "backwards by its key, as far as its limit",
@@ -40,9 +41,9 @@ WALKS = {
     ("health", "applied_migrations"): "a row a migration",
     ("airspace", "latest_advisories"): "backwards by an index, as far as its limit",
     ("airspace", "pair_tracks"): "a row a pair that is near, or was said within the cool-down",
-    ("airspace", "graph_files"): "a warm start wants all",
-    ("airspace", "prune_graph_files"): "once a start, after all were read",
-    ("airspace", "prune_graph_snapshots"): "a row a repository",
+    ("code", "graph_files"): "a warm start wants all",
+    ("code", "prune_graph_files"): "once a start, after all were read",
+    ("code", "prune_graph_snapshots"): "a row a repository",
     ("airspace", "intents"): "what holds for half an hour",
     ("airspace", "forget_intents"): "as many",
     ("airspace", "told_edits"): "what agents have in hand now",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.airspace.graph.builder import Builder
-from relay.airspace.graph.code_graph import CodeGraph, graph_of
-from relay.airspace.graph.extract import extract
-from relay.airspace.graph.facts import pack_symbols
+from relay.code.build.builder import Builder
+from relay.code.code_graph import CodeGraph, graph_of
+from relay.code.read.extract import extract
+from relay.code.read.facts import pack_symbols
 
 FILES: dict[str, list[str]] = {
     "pkg/__init__.py": ["", "from .a import x"],

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.graph.extract import extract, unfit
-from relay.airspace.graph.facts import Extract, pack_facts, pack_symbols, unpack_facts, unpack_symbols
-from relay.airspace.graph.grammar import PATTERNS
+from relay.code.read.extract import extract, unfit
+from relay.code.read.facts import Extract, pack_facts, pack_symbols, unpack_facts, unpack_symbols
+from relay.code.read.grammar import PATTERNS
 
 
 def read(path: str, text: str) -> Extract:

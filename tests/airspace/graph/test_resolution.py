@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from relay.airspace.graph.code_graph import graph_of
+from relay.code.code_graph import graph_of
 
 
 def edges(files: dict[str, str], path: str) -> list[str]:

@@ -13,15 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.graph import cache, listing, parsing
-from relay.airspace.graph.service import GraphError, GraphService
+from relay import airspace
+from relay.code import cache, parsing
+from relay.code.build import listing
+from relay.code.service import GraphError, GraphService
 from relay.log import events
-from relay.log.store import Queries, Store, Tx
+from relay.log.store import Store, Tx
 from tests import engines
 from tests.engines import BOTH
 
 HOME = Path(__file__).parents[3]
-Q = Queries(cache.FOLDER)
+#: Where the graph's tables are made.
+TABLES = Path(airspace.__file__).parent
+Q = cache.Q
 
 
 def git(root: Path, *arguments: str) -> None:
@@ -54,7 +58,7 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await engines.open_store(tmp_path, [events.FOLDER, cache.FOLDER])
+    opened = await engines.open_store(tmp_path, [events.FOLDER, TABLES])
     yield opened
     await opened.close()
 
@@ -321,13 +325,13 @@ async def test_the_workers_end_when_the_daemon_is_killed(repo: Path, tmp_path: P
         """
         import asyncio, os, signal, sys
         from pathlib import Path
-        from relay.airspace.graph import cache
-        from relay.airspace.graph.service import GraphService
+        from relay import airspace
+        from relay.code.service import GraphService
         from relay.log import events
         from relay.log.sqlite_store import open_store
 
         async def main():
-            store = await open_store(Path(sys.argv[2]), [events.FOLDER, cache.FOLDER])
+            store = await open_store(Path(sys.argv[2]), [events.FOLDER, Path(airspace.__file__).parent])
             service = GraphService(store, workers=1)
             await service.start(Path(sys.argv[1]))
             print("PIDS", service._resolver.pid, service._pool.workers[0].pid, flush=True)

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.graph import listing
-from relay.airspace.graph.builder import Builder
-from relay.airspace.graph.extract import extract, unfit
-from relay.airspace.graph.facts import pack_facts, pack_symbols, unpack_facts
-from relay.airspace.graph.frames import encoded, read_frame
-from relay.airspace.graph.grammar import grammar, language_of
+from relay.code.build import listing
+from relay.code.build.builder import Builder
+from relay.code.read.extract import extract, unfit
+from relay.code.read.facts import pack_facts, pack_symbols, unpack_facts
+from relay.code.read.grammar import grammar, language_of
+from relay.code.workers.frames import encoded, read_frame
 
 #: Seconds for one file; the slowest of the files measured (0.9 MB of C) takes 0.6.
 FILE_S = 10

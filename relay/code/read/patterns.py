@@ -1,7 +1,7 @@
 """What is looked for in each language's syntax tree, as tree-sitter queries.
 
 Invariant: a match of `DEFINED` has `@name` and one `@<kind>` that spans the definition, and `@body` where it
-has one; of `CALLED` `@callee` and perhaps `@receiver`; `@import` is a node that relay.airspace.graph.imports
+has one; of `CALLED` `@callee` and perhaps `@receiver`; `@import` is a node that relay.code.read.imports
 reads; `@skip` is text in which words are no names (comments, the insides of strings).
 """
 

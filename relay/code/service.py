@@ -20,15 +20,15 @@ from typing import Any
 
 import structlog
 
-from relay.airspace.graph import cache
-from relay.airspace.graph.builder import Patch
-from relay.airspace.graph.cache import Key, Row, Snapshot
-from relay.airspace.graph.code_graph import CodeGraph
-from relay.airspace.graph.facts import FileSymbols
-from relay.airspace.graph.grammar import language_of
-from relay.airspace.graph.listing import digest, wanted
-from relay.airspace.graph.parsing import ParsePool, Read
-from relay.airspace.graph.process import WorkerDied, WorkerProcess
+from relay.code import cache
+from relay.code.build.builder import Patch
+from relay.code.build.listing import digest, wanted
+from relay.code.cache import Key, Row, Snapshot
+from relay.code.code_graph import CodeGraph
+from relay.code.parsing import ParsePool, Read
+from relay.code.read.facts import FileSymbols
+from relay.code.read.grammar import language_of
+from relay.code.workers.process import WorkerDied, WorkerProcess
 from relay.log.store import Store
 
 log = structlog.get_logger(__name__)

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay.airspace.graph.cache import Row
-from relay.airspace.graph.facts import FileSymbols, unpack_symbols
-from relay.airspace.graph.patterns import PATTERNS
-from relay.airspace.graph.process import WorkerDied, WorkerProcess
+from relay.code.cache import Row
+from relay.code.read.facts import FileSymbols, unpack_symbols
+from relay.code.read.patterns import PATTERNS
+from relay.code.workers.process import WorkerDied, WorkerProcess
 
 #: Files a request: the daemon hears of a dead worker by the file, and a hop costs some 0.3 ms.
 BATCH = 32

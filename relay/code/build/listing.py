@@ -14,8 +14,8 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from relay.airspace.graph.extract import LARGEST, unfit
-from relay.airspace.graph.grammar import language_of
+from relay.code.read.extract import LARGEST, unfit
+from relay.code.read.grammar import language_of
 
 #: Folders of other people's or of built code, tracked or not (linguist's vendor.yml names the same).
 VENDORED = frozenset(

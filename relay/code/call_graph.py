@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from relay.airspace.graph.code_graph import CodeGraph
-from relay.airspace.graph.facts import Call, Definition, FileSymbols
+from relay.code.code_graph import CodeGraph
+from relay.code.read.facts import Call, Definition, FileSymbols
 
 #: (path, qualified name).
 Node = tuple[str, str]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from relay.airspace.graph.facts import Facts
-from relay.airspace.graph.index import Index, View
-from relay.airspace.graph.resolvers import Resolved, resolve
+from relay.code.build.index import Index, View
+from relay.code.build.resolvers import Resolved, resolve
+from relay.code.read.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)

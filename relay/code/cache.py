@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.graph.facts import EXTRACTOR
+from relay.code.read.facts import EXTRACTOR
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.store import Queries, Store, Tx
 
-FOLDER = Path(__file__).parent.parent
-Q = Queries(FOLDER)
+#: Its tables are made by the airspace's migrations.
+Q = Queries(Path(__file__).parent)
 BUILT = "graph.built"
 #: Seconds after which a row that no graph used is dropped: a branch may rest for some weeks.
 KEPT_S = 30 * 86_400.0

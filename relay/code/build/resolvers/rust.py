@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from relay.airspace.graph.facts import Facts, Import
-from relay.airspace.graph.index import View, ancestors, join, nearest, parent
+from relay.code.build.index import View, ancestors, join, nearest, parent
+from relay.code.read.facts import Facts, Import
 
 _ROOTS = ("lib.rs", "main.rs", "mod.rs")
 #: Folders of a package whose files are crates of their own (The Cargo Book, "Package Layout").

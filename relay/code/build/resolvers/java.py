@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relay.airspace.graph.facts import Facts, Import
-from relay.airspace.graph.index import View, nearest
+from relay.code.build.index import View, nearest
+from relay.code.read.facts import Facts, Import
 
 
 def _type(path: str, name: str, view: View) -> str | None:

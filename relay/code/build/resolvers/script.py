@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from relay.airspace.graph.facts import Facts, Import
-from relay.airspace.graph.index import View, ancestors, join, nearest, parent
+from relay.code.build.index import View, ancestors, join, nearest, parent
+from relay.code.read.facts import Facts, Import
 
 _SUFFIXES = (".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.mts", ".d.cts")
 _MADE_FROM = {

@@ -13,10 +13,10 @@ from itertools import groupby
 
 from tree_sitter import Node, QueryCursor, Tree
 
-from relay.airspace.graph import config_files
-from relay.airspace.graph.facts import Call, Definition, Extract, Facts, FileSymbols, Import
-from relay.airspace.graph.grammar import C_FAMILY, KEYWORDS, SUFFIXES, Grammar, grammar, language_of
-from relay.airspace.graph.imports import read_import, text_of
+from relay.code.read import config_files
+from relay.code.read.facts import Call, Definition, Extract, Facts, FileSymbols, Import
+from relay.code.read.grammar import C_FAMILY, KEYWORDS, SUFFIXES, Grammar, grammar, language_of
+from relay.code.read.imports import read_import, text_of
 
 #: Larger files are not source that people write by hand (issue "The airspace").
 LARGEST = 1_000_000

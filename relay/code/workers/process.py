@@ -18,13 +18,13 @@ from typing import Any
 import structlog
 
 import relay
-from relay.airspace.graph.frames import Frame, encoded, receive
+from relay.code.workers.frames import Frame, encoded, receive
 
 log = structlog.get_logger(__name__)
 #: Seconds that a worker has to end by itself when its input closes.
 GRACE_S = 2.0
 _START = (
-    "import sys; sys.path.insert(0, {home!r}); from relay.airspace.graph.worker import main; main({role!r})"
+    "import sys; sys.path.insert(0, {home!r}); from relay.code.workers.worker import main; main({role!r})"
 )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from relay.airspace.graph.facts import Facts, Import
-from relay.airspace.graph.index import View
-from relay.airspace.graph.resolvers import c, go, java, python, rust, script
+from relay.code.build.index import View
+from relay.code.build.resolvers import c, go, java, python, rust, script
+from relay.code.read.facts import Facts, Import
 
 #: (path, facts, import, view) -> the files; () = outside of the repository or unknown.
 Resolver = Callable[[str, Facts, Import, View], Iterable[str]]

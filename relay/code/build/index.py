@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 
-from relay.airspace.graph.facts import Facts
-from relay.airspace.graph.grammar import C_FAMILY
+from relay.code.read.facts import Facts
+from relay.code.read.grammar import C_FAMILY
 
 #: Declared names of a scope -> the files that declare each.
 Names = Mapping[str, Set[str]]

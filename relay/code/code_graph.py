@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from relay.airspace.graph.builder import Builder, Patch
-from relay.airspace.graph.extract import extract, unfit
-from relay.airspace.graph.facts import Definition, FileSymbols, pack_symbols, unpack_symbols
-from relay.airspace.graph.grammar import language_of
-from relay.airspace.graph.listing import is_vendored
+from relay.code.build.builder import Builder, Patch
+from relay.code.build.listing import is_vendored
+from relay.code.read.extract import extract, unfit
+from relay.code.read.facts import Definition, FileSymbols, pack_symbols, unpack_symbols
+from relay.code.read.grammar import language_of
 
 #: Files whose symbols are kept unpacked: 50 agents x 40 files, the scale of the issue's first figure, and as many
 #: again that they import.

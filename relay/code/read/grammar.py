@@ -13,7 +13,7 @@ from importlib import import_module
 
 from tree_sitter import Language, Parser, Query
 
-from relay.airspace.graph.patterns import PATTERNS, SKIPPED
+from relay.code.read.patterns import PATTERNS, SKIPPED
 
 SUFFIXES = {
     ".py": "python",

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from relay.airspace.graph.facts import Facts, Import
-from relay.airspace.graph.index import View, join, parent, shared_depth
+from relay.code.build.index import View, join, parent, shared_depth
+from relay.code.read.facts import Facts, Import
 
 #: Folders that hold sources and are no package of their own, wherever they stand.
 SOURCES = frozenset({"src", "lib", "python", "source"})

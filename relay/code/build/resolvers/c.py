@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relay.airspace.graph.facts import Facts, Import
-from relay.airspace.graph.index import View, join, parent, shared_depth
+from relay.code.build.index import View, join, parent, shared_depth
+from relay.code.read.facts import Facts, Import
 
 #: Folders that are usually given to the compiler.
 FOLDERS = frozenset({"include", "inc", "includes", "headers", "src", "lib", "source", "public"})

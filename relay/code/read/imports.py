@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tree_sitter import Node
 
-from relay.airspace.graph.facts import Import
+from relay.code.read.facts import Import
 
 
 def text_of(node: Node | None) -> str:

@@ -1,1 +1,0 @@
-"""The dependency graph of a repository: imports resolved to files, and the symbols of each file."""
