@@ -14,11 +14,11 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from relay.config import Settings, load
-from relay.files import read_regular
+from relay.base.files import read_regular
+from relay.base.terminal_text import indented, safe
+from relay.config.command_line import about, script
+from relay.config.settings import Settings, load
 from relay.git_person import git_person
-from relay.invocation import about, script
-from relay.plain import indented, safe
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
 ANSWER_S = 30.0

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.calibrated import NAME
-from relay.airspace.collector import held_back
 from relay.airspace.pairs import BadPairs, Lines, Sides, lines
 from relay.airspace.profiles import PROFILES
+from relay.base.gc_pause import held_back
 
 #: Lines that one process works on at once: about half a second of work, beside a second to start it.
 _PIECE = 250

@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from relay.config import Settings
-from relay.files import reading
+from relay.base.files import reading
+from relay.config.settings import Settings
 from relay.log import events
 from relay.log.open import open_store
 from relay.log.store import Store, StoreError, StoreMissing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from relay.config.command_line import command
 from relay.coordination.changesets import MOST_LISTED
-from relay.invocation import command
 from relay.model import Fault, Rejected
 from relay.person_cli import Desk, ago, parser, run, table
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from relay import __version__
-from relay.config import ConfigError, Settings, load
-from relay.files import open_regular, read_regular
-from relay.invocation import about, script
-from relay.invocation import command as typed
+from relay.base.files import open_regular, read_regular
+from relay.base.terminal_text import indented
+from relay.config.command_line import about, script
+from relay.config.command_line import command as typed
+from relay.config.settings import ConfigError, Settings, load
 from relay.log.store import StoreError, StoreMissing
-from relay.plain import indented
 
 #: Commands with a module of their own (`relay.NAME_cli`).
 _COORDINATION = {
@@ -231,12 +231,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _serve(settings: Settings, *, readable: bool) -> int:
-    from relay import logs
+    from relay.base import logging_setup
     from relay.daemon import CannotStart, Daemon
 
     try:
         settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        logs.configure(settings.log_file, readable=readable)
+        logging_setup.configure(settings.log_file, readable=readable)
     except OSError as error:
         return _fail(f"{settings.runtime_dir} cannot be written: {error.strerror}")
     if sys.version_info < (3, 12) and hasattr(os, "pidfd_open"):

@@ -17,11 +17,11 @@ from typing import Any
 
 import structlog
 
-from relay.config_coordination import CoordinationSettings
+from relay.base.files import reading
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.guard import MOST_TOLD, MOST_WHY, OVERRIDDEN, REFUSED, caller_of, record
 from relay.coordination.sessions import Heartbeat, Q, Session, Sessions
 from relay.coordination_notices import EndedIntents, Notices
-from relay.files import reading
 from relay.guard_offline import KEPT
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent

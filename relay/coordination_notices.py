@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace import intent
+from relay.base.terminal_text import flat
 from relay.log.events import Event
 from relay.log.store import Tx
 from relay.model import references
-from relay.plain import flat
 from relay.room import ledger
 from relay.room.permissions import code_span
 

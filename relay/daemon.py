@@ -25,8 +25,10 @@ import relay
 from relay import faces, instance
 from relay.agent_keys import AgentKeys
 from relay.airspace.changed import RepoChanges
-from relay.checkouts import top_of
-from relay.config import Settings
+from relay.base.files import stamp_of, write_atomically
+from relay.base.git_checkouts import top_of
+from relay.config.command_line import script
+from relay.config.settings import Settings
 from relay.coordination.board import Board
 from relay.coordination.guard import LockGuard, checked
 from relay.coordination.judge import LockJudge
@@ -42,11 +44,9 @@ from relay.faces.http import DOORWAY, HUB, create_app
 from relay.faces.keys import Keys
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
-from relay.files import stamp_of, write_atomically
 from relay.hangar_log import recordable
 from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord
-from relay.invocation import script
 from relay.landing_locks import may_land
 from relay.landing_words import tell
 from relay.log import events, follow

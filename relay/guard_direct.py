@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from relay.coordination.folding import folds_case
+from relay.base.case_folding import folds_case
 from relay.coordination.guard import Answer, caller_of, check
 from relay.guard_git import Asker, Unasked
 from relay.guard_offline import CannotTell, Room, answered, judge, keep
@@ -57,7 +57,7 @@ def _user() -> str:
 
 def _by_store(config: str, caller: Caller, paths: Sequence[str], act: str, override: str) -> Answer:
     """Ask and record by the store itself, whichever it is. Raises CannotTell."""
-    from relay.config import ConfigError, load
+    from relay.config.settings import ConfigError, load
     from relay.log.open import open_store
     from relay.log.store import StoreError
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relay.config.command_line import about, command
 from relay.git.environment import ENVIRONMENT, OVERRIDES
 from relay.guard_cli import CannotAsk, post, room, whose
-from relay.invocation import about, command
 
 HOOKS = {"pre-commit": "commit", "pre-merge-commit": "merge", "pre-push": "push"}
 #: Seconds that a commit waits for the room: as long as its doors may be busy, and a person waits.

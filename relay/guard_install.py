@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from relay import guard_hooks
-from relay.config import ConfigError, Settings, load
+from relay.base.terminal_text import indented, safe, tame
+from relay.config.command_line import about, command
+from relay.config.settings import ConfigError, Settings, load
 from relay.guard_hooks import CannotInstall, Repo
-from relay.invocation import about, command
 from relay.log.open import open_store
 from relay.log.store import StoreError
-from relay.plain import indented, safe, tame
 from relay.wings import WINGS
 
 

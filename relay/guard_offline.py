@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from relay.checkouts import top_of, within
-from relay.coordination.folding import folds_case
+from relay.base.case_folding import folds_case
+from relay.base.files import open_regular, read_regular
+from relay.base.git_checkouts import top_of, within
 from relay.coordination.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
-from relay.files import open_regular, read_regular
 from relay.log.sqlite_reader import look
 from relay.log.store import StoreError
 from relay.mcp_identity import spelled

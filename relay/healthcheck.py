@@ -18,11 +18,11 @@ from typing import Any, TextIO
 
 import structlog
 
-from relay.config_place import find
+from relay.config.command_line import about, script
+from relay.config.locate import find
 from relay.health import data, files, outside, process
 from relay.health.scene import Check, Scene, Status, survey, with_store
 from relay.instance import Standing
-from relay.invocation import about, script
 from relay.log.store import StoreError
 from relay.repair import Repaired, repair_stopped
 

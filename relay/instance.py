@@ -25,8 +25,8 @@ from pathlib import Path
 
 import psutil
 
-from relay.config import ConfigError, load
-from relay.files import alone_in, read_regular, write_atomically
+from relay.base.files import alone_in, read_regular, write_atomically
+from relay.config.settings import ConfigError, load
 
 
 class InstanceError(Exception):

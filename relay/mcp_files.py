@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from relay import config_file
+from relay.config import jsonc
 
 Json = dict[str, Any]
 #: What the programs call our server.
@@ -41,8 +41,8 @@ def put(form: str, text: str, entry: Mapping[str, Any] | None) -> str:
 def entry_of(form: str, text: str) -> Json | None:
     """The server's entry as it stands in a file; None when there is none, or none that can be read."""
     try:
-        tree = tomllib.loads(text) if form == "toml" else config_file.parse(text) if text.strip() else {}
-    except (tomllib.TOMLDecodeError, config_file.JsonError):
+        tree = tomllib.loads(text) if form == "toml" else jsonc.parse(text) if text.strip() else {}
+    except (tomllib.TOMLDecodeError, jsonc.JsonError):
         return None
     servers = tree.get("mcp_servers" if form == "toml" else "mcpServers") if isinstance(tree, dict) else None
     entry = servers.get(SERVER) if isinstance(servers, dict) else None
@@ -51,8 +51,8 @@ def entry_of(form: str, text: str) -> Json | None:
 
 def _put_json(text: str, entry: Mapping[str, Any] | None) -> str:
     try:
-        tree = config_file.parse(text) if text.strip() else {}
-    except config_file.JsonError as error:
+        tree = jsonc.parse(text) if text.strip() else {}
+    except jsonc.JsonError as error:
         raise CannotEdit(f"it is not plain JSON: {error}") from None
     servers = tree.get("mcpServers", {}) if isinstance(tree, dict) else None
     if not isinstance(servers, dict):
@@ -63,10 +63,10 @@ def _put_json(text: str, entry: Mapping[str, Any] | None) -> str:
     if not text.strip():
         return json.dumps({"mcpServers": {SERVER: wanted}}, indent=2, ensure_ascii=False) + "\n"
     if "mcpServers" in tree:
-        edited = config_file.change_object(text, ("mcpServers",), {SERVER: wanted})
+        edited = jsonc.change_object(text, ("mcpServers",), {SERVER: wanted})
     else:
-        edited = config_file.change_object(text, (), {"mcpServers": {SERVER: wanted}})
-    return _checked(edited, _with(tree, "mcpServers", wanted), config_file.parse)
+        edited = jsonc.change_object(text, (), {"mcpServers": {SERVER: wanted}})
+    return _checked(edited, _with(tree, "mcpServers", wanted), jsonc.parse)
 
 
 def _put_toml(text: str, entry: Mapping[str, Any] | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.files import write_atomically
+from relay.base.files import write_atomically
 from relay.mcp_files import CannotEdit
 
 #: Which file each program reads at its start.

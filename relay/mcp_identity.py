@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay import config_place
-from relay.invocation import command
+from relay.config import locate
+from relay.config.command_line import command
 from relay.model import SESSION_ID
 from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
 
@@ -84,11 +84,9 @@ def spelled(name: str, configured: Collection[str]) -> str:
 
 
 def find_config(option: str | None, environ: Mapping[str, str], folder: Path) -> Path:
-    """The room's configuration, as every command finds it (relay/config_place.py). Raises WrongUse: nobody named one,
-    and there is none."""
-    found = config_place.find(option, environ, folder)
+    """The room's configuration, as every command finds it (relay/config/locate.py). Raises WrongUse: nobody named
+    one, and there is none."""
+    found = locate.find(option, environ, folder)
     if option or environ.get("RELAY_CONFIG") or found.is_file():
         return found
-    raise WrongUse(
-        f"there is no {config_place.CONFIG} at {folder} or above it: {config_place.advice(folder)}."
-    )
+    raise WrongUse(f"there is no {locate.CONFIG} at {folder} or above it: {locate.advice(folder)}.")

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from relay import mcp_hint
-from relay.config import ConfigError, Settings, load
-from relay.files import write_atomically
-from relay.invocation import about, command
+from relay.base.files import write_atomically
+from relay.config.command_line import about, command
+from relay.config.settings import ConfigError, Settings, load
 from relay.mcp_files import SERVER, CannotEdit, entry_of, put
 from relay.mcp_identity import WrongUse, find_config, spelled
 from relay.mcp_keep import IDENTITY, Wanted, meet

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from relay.checkouts import checkout_of
-from relay.config import ConfigError, Settings, load
+from relay.base.git_checkouts import checkout_of
+from relay.config.command_line import about
+from relay.config.settings import ConfigError, Settings, load
 from relay.faces import mcp_stdio
-from relay.invocation import about
 from relay.log.open import no_address
 from relay.log.store import StoreError
 from relay.log.trouble import trouble_of

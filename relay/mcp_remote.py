@@ -42,14 +42,14 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from relay.config import Settings
+from relay.base.terminal_text import json_line
+from relay.config.command_line import command
+from relay.config.settings import Settings
 from relay.faces.mcp_stdio import encode
 from relay.faces.terminal_place import running_at
-from relay.invocation import command
 from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, spelled
 from relay.mcp_parent import Record
 from relay.model import Fault, Rejected
-from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
 #: Where the daemon serves MCP (relay/faces/mcp_http.py, PATH; not imported, since that loads the whole door).

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from relay.config import Settings, load
+from relay.base.terminal_text import indented, safe, safe_line, tame
+from relay.config.command_line import about
+from relay.config.settings import Settings, load
 from relay.faces.services import Services
 from relay.git_person import git_person
-from relay.invocation import about
 from relay.log.store import Store, StoreError
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
-from relay.plain import indented, safe, safe_line, tame
 from relay.room.mentions import clean_name, is_reserved
 
 Json = Any

@@ -14,9 +14,9 @@ from typing import Any
 
 import structlog
 
-from relay import config
-from relay.config import ConfigError, Settings
-from relay.files import stamp_of
+from relay.base.files import stamp_of
+from relay.config import settings as config
+from relay.config.settings import ConfigError, Settings
 from relay.room.room import RoomError
 
 log = structlog.get_logger(__name__)

@@ -22,10 +22,10 @@ from typing import Any
 import structlog
 
 from relay import instance
-from relay.config import Settings
+from relay.base.files import read_regular, write_atomically
+from relay.config.settings import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
 from relay.faces.auth import ensure_token
-from relay.files import read_regular, write_atomically
 from relay.health.data import JOURNAL_BYTES
 from relay.log.open import has_saved, open_store, put_back
 from relay.log.store import Store, StoreError, StoreMissing, Tx

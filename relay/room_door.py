@@ -10,7 +10,7 @@ from typing import Any
 
 from relay.airspace import intent, records, wording
 from relay.airspace.intent import Source
-from relay.config import Settings
+from relay.config.settings import Settings
 from relay.faces.services import SessionsApi
 from relay.holds import RoomHolds
 from relay.log.store import Store, Tx

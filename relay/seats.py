@@ -17,7 +17,7 @@ from relay.agents import AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.hooks import GuardHook
 from relay.agents.mcp import McpServer
 from relay.agents.ollama import OllamaAgent
-from relay.config import AgentSettings, Settings
+from relay.config.settings import AgentSettings, Settings
 from relay.model import Agent, Availability, EndPart, FailureClass, Guard, Part, Permits, Turn
 from relay.room.budget import Budget
 from relay.room.drain import Seat

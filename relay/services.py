@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relay.checkouts import top_of
-from relay.config import Settings
+from relay.base.case_folding import folds_case
+from relay.base.git_checkouts import top_of
+from relay.config.settings import Settings
 from relay.coordination.answered import once
-from relay.coordination.folding import folds_case
 from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue

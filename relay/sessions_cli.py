@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from relay.invocation import command
+from relay.config.command_line import command
 from relay.model import SESSION_ID, Fault, Rejected
 from relay.person_cli import Desk, ago, parser, run, table
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
+from relay.base.files import stamp_of
 from relay.faces.auth import TokenError, ensure_token
-from relay.files import stamp_of
 
 #: Seconds that the room may take: making a link is one short write.
 ANSWER_S = 15.0

@@ -24,9 +24,9 @@ from typing import Any
 import psutil
 
 from relay import instance
-from relay.config import ConfigError, Settings, load, parse
-from relay.config_place import find
-from relay.files import read_regular
+from relay.base.files import read_regular
+from relay.config.locate import find
+from relay.config.settings import ConfigError, Settings, load, parse
 
 GRACE_S = 10.0
 #: The shims end their agents within 2 s of the daemon's death; the rest is for a loaded machine.

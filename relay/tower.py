@@ -30,8 +30,8 @@ from relay.airspace.scan import Profile
 from relay.airspace.scanner import Scanner
 from relay.airspace.sightings import Sightings
 from relay.asked import asked
-from relay.config import Settings
-from relay.config_airspace import AirspaceSettings
+from relay.config.airspace import AirspaceSettings
+from relay.config.settings import Settings
 from relay.git.merge_state import merging
 from relay.hangar_log import recorder, tell_trouble
 from relay.log import follow

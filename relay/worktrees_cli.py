@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from relay import instance
-from relay.config import Settings, load
-from relay.files import read_regular
+from relay.base.files import read_regular
+from relay.base.terminal_text import indented, safe, tame
+from relay.config.command_line import about, command
+from relay.config.settings import Settings, load
 from relay.git_person import git_person
-from relay.invocation import about, command
 from relay.model import Refusal
-from relay.plain import indented, safe, tame
 from relay.worktrees_door import WorktreesDoor
 
 #: Seconds that the room gets for a merge.
@@ -132,7 +132,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     """The worktrees without a daemon: those that are there; none is made."""
     from relay.airspace.ground import Ground
     from relay.airspace.hangar import Hangar
-    from relay.coordination.folding import folds_case
+    from relay.base.case_folding import folds_case
     from relay.coordination.judge import LockJudge
     from relay.daemon import open_room_store
     from relay.hangar_log import recordable, recorder

@@ -21,7 +21,7 @@ def start() -> int:
     # From a folder that lies in no room, the room of this checkout is meant.
     ours = ROOT / "config.json"
     try:
-        from relay.config_place import find, others
+        from relay.config.locate import find, others
 
         if not find().exists() and not others(Path.cwd()) and ours.exists():
             os.environ["RELAY_CONFIG"] = str(ours)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from relay import invocation
+from relay.config import command_line
 
 # No example has a deadline: on a loaded machine it would fail for being slow, and no test asserts speed.
 settings.register_profile("relay", deadline=None)
@@ -64,5 +64,5 @@ def _no_server_stays() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _of_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that runs in the test's own process says which room messages are about: for this test alone."""
-    monkeypatch.setattr(invocation._Room, "config", None)
-    monkeypatch.setattr(invocation._Room, "away", False)
+    monkeypatch.setattr(command_line._Room, "config", None)
+    monkeypatch.setattr(command_line._Room, "away", False)

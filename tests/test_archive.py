@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from relay import config
 from relay.archive import ArchiveError, archive
-from relay.config import Settings
+from relay.config import settings as config
+from relay.config.settings import Settings
 from relay.log import events
 from relay.log.open import open_store
 from relay.log.store import Store
@@ -28,7 +28,7 @@ from tests.engines import BOTH
 KILL = """
 import asyncio, os, sys
 import relay.archive as archive
-from relay import config
+from relay.config import settings as config
 from relay.room import swap
 
 module, name = {"settle_held": (swap, "settle_held")}.get(sys.argv[2], (archive, sys.argv[2]))

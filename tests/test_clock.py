@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.clock import (
+from relay.base.vector_clock import (
     Exit,
     Order,
     backward_decay,

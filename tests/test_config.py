@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from relay import config, config_place, model
-from relay.config import AgentSettings, ConfigError, Settings, diff, load, parse, update_agent
-from relay.config_place import find
+from relay import model
+from relay.config import locate
+from relay.config import settings as config
+from relay.config.locate import find
+from relay.config.settings import AgentSettings, ConfigError, Settings, diff, load, parse, update_agent
 
 HERE = Path("/room/config.json")
 REPO = Path(__file__).parent.parent
@@ -232,7 +234,7 @@ def test_every_command_finds_the_room_upwards(tmp_path: Path, monkeypatch: pytes
     (mine / "relay.json").unlink()
     with pytest.raises(ConfigError, match="but its configuration is missing"):
         load()
-    assert {each.name for each in fields(config.Settings)} - {"path"} == config_place.SECTIONS
+    assert {each.name for each in fields(config.Settings)} - {"path"} == locate.SECTIONS
 
 
 @pytest.mark.parametrize(
@@ -359,7 +361,7 @@ def test_the_shipped_configuration_is_good() -> None:
 
 
 def test_the_table_in_the_docs_is_current() -> None:
-    """To mend: python -m relay.config --table, its lines between the marks of docs/configuration.md."""
+    """To mend: python -m relay.config.settings --table, its lines between the marks of docs/configuration.md."""
     text = (REPO / "docs/configuration.md").read_text()
     shown = text.split("<!-- table -->\n")[1]
     assert shown == config.markdown_table()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from relay.cli import main
-from relay.config import load
+from relay.config.settings import load
 from relay.daemon import open_room_store
 from relay.faces.services import Services
 from relay.log import events

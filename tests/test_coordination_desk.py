@@ -18,7 +18,7 @@ from relay.airspace.held import Held
 from relay.airspace.intent import Source
 from relay.airspace.scanner import with_intents
 from relay.airspace.working_set import FileTouch, WorkingSet
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.guard import OVERRIDDEN, REFUSED, Answer, caller_of
 from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks

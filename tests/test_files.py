@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.files import alone_in, write_atomically
+from relay.base.files import alone_in, write_atomically
 
 
 def test_a_file_is_replaced_with_its_mode_and_nothing_stays_beside_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import relay
 from relay import cli
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from relay import instance
-from relay.config import Settings, load
+from relay.config.settings import Settings, load
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.health.data import verify_newest

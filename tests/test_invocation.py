@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay import invocation
+from relay.config import command_line
 
 
 @pytest.fixture
@@ -21,15 +21,15 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "prefix", str(path.parent.parent))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(invocation._Room, "config", None)
-    monkeypatch.setattr(invocation._Room, "away", False)
-    invocation.program.cache_clear()
+    monkeypatch.setattr(command_line._Room, "config", None)
+    monkeypatch.setattr(command_line._Room, "away", False)
+    command_line.program.cache_clear()
     yield path
-    invocation.program.cache_clear()
+    command_line.program.cache_clear()
 
 
 def test_from_above_it_is_a_relative_path(own: Path) -> None:
-    assert invocation.command("link") == "`clone/.venv/bin/relay link`"
+    assert command_line.command("link") == "`clone/.venv/bin/relay link`"
 
 
 def test_it_names_the_configuration_where_a_shell_would_find_another(own: Path, tmp_path: Path) -> None:
@@ -42,8 +42,10 @@ def test_it_names_the_configuration_where_a_shell_would_find_another(own: Path, 
         (clone / "config.json", False, f"{named} {clone}/config.json`", f"{start}`"),
         (tmp_path / "b c.json", False, f"{named} '{tmp_path}/b c.json'`", f"{start} --config '{tmp_path}/b c.json'`"),
     ):  # fmt: skip
-        invocation.about(config, away=away)
-        assert (invocation.command("link"), invocation.script("scripts/start.sh")) == (link, script), config
+        command_line.about(config, away=away)
+        assert (command_line.command("link"), command_line.script("scripts/start.sh")) == (link, script), (
+            config
+        )
 
 
 def test_a_script_is_named_as_it_can_be_run_from_here(
@@ -56,20 +58,22 @@ def test_a_script_is_named_as_it_can_be_run_from_here(
     room = project / "config.json"
     for folder, path in ((project, check), (clone, "healthcheck.sh"), (tmp_path, "clone/healthcheck.sh")):
         monkeypatch.chdir(folder)
-        assert invocation.script("healthcheck.sh --repair", room) == f"`bash {path} --repair --config {room}`"
-    assert invocation.script("healthcheck.sh", clone / "config.json") == "`bash clone/healthcheck.sh`"
+        assert (
+            command_line.script("healthcheck.sh --repair", room) == f"`bash {path} --repair --config {room}`"
+        )
+    assert command_line.script("healthcheck.sh", clone / "config.json") == "`bash clone/healthcheck.sh`"
 
 
 def test_from_elsewhere_it_is_the_whole_path(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    assert invocation.program() in (str(own), str(own).lstrip("/"))
+    assert command_line.program() in (str(own), str(own).lstrip("/"))
 
 
 def test_where_a_shell_finds_this_very_one_it_is_the_bare_name(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(own.parent))
-    assert invocation.command("log") == "`relay log`"
+    assert command_line.command("log") == "`relay log`"
 
 
 def test_another_one_on_the_path_is_not_this_one(
@@ -80,4 +84,4 @@ def test_another_one_on_the_path_is_not_this_one(
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)
     monkeypatch.setenv("PATH", str(other.parent))
-    assert invocation.program() == "clone/.venv/bin/relay"
+    assert command_line.program() == "clone/.venv/bin/relay"

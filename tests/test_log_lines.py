@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from relay import cli, logs
+from relay import cli
+from relay.base import logging_setup
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202eplain\u202810:00:00.000 info all is well"
 
@@ -31,7 +32,7 @@ def logging_as_it_was() -> Iterator[None]:
 def test_the_foreground_shows_what_an_agent_said_without_its_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure(tmp_path / "relay.log", readable=True)
+    logging_setup.configure(tmp_path / "relay.log", readable=True)
     log = structlog.get_logger("test")
     log.info("turn ended", detail=EVIL, listed=[EVIL])
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from relay import logs
+from relay.base import logging_setup
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("as_before")
 def test_each_file_of_the_log_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "ROTATE_BYTES", 200)
-    logs.configure(tmp_path / "relay.log", readable=False)
+    monkeypatch.setattr(logging_setup, "ROTATE_BYTES", 200)
+    logging_setup.configure(tmp_path / "relay.log", readable=False)
     for number in range(20):
         logging.getLogger("relay").warning("line %d of many", number)
     modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}

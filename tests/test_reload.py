@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from relay import config
-from relay.config import Settings
+from relay.config import settings as config
+from relay.config.settings import Settings
 from relay.reload import Reload
 from relay.room.room import RoomError
 

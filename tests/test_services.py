@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay import config
+from relay.config import settings as config
 from relay.log.open import open_store
 from relay.model import Caller, Fault, Rejected
 from relay.services import services_of

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from relay.spans import clock_time
+from relay.base.durations import clock_time
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ import psutil
 import pytest
 
 from relay import instance, stop
-from relay.config import Settings, load
+from relay.config.settings import Settings, load
 
 #: Claims the record, opens the database, starts an agent, then waits; TERM as told by its first argument.
 DAEMON = """
 import os, signal, subprocess, sys, time
 from relay import instance
-from relay.config import load
+from relay.config.settings import load
 on_term, settings = sys.argv[1], load(sys.argv[2])
 settings.runtime_dir.mkdir(exist_ok=True)
 database = settings.db_path.open("a")

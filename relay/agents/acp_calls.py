@@ -14,7 +14,7 @@ from pathlib import Path
 
 from acp import schema
 
-from relay.files import reading
+from relay.base.files import reading
 from relay.model import Location, ToolPart
 
 #: Kinds of tools that change what they name, and those that only look at it; of others it is not known.

@@ -23,7 +23,8 @@ from relay.agents.acp_calls import WRITING, Call, Calls
 from relay.agents.acp_wire import Outbox
 from relay.agents.mcp import is_ours
 from relay.agents.spec import Permissions
-from relay.files import inside, reading, write_atomically
+from relay.base.files import inside, reading, write_atomically
+from relay.base.terminal_text import safe_line
 from relay.model import (
     Guard,
     GuardDecision,
@@ -34,7 +35,6 @@ from relay.model import (
     Permits,
     TextPart,
 )
-from relay.plain import safe_line
 
 #: Bytes of a file that is served or written in one request; larger than any text that a model works on.
 MOST_FILE = 4 * 1_048_576

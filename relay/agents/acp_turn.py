@@ -25,6 +25,7 @@ from relay.agents.mcp import acp_servers
 from relay.agents.process import AgentProcess
 from relay.agents.prompt import compose
 from relay.agents.spec import AgentSpec, Permissions
+from relay.base.terminal_text import safe_line
 from relay.model import (
     EndPart,
     FailureClass,
@@ -36,7 +37,6 @@ from relay.model import (
     Turn,
     UsagePart,
 )
-from relay.plain import safe_line
 
 #: Seconds until a program that was started has to speak the protocol; npm's programs take some on a busy machine.
 HELLO_S = 60.0

@@ -11,8 +11,8 @@ from acp import RequestError
 
 from relay.agents.failure import StreamError, Verdict, classify, last_lines, sentence
 from relay.agents.process import Exit
+from relay.base.terminal_text import safe, safe_line
 from relay.model import FailureClass
-from relay.plain import safe, safe_line
 
 #: "Authentication required" (agentclientprotocol.com, schema, ErrorCode).
 AUTH_REQUIRED = -32000

@@ -17,8 +17,8 @@ from relay.agents.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL
 from relay.agents.kept import Kept
 from relay.agents.lines import Lines
 from relay.agents.process import STDOUT, AgentProcess
+from relay.base.terminal_text import safe, safe_line
 from relay.model import LogPart, Part, TextPart
-from relay.plain import safe, safe_line
 
 #: Parts that wait to be taken before no more of the agent's output is read.
 MOST_WAITING = 512

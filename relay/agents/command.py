@@ -28,6 +28,7 @@ from relay.agents.process import STDOUT, AgentProcess, Exit
 from relay.agents.prompt import compose
 from relay.agents.spec import AgentSpec, Permissions
 from relay.agents.stream import STREAMS
+from relay.base.terminal_text import safe, safe_line
 from relay.model import (
     Availability,
     EndPart,
@@ -38,7 +39,6 @@ from relay.model import (
     Turn,
     UsagePart,
 )
-from relay.plain import safe, safe_line
 
 #: Bytes of one line of a JSON stream: a tool's result may hold a whole file.
 LINE_LIMIT = 4 * 1_048_576

@@ -15,8 +15,8 @@ from errno import ENOENT
 from zoneinfo import ZoneInfo
 
 from relay.agents.process import Exit
+from relay.base.terminal_text import safe
 from relay.model import FailureClass
-from relay.plain import safe
 
 RATE_LIMIT = re.compile(
     r"rate.?limit|usage.limit|(?:session|weekly|daily|hit your|your \w+|opus|sonnet) limit|limit reached"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.agents.mcp import NAME, McpServer, gemini_entry
-from relay.files import write_atomically
+from relay.base.files import write_atomically
 
 #: Seconds after which a program gives a hook up; the hook itself takes two at most (relay/guard_cli.py).
 HOOK_S = 5

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from relay.local_model import (
+from relay.base.ollama_client import (
     Trouble,
     TroubleKind,
     explain,

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from relay.agents.spec import SpecError
-from relay.files import read_regular
+from relay.base.files import read_regular
 from relay.model import FailureClass, ToolPart, UsagePart
 
 SPEAKING = ("match", "say", "delay_s", "pause_s")

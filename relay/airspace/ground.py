@@ -34,11 +34,11 @@ from relay.airspace.worktrees import (
     folder_name,
     is_ancestor,
 )
-from relay.config import AgentSettings
+from relay.config.command_line import command
+from relay.config.settings import AgentSettings
 from relay.git.merge_state import Begun, begun
 from relay.git.run import GitError
 from relay.git.snapshot import Snapshot
-from relay.invocation import command
 from relay.model import Changes, Refusal, Workplace
 
 log = structlog.get_logger(__name__)

@@ -20,7 +20,7 @@ from relay.airspace.globs import matches
 from relay.airspace.protocol import AdvisoryProtocol, Steer
 from relay.airspace.reading import Assessment
 from relay.airspace.working_set import WorkingSet
-from relay.config_airspace import AirspaceSettings
+from relay.config.airspace import AirspaceSettings
 from relay.model import GuardDecision, Location
 
 log = structlog.get_logger(__name__)

@@ -25,7 +25,7 @@ from relay.airspace.survey import Surveyor, Work, messages
 from relay.airspace.words import Vocabulary
 from relay.airspace.working_set import WorkingSet, could_collide
 from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, is_ancestor, unrecorded
-from relay.config import AgentSettings, Settings, parse
+from relay.config.settings import AgentSettings, Settings, parse
 from relay.git import diff
 from relay.git.checkout import Checkout, Head, Unfit, head_of, list_worktrees, open_checkout
 from relay.git.diff import Differ, Outline

@@ -17,6 +17,7 @@ from typing import Any
 
 from relay.airspace.commit_message import About, Committed, cleaned, proposed
 from relay.airspace.worktrees import Worktrees, filtered, in_the_way, is_ancestor
+from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
 from relay.git.diff import Differ, Record, attributes, left_markers, parse_raw
 from relay.git.merge_state import begun, located, merging
@@ -25,7 +26,6 @@ from relay.git.scratch_repository import Scratch
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import Snapshot, commit_tree
 from relay.git.trial_merge import merge_trees
-from relay.invocation import command
 from relay.model import Refusal
 
 #: Asked before a merge: whose branch, who merges, which paths. Raises Refusal.

@@ -16,7 +16,7 @@ from relay.airspace.intent import Source
 from relay.airspace.protocol import AdvisoryProtocol, Steer
 from relay.airspace.scanner import Scanner
 from relay.airspace.sky import Point
-from relay.config_airspace import AirspaceSettings
+from relay.config.airspace import AirspaceSettings
 from relay.log.store import Store, Tx
 from relay.model import Refusal
 

@@ -28,7 +28,7 @@ from relay.airspace.multiway import Contact
 from relay.airspace.reading import Level, Thresholds
 from relay.airspace.tick import Observation, Standing, Step, decide, next_at, part_of
 from relay.airspace.working_set import WorkingSet
-from relay.config_airspace import AirspaceSettings
+from relay.config.airspace import AirspaceSettings
 from relay.log.store import Store, Tx
 from relay.model import TAKE_MAIN, Board, Refusal, Spoken, Voice
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from relay.airspace.collector import held_back
 from relay.airspace.coupling import Couplings, Kind
 from relay.airspace.distances import Dependencies
 from relay.airspace.formulas import DEPENDENCY, TREE
@@ -27,6 +26,7 @@ from relay.airspace.reading import Assessment, Level, Thresholds
 from relay.airspace.touching import Index, Moved, Places
 from relay.airspace.words import ALIKE
 from relay.airspace.working_set import WorkingSet
+from relay.base.gc_pause import held_back
 from relay.git.trial_merge import Merge
 
 Pair = tuple[str, str]

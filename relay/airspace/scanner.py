@@ -30,7 +30,7 @@ from relay.airspace.sky import Measure, Sampled, Sky, Worktrees
 from relay.airspace.tick import Observation, Seen, seen_of
 from relay.airspace.words import Likenesses, text_of
 from relay.airspace.working_set import FileTouch, WorkingSet, all_paths
-from relay.config_airspace import AirspaceSettings
+from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log import events
 from relay.log.follow import tail

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination import changes, transitions
 from relay.coordination import lock_table as table
 from relay.coordination.changes import By, Change, Followed, Q, next_fence

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from relay.base.durations import since, within
 from relay.coordination.holder import named
 from relay.coordination.lock import Lock
 from relay.coordination.work import Status, Task, iso
 from relay.model import Caller, Fault, Rejected, references
 from relay.payload import digest
-from relay.spans import since, within
 
 _OVER = (Status.COMPLETED, Status.FAILED)
 

@@ -1,7 +1,8 @@
 """A path with its symbolic links followed, so that one file has one lock whichever way it is reached.
 
 Invariants:
-- links are followed by `relay.checkouts.within`, as they are before an edit: both say the same of every path;
+- links are followed by `relay.base.git_checkouts.within`, as they are before an edit: both say the same of every
+  path;
 - only folders and files that are named are followed: a wildcard follows no link, nor does what stands behind one;
 - a link that itself leads nowhere in the repository is a file of it like others; what lies behind one is in no
   repository, and no lock can be about it.
@@ -18,7 +19,7 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
-from relay.checkouts import within
+from relay.base.git_checkouts import within
 from relay.coordination.paths import MAX_BYTES, is_key, malformed
 from relay.coordination.patterns import ANY, FOLDERS, STAR, BadPattern, Name, parse
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal
 
+from relay.base.durations import since, within
 from relay.coordination.compare import NOTHING, Compared
 from relay.coordination.holder import capital, named
 from relay.coordination.paths import Target
 from relay.coordination.sessions import iso
 from relay.log.store import Row
 from relay.model import Fault, Rejected
-from relay.spans import since, within
 
 Json = dict[str, Any]
 Mode = Literal["exclusive", "shared"]

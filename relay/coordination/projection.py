@@ -22,10 +22,10 @@ from typing import Any
 
 import structlog
 
+from relay.base.files import read_regular, write_atomically
 from relay.coordination.board import Board
 from relay.coordination.changes import BY_PEOPLE, CHANGED, TASK_EVENTS, Change, Q, pairs_of, put
 from relay.coordination.work import Task
-from relay.files import read_regular, write_atomically
 from relay.log import events
 from relay.log.store import Store, Tx, Wakeup
 from relay.model import references

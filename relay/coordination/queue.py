@@ -17,7 +17,7 @@ from typing import Any
 
 import uuid_utils
 
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination import changes, transitions, work
 from relay.coordination.answered import once
 from relay.coordination.changes import Change, Followed, Q

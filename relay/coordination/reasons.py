@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relay.base.durations import within
 from relay.coordination import changes
 from relay.coordination.dependencies import State
 from relay.coordination.holder import capital, named
@@ -18,7 +19,6 @@ from relay.coordination.waits import obstacle
 from relay.coordination.work import Status, Task, iso
 from relay.log.store import Tx
 from relay.model import Caller, references
-from relay.spans import within
 
 Json = dict[str, Any]
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import uuid_utils
 
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.paths import targets
 from relay.log import events
 from relay.log.events import Lane, NewEvent

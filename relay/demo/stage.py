@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 
 from relay import stop
-from relay.config import Settings, load
+from relay.config.settings import Settings, load
 from relay.demo.scene import AGENTS, FILES
 
 Json = dict[str, Any]

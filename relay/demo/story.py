@@ -21,9 +21,9 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from relay.base.terminal_text import indented
 from relay.demo.scene import AGENTS, JOBS
 from relay.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage
-from relay.plain import indented
 
 _COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", YOU: "bold"}
 #: Seconds to wait for an advisory that should come, and for a person being asked.

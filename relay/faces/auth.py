@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from relay.base.files import TOKEN_BYTES, read_regular
 from relay.faces import sessions
 from relay.faces.errors import ApiError
 from relay.faces.keys import Keys
-from relay.files import TOKEN_BYTES, read_regular
 from relay.log.store import Store
 from relay.model import ADMIN, SCOPES
 from relay.room.mentions import MAX_NAME, clean_name, is_reserved

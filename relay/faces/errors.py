@@ -14,8 +14,8 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from relay.config.command_line import command
 from relay.faces.store_failed import store_failed
-from relay.invocation import command
 from relay.model import Fault, Rejected
 
 log = structlog.get_logger(__name__)

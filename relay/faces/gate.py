@@ -22,7 +22,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from relay.config import UiSettings
+from relay.config.settings import UiSettings
 from relay.faces import sessions
 from relay.faces.auth import Auth, Credential
 from relay.faces.connections import spoke, trust

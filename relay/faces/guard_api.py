@@ -19,12 +19,12 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from relay.checkouts import within
+from relay.base.files import inside
+from relay.base.git_checkouts import within
 from relay.faces.errors import ApiError, answer
 from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import Body, bad, read_body
-from relay.files import inside
 from relay.model import Guard, GuardDecision, Location, Rejected
 from relay.room.mentions import MAX_AGENT_NAME, clean_name
 

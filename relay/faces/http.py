@@ -16,7 +16,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from relay.config import Settings
+from relay.config.command_line import command
+from relay.config.settings import Settings
 from relay.faces import sessions
 from relay.faces.auth import Auth, owner, speaker
 from relay.faces.connections import Doorway
@@ -32,7 +33,6 @@ from relay.faces.reference import reference_doors
 from relay.faces.room_api import Json, RoomApi, entry_json
 from relay.faces.services import RoomDoor, Services
 from relay.faces.websocket import SIGNED_OUT, SocketDoor
-from relay.invocation import command
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
 from relay.model.references import Thing
 from relay.room.values import JobState

@@ -20,9 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from relay.config.command_line import command
 from relay.faces.services import SessionsApi
 from relay.faces.sessions import digest
-from relay.invocation import command
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Queries, Row, Store, StoreBusy, Tx

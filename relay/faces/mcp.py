@@ -25,6 +25,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 import relay
+from relay.base.terminal_text import json_line
 from relay.faces import mcp_resources
 from relay.faces.mcp_schema import input_schema
 from relay.faces.operation import Operation, perform
@@ -33,7 +34,6 @@ from relay.faces.store_failed import store_failed
 from relay.faces.waiting import HEARD
 from relay.model import Caller, Fault, Rejected
 from relay.model.pages import Page
-from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
 

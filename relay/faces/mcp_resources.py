@@ -15,13 +15,13 @@ import mcp_types as types
 import structlog
 from mcp.shared.exceptions import MCPError
 
+from relay.base.terminal_text import json_line
 from relay.faces.operation import need
 from relay.faces.operation import read as validated
 from relay.faces.services import Services
 from relay.faces.store_failed import store_failed
 from relay.model import Caller, Fault, Rejected
 from relay.model.pages import PAGE, Page
-from relay.plain import json_line
 
 log = structlog.get_logger(__name__)
 JSON = "application/json"

@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from relay.config.command_line import command
 from relay.faces.mcp_schema import input_schema
 from relay.faces.services import Services
-from relay.invocation import command
 from relay.model import ADMIN, Caller, Fault, Rejected
 
 Json = dict[str, Any]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from aiohttp import web
 
+from relay.config.command_line import command, script
 from relay.faces.errors import ApiError
-from relay.invocation import command, script
 
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>relay</title>

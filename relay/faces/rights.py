@@ -7,10 +7,10 @@ An operation's own scope is checked where it runs (`relay.faces.operation.need`)
 
 from __future__ import annotations
 
+from relay.config.command_line import command
 from relay.faces.auth import Credential, CredentialKind
 from relay.faces.errors import ApiError
 from relay.faces.operations import OPERATIONS
-from relay.invocation import command
 from relay.model import ADMIN
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)

@@ -35,12 +35,12 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
+from relay.base.terminal_text import safe_line
 from relay.faces.terminal_client import Down, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal_place import Place
 from relay.faces.terminal_text import Fragments, colour
 from relay.faces.terminal_view import RoomView
 from relay.faces.terminal_wrap import cropped, wrapped
-from relay.plain import safe_line
 
 STYLE = Style.from_dict(
     {

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from relay.config_place import find
-from relay.files import read_regular
-from relay.invocation import script
+from relay.base.files import read_regular
+from relay.config.command_line import script
+from relay.config.locate import find
 from relay.model import RESERVED_NAMES
 
 
@@ -65,7 +65,7 @@ class Finder:
 
     def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
         if self._local is None:
-            from relay import config  # not needed with --url
+            from relay.config import settings as config  # not needed with --url
             from relay.room import entry
 
             try:

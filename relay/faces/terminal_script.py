@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from relay.base.terminal_text import indented
 from relay.faces.terminal_client import HISTORY, Down, Frame, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal_place import Place
 from relay.faces.terminal_view import entry_lines
-from relay.plain import indented
 
 _OVER = ("done", "skipped", "dead")
 #: Seconds that a post without `--wait` may take to be acknowledged, once the room is known to be there.

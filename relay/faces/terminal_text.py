@@ -1,7 +1,7 @@
 """What others wrote, made fit for a terminal.
 
-Invariant: nothing in another's text reaches the terminal as an instruction (`relay.plain`), and every function
-here is linear in the text, whatever it holds.
+Invariant: nothing in another's text reaches the terminal as an instruction (`relay.base.terminal_text`), and every
+function here is linear in the text, whatever it holds.
 
 Pure: text in, styled fragments (`(style, text)`, prompt_toolkit's form) out. Markdown is only coloured, not
 reflowed; a line that is wider than the screen is broken between words (`terminal_wrap`). A renderer of whole Markdown
@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Iterator
 
-from relay.plain import safe
+from relay.base.terminal_text import safe
 
 Fragments = list[tuple[str, str]]
 

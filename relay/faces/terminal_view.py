@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from relay.base.durations import clock_time
+from relay.base.terminal_text import safe, safe_line
 from relay.faces import terminal_text as text
 from relay.faces.terminal_client import Frame, Post, Wire
 from relay.faces.terminal_held import HeldLocks
@@ -21,8 +23,6 @@ from relay.faces.terminal_text import Fragments
 from relay.faces.terminal_wrap import cropped
 from relay.faces.terms import used_in
 from relay.model import references
-from relay.plain import safe, safe_line
-from relay.spans import clock_time
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: Characters of a running answer that are kept for the live part.

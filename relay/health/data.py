@@ -9,10 +9,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from relay.base.durations import clock_time
+from relay.config.command_line import script
 from relay.coordination.projection import TasksFile, strays
 from relay.health.files import mends
 from relay.health.scene import Check, Q, Scene, Status, worst
-from relay.invocation import script
 from relay.log import events
 from relay.log.events import dumps
 from relay.log.store import Row, Store, Tx, load_migrations
@@ -20,7 +21,6 @@ from relay.log.verify import Fault, VerifyState, verify_batch
 from relay.model import STEWARD, references
 from relay.room import ledger
 from relay.room.breaker import BreakerState
-from relay.spans import clock_time
 from relay.wings import WINGS
 
 #: Events that are verified; of a longer log, the newest so many.

@@ -11,9 +11,9 @@ import shutil
 import stat
 from pathlib import Path
 
-from relay.files import reading
+from relay.base.files import reading
+from relay.config.command_line import command, script
 from relay.health.scene import Check, Q, Scene, Status, worst
-from relay.invocation import command, script
 from relay.room import place
 from relay.room.place import Place
 from relay.room.swap import kept_place

@@ -10,10 +10,10 @@ import shutil
 
 from relay.agents.presets import PRESETS
 from relay.airspace.hangar import EDITORS
-from relay.config import AgentSettings
+from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
+from relay.config.settings import AgentSettings
 from relay.git.checkout import Unfit, head_of, open_checkout
 from relay.health.scene import Check, Scene, Status
-from relay.local_model import explain, missing_model, no_model, open_client, shown_host
 
 OLLAMA_S = 5.0
 

@@ -14,11 +14,11 @@ from typing import Any
 import aiohttp
 import psutil
 
-from relay.files import TOKEN_BYTES, read_regular
+from relay.base.files import TOKEN_BYTES, read_regular
+from relay.config.command_line import command, script
 from relay.health.files import mends
 from relay.health.scene import Check, Scene, Status, worst
 from relay.instance import InstanceRecord, Standing
-from relay.invocation import command, script
 from relay.log.store import StoreError
 
 ANSWER_S = 5.0

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from relay import instance
-from relay.config import ConfigError, Settings, load, parse
-from relay.config_place import find
+from relay.config.locate import find
+from relay.config.settings import ConfigError, Settings, load, parse
 from relay.instance import DamagedRecord, InstanceRecord, Standing
 from relay.log.open import open_store
 from relay.log.store import Queries, Store, StoreError, StoreMissing

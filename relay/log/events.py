@@ -8,7 +8,7 @@ Invariants:
 - `prev` is the lane's head before it (for a spawned lane's first event: the spawn), `parents` are its causes:
   why it happened; causal dependencies are what its author was shown besides. The clock is the maximum over all
   of them: what was not shown is not in it;
-- clock order is exactly reachability (see `relay.clock` for short and folded lanes).
+- clock order is exactly reachability (see `relay.base.vector_clock` for short and folded lanes).
 
 Everything here runs in the caller's transaction.
 """
@@ -25,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from relay.clock import brief_weight, merge
+from relay.base.vector_clock import brief_weight, merge
 from relay.log.store import Queries, Row, StoreError, Tx
 
 Q = Queries(Path(__file__).parent)

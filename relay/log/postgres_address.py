@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from relay.files import reading
+from relay.base.files import reading
 from relay.log.store import StoreError
 
 #: The environment's name for it (INTERFACES, "Configuration").

@@ -15,7 +15,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from relay.invocation import script
+from relay.config.command_line import script
 from relay.log.store import StoreError, StoreMoved
 
 #: The database and what SQLite keeps beside it.

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import aiosqlite
 import structlog
 
-from relay.invocation import script
+from relay.config.command_line import script
 from relay.log.sqlite_files import DatabaseFiles, moved, refuse_saved, save, saved_path
 from relay.log.sqlite_migrate import migrate
 from relay.log.sqlite_queue import WriteQueue

@@ -12,7 +12,7 @@ import errno
 import sqlite3
 from dataclasses import dataclass, field
 
-from relay.invocation import script
+from relay.config.command_line import script
 from relay.log.store import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError, StoreMoved
 
 _FULL = "Free space on its disk; nothing was changed by this call."

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from relay.base.durations import since, within
+from relay.base.terminal_text import flat
 from relay.model.turns import Location
-from relay.plain import flat
-from relay.spans import since, within
 
 #: What a write is refused for: another session holds a lock on the file, or this session's own lease ran out.
 LOCKED = "locked"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from relay.plain import json_line
+from relay.base.terminal_text import json_line
 
 #: Of room text, characters: enough to decide by, little enough for a small model to read within the deadline.
 MAX_MESSAGE = 4000

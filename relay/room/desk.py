@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from relay.invocation import command
+from relay.config.command_line import command
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.log.store import Store, Tx

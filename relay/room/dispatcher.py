@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from relay.local_model import Trouble, TroubleKind, explain, missing_model, no_model, open_client
+from relay.base.ollama_client import Trouble, TroubleKind, explain, missing_model, no_model, open_client
 from relay.model import Message
 from relay.room.decision import (
     Action,

@@ -31,9 +31,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
-from relay.files import open_regular
+from relay.base.files import open_regular
+from relay.base.terminal_text import json_line
 from relay.model import Kind, Message
-from relay.plain import json_line
 
 #: The longest name, in characters.
 MAX_SPEAKER = 64

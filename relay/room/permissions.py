@@ -16,8 +16,8 @@ from typing import Any
 
 import structlog
 
+from relay.base.terminal_text import flat
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal, references
-from relay.plain import flat
 from relay.room.live import Live
 from relay.room.values import iso
 

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay.files import open_regular, reading
+from relay.base.files import open_regular, reading
 from relay.model import Kind
 from relay.room import entry
 

@@ -18,11 +18,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from relay.base.durations import clock_time
+from relay.base.terminal_text import lines, safe
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.log.store import Row, Tx
 from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart, references
-from relay.plain import lines, safe
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
 from relay.room.budget import DAY_S, HOUR_S, Budget, Exhausted, Spent, exhausted
@@ -30,7 +31,6 @@ from relay.room.footer import footer
 from relay.room.ledger import Q
 from relay.room.passing import pass_on
 from relay.room.values import Job, JobState, message_of_row
-from relay.spans import clock_time
 
 #: Messages that become one turn, and room entries that are looked at for its context.
 MOST_JOBS = 20

@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from relay.invocation import command, script
+from relay.config.command_line import command, script
 from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from relay.invocation import command
+from relay.base.terminal_text import flat
+from relay.config.command_line import command
 from relay.model import PROGRAMS, STEWARD, references
-from relay.plain import flat
 from relay.room.commands import COMMANDS, find
 from relay.room.prose import prose
 from relay.room.room_view import (

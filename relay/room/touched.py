@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from relay.files import inside
+from relay.base.files import inside
 from relay.model import Location
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import structlog
 
-from relay.files import NotRegular, reading
+from relay.base.files import NotRegular, reading
 from relay.log.events import Lane, dumps
 from relay.log.store import Store, Tx
 from relay.model import Kind, TurnLimits

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relay.config import Settings, parse
+from relay.config.settings import Settings, parse
 from relay.faces.services import Services
 from relay.log.store import Store
 from relay.model import Caller

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from relay import config
 from relay.airspace.hangar import Hangar
 from relay.airspace.listener import Listener
 from relay.airspace.lookout import Lookout
+from relay.config import settings
 from relay.git.trial_merge import merge_trees
 from scripts.bench.figures import Figure, at_most, run, single, spread
 
@@ -96,7 +96,7 @@ async def quiet(hangar: Hangar) -> None:
 
 def hangar_of(folder: Path) -> Hangar:
     agents = ",".join(f'{{"name": "{name}", "kind": "scripted", "script": "x.yaml"}}' for name in AGENTS)
-    return Hangar(config.parse(f'{{"agents": [{agents}]}}', folder / "config.json"))
+    return Hangar(settings.parse(f'{{"agents": [{agents}]}}', folder / "config.json"))
 
 
 async def large(folder: Path, files: int, touched: int) -> list[Figure]:

@@ -20,7 +20,7 @@ from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.reading import Evidence, Reading, Thresholds, assess
 from relay.airspace.tick import Observation, seen_of
 from relay.airspace.working_set import FileTouch, Span, WorkingSet
-from relay.config_airspace import AirspaceSettings
+from relay.config.airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.log.events import Event
 from relay.log.follow import step

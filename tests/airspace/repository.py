@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from relay import config
 from relay.airspace.ground import Ground
 from relay.airspace.hangar import Hangar
 from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.airspace.worktrees import Happened
+from relay.config import settings
 
 ENV = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -79,7 +79,7 @@ class Room:
             **{key: value for key, value in more.items() if key not in agents},
         }
         path = folder / "config.json"
-        self.settings = config.parse(json.dumps(told), path)
+        self.settings = settings.parse(json.dumps(told), path)
         self.happened: list[Happened] = []
         self.hangar = Hangar(self.settings, self._record)
         self.ground = Ground(self.hangar)

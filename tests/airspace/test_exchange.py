@@ -17,7 +17,7 @@ from relay.airspace.answers import Answers
 from relay.airspace.guard import Interrupter
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.scanner import Scanner
-from relay.config_airspace import AirspaceSettings
+from relay.config.airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.git.trial_merge import Merge
 from relay.log import follow

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, expect
 
-from relay.config import load
+from relay.config.settings import load
 from relay.daemon import open_room_store
 from relay.faces.services import Services
 from relay.model import Caller, Rejected

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination import board, waits
 from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination import board as wing
 from relay.coordination.board import Board
 from relay.coordination.changes import Q, pairs_of

@@ -289,7 +289,7 @@ async def test_what_no_text_of_the_database_can_hold_goes_the_general_way(tmp_pa
 #: A process with two loops that claim until nothing is left.
 CLAIMER = """
 import asyncio, json, sys
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.checkouts import within
-from relay.config_coordination import CoordinationSettings
+from relay.base.git_checkouts import within
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.links import followed
 from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue

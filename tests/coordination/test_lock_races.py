@@ -28,7 +28,7 @@ import asyncio, json, sys
 from pathlib import Path
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.model import Caller
 from tests.coordination.conftest import WINGS
 from tests.engines import join

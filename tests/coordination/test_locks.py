@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from relay.base.durations import duration, since, within
 from relay.coordination import waits
 from relay.coordination.lock import Granted
 from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED, of_session
@@ -18,7 +19,6 @@ from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.model.pages import Page
-from relay.spans import duration, since, within
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.coordination.folding import folds_case
+from relay.base.case_folding import folds_case
 from relay.coordination.paths import file, folded, target, targets
 from relay.model import Fault, Rejected
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.lock_table import RELEASED
 from relay.coordination.sessions import ENDED, STARTED
 from relay.log.store import Tx

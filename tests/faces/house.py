@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from relay import config
+from relay.config import settings as config
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
 from relay.faces.limits import Limits

@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from relay.config import Settings
+from relay.config.settings import Settings
 from relay.faces import mcp_stdio
 from relay.faces.services import Services
 from relay.log.store import StoreBusy, StoreError

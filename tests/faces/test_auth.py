@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from relay import config
+from relay.config import settings
 from relay.faces import sessions
 from relay.faces.auth import Credential, CredentialKind, TokenError, ensure_token, speaker
 from relay.faces.errors import ApiError
@@ -292,7 +292,7 @@ async def test_hosts_and_origins(
 def test_a_room_on_the_network_is_asked_under_its_own_address(
     bound: str, host: str, address: str, allowed: bool
 ) -> None:
-    ui = config.parse(json.dumps({"ui": {"host": bound}}), Path("/room/config.json")).ui
+    ui = settings.parse(json.dumps({"ui": {"host": bound}}), Path("/room/config.json")).ui
     assert Hosts.of(ui).allow(host, address, 80) is allowed
 
 

@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from relay import config
+from relay.config import settings
 from relay.faces import mcp_once
 from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
@@ -38,7 +38,7 @@ class Place:
 
     def __init__(self, folder: Path, store: SqliteStore) -> None:
         self.folder, self.store = folder, store
-        self.settings = config.parse(CONFIG, folder / "config.json")
+        self.settings = settings.parse(CONFIG, folder / "config.json")
         self.token = ensure_token(self.settings.token_path)
         self.auth = Auth(self.token, store)
         self.journal = folder / "journal"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relay import config
+from relay.config import settings as config
 from relay.coordination import waits
 from relay.faces.auth import owner
 from relay.faces.keys import Keys

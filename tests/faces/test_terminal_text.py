@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay.base.terminal_text import lines, safe, safe_line, tame
 from relay.faces import terminal_text as text
-from relay.plain import lines, safe, safe_line, tame
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class InProcess:
     """The services over a store of this process's own."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        from relay.config import load
+        from relay.config.settings import load
         from relay.log.open import open_store
         from relay.model import Caller
         from relay.services import services_of

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import relay
-from relay.config_coordination import PostgresSettings
+from relay.config.coordination import PostgresSettings
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.open import open_store

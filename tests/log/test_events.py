@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay.clock import hop_count
+from relay.base.vector_clock import hop_count
 from relay.log import events
 from relay.log.events import Event, Lane, LaneError, NewEvent
 from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.config_coordination import CoordinationSettings
+from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.log import postgres_store

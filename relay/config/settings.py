@@ -4,7 +4,7 @@ Invariant: whoever holds a `Settings` holds values that were checked: no unknown
 out of its bounds, every path absolute. What is wrong stops the load, all of it at once, each with its key.
 
 Each key stands here once, with its default, its bounds and its meaning; docs/configuration.md is made from
-these types (`python -m relay.config --table`). Keys keep their places (INTERFACES.md, "Configuration").
+these types (`python -m relay.config.settings --table`). Keys keep their places (INTERFACES.md, "Configuration").
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from relay import config_file
-from relay.config_airspace import AirspaceSettings, Checkout
-from relay.config_check import Problem, Reading, read_section, setting, table
-from relay.config_coordination import CoordinationSettings, PostgresSettings
-from relay.config_place import advice, find
-from relay.files import alone_in, read_regular, write_atomically
+from relay.base.files import alone_in, read_regular, write_atomically
+from relay.config import jsonc
+from relay.config.airspace import AirspaceSettings, Checkout
+from relay.config.checks import Problem, Reading, read_section, setting, table
+from relay.config.coordination import CoordinationSettings, PostgresSettings
+from relay.config.locate import advice, find
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini", "agy"]
@@ -309,8 +309,8 @@ def _text_of(path: Path) -> str:
 def parse(text: str, path: Path) -> Settings:
     """The settings in `text`, as if it stood in the file at `path` (absolute). Raises ConfigError."""
     try:
-        tree = config_file.parse(text)
-    except config_file.JsonError as error:
+        tree = jsonc.parse(text)
+    except jsonc.JsonError as error:
         raise ConfigError(path, [Problem("", f"is not JSON: {error}")]) from None
     reading = Reading(path.parent, tuple(key.path for key in table(Settings)))
     settings = read_section(Settings, tree, "", reading, path=path)
@@ -458,7 +458,7 @@ def update_agent(path: str | os.PathLike[str], name: str, changes: Mapping[str, 
         names = [agent.name for agent in settings.agents]
         if name not in names:
             raise KeyError(name)
-        changed = config_file.change_object(text, ("agents", names.index(name)), changes)
+        changed = jsonc.change_object(text, ("agents", names.index(name)), changes)
         settings = parse(changed, at)
         write_atomically(real, changed, real.stat().st_mode & 0o777)
     return settings
@@ -477,6 +477,6 @@ def markdown_table() -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--table"]:
-        print("usage: python -m relay.config --table", file=sys.stderr)
+        print("usage: python -m relay.config.settings --table", file=sys.stderr)
         raise SystemExit(2)
     print(markdown_table(), end="")

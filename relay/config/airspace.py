@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from relay.config_check import setting
+from relay.config.checks import setting
 
 ProfileName = Literal["calibrated", "coefficient", "seed"]
 

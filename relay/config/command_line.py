@@ -13,7 +13,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from relay import config_place
+from relay.config import locate
 
 
 @cache
@@ -62,7 +62,7 @@ def command(words: str) -> str:
     """What to type, in backquotes: `.venv/bin/relay link`, with `--config PATH` where it is needed."""
     # Of a shell that is elsewhere only this is known: who types a relative path of the clone stands in it.
     # Nor is RELAY_CONFIG known: ours may come from the script that started us.
-    found = config_place.find(None, {}, _clone() if _Room.away else None)
+    found = locate.find(None, {}, _clone() if _Room.away else None)
     return f"`{program()} {words}{_option(found)}`"
 
 

@@ -3,7 +3,7 @@
 Invariant: a room is never taken for another one. The nearest room upwards counts, as git looks for its repository;
 where that one's configuration has another name, it is named, and none above it is taken instead.
 
-Standard library only, and little of it: every message that names a command asks here (relay/invocation.py).
+Standard library only, and little of it: every message that names a command asks here (relay/config/command_line.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 
 CONFIG = "config.json"
 RUNTIME = ".relay"
-#: The sections of a configuration (relay.config.Settings; a test holds the two together): by them a file is known.
+#: The sections of a configuration (relay.config.settings.Settings; a test holds the two together): by them a file
+#: is known.
 SECTIONS = frozenset(
     [
         "agents",

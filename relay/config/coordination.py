@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay.config_check import setting
+from relay.config.checks import setting
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.files import inside
+from relay.base.files import inside
 
 
 def top_of(folder: Path) -> Path:

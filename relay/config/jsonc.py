@@ -3,7 +3,7 @@
 Invariant: a change to one object leaves every other byte of the file as it was, so that a person's order,
 indentation and line ends survive what the page writes back.
 
-Pure text; `relay.config` gives it a meaning.
+Pure text; `relay.config.settings` gives it a meaning.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import TextIO
 
 import structlog
 
-from relay.plain import safe
+from relay.base.terminal_text import safe
 
 ROTATE_BYTES = 10 * 1024 * 1024
 KEEP = 5
