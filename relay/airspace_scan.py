@@ -29,13 +29,13 @@ from relay.airspace.right_of_way import right_of_way
 from relay.airspace.scan import Airspace, Link, Profile, Scan
 from relay.airspace.scenario import ScenarioError
 from relay.airspace.sky import counts_json, link_json
-from relay.airspace.working_set import WorkingSet
 from relay.base.terminal_text import indented, safe_line
 from relay.code.build.listing import ListingError, listed, read_file, wanted
 from relay.code.code_graph import graph_of
 from relay.git.checkout import Unfit, open_checkout
 from relay.git.run import GitError
 from relay.git.trial_merge import Merge
+from relay.model.working_set import WorkingSet
 
 
 def add(commands: Any) -> argparse.ArgumentParser:

@@ -17,7 +17,6 @@ from relay.airspace import intent
 from relay.airspace.held import Held
 from relay.airspace.intent import Source
 from relay.airspace.scanner import with_intents
-from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.guard import OVERRIDDEN, REFUSED, Answer, caller_of
 from relay.coordination.judge import LockJudge
@@ -30,6 +29,7 @@ from relay.guard_offline import KEPT, Room, keep
 from relay.log import events, follow
 from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import LOCKED, Caller, LockRefusal
+from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.ledger import Q as ROOM
 from relay.wings import WINGS
 

@@ -24,7 +24,7 @@ from relay.airspace.reading import Assessment, Evidence, Later, Reading, Thresho
 from relay.airspace.reasons import Names
 from relay.airspace.sketch import Sketch
 from relay.airspace.together import Shared, Together
-from relay.airspace.working_set import FileTouch, Span, WorkingSet
+from relay.model.working_set import FileTouch, Span, WorkingSet
 
 NAME = "calibrated"
 #: The bands of 000, section 3: the fit puts what git cannot merge far above them and all else below the upper.

@@ -18,12 +18,12 @@ from relay.airspace.embedding import Position, cloud
 from relay.airspace.measure import LiveMeasure
 from relay.airspace.scan import Facts
 from relay.airspace.symbols import SymbolFacts
-from relay.airspace.working_set import WorkingSet
 from relay.code.code_graph import CodeGraph
 from relay.code.read.extract import extract, unfit
 from relay.code.read.grammar import language_of
 from relay.code.service import GraphError, GraphService
 from relay.log.store import Store
+from relay.model.working_set import WorkingSet
 
 log = structlog.get_logger(__name__)
 #: Seconds that changes of the main checkout are gathered: a merge or a checkout writes many files.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from relay.airspace.formulas import said
 from relay.airspace.reading import Evidence
 from relay.airspace.sketch import Sketch, folder, parents
-from relay.airspace.working_set import Change, FileTouch
 from relay.git.hunks import Clash, Meeting
+from relay.model.working_set import Change, FileTouch
 
 
 @dataclass(frozen=True, slots=True)

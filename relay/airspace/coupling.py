@@ -18,7 +18,7 @@ from relay.airspace.distances import FAR, Dependencies, Floats, Ints
 from relay.airspace.formulas import MAX_HOPS
 from relay.airspace.near import Coupling
 from relay.airspace.nearest import Block, Nearest, Strongest, Weighed, strongest
-from relay.airspace.working_set import FileTouch
+from relay.model.working_set import FileTouch
 
 Pair = tuple[str, str]
 

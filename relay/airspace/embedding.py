@@ -20,7 +20,7 @@ import numpy as np
 from relay.airspace.distances import Dependencies, Floats
 from relay.airspace.formulas import edits
 from relay.airspace.scan import Link
-from relay.airspace.working_set import WorkingSet
+from relay.model.working_set import WorkingSet
 
 Position = tuple[float, float, float]
 

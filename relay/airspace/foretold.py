@@ -18,8 +18,8 @@ from enum import StrEnum
 from typing import Any
 
 from relay.airspace.advisories import Pair
-from relay.airspace.working_set import WorkingSet, all_paths
 from relay.git.trial_merge import Trial, Verdict
+from relay.model.working_set import WorkingSet, all_paths
 
 
 class Came(StrEnum):

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from relay.airspace.near import Coupling, Near
 from relay.airspace.reading import Assessment, Evidence, Reading, Thresholds, assess
-from relay.airspace.working_set import FileTouch, Span, WorkingSet, joined
+from relay.model.working_set import FileTouch, Span, WorkingSet, joined
 
 #: Channel weights of equation 2 (000, the issue's "The metric").
 OVERLAP = 1.0

@@ -19,9 +19,9 @@ from relay.airspace import lookahead, wording
 from relay.airspace.globs import matches
 from relay.airspace.protocol import AdvisoryProtocol, Steer
 from relay.airspace.reading import Assessment
-from relay.airspace.working_set import WorkingSet
 from relay.config.airspace import AirspaceSettings
 from relay.model import GuardDecision, Location
+from relay.model.working_set import WorkingSet
 
 log = structlog.get_logger(__name__)
 

@@ -23,7 +23,6 @@ from relay.airspace.landing import MayLand, Tell
 from relay.airspace.listener import Listener
 from relay.airspace.survey import Surveyor, Work, messages
 from relay.airspace.words import Vocabulary
-from relay.airspace.working_set import WorkingSet, could_collide
 from relay.airspace.worktrees import Happened, Record, Worktrees, branch_name, is_ancestor, unrecorded
 from relay.config.settings import AgentSettings, Settings, parse
 from relay.git import diff
@@ -33,6 +32,7 @@ from relay.git.run import GitError
 from relay.git.scratch_repository import Scratch
 from relay.git.snapshot import Camera
 from relay.git.trial_merge import Merge, Speculation, Target, Trial, Verdict
+from relay.model.working_set import WorkingSet, could_collide
 
 log = structlog.get_logger(__name__)
 #: Of a main checkout that is on no branch since before anybody looked.

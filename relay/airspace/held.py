@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from relay.airspace.intent import MOST_PATHS, Declared, Source
-from relay.airspace.working_set import WorkingSet, all_paths
 from relay.model import HeldPath
+from relay.model.working_set import WorkingSet, all_paths
 
 _LOCK = frozenset({Source.LOCK})
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from relay.airspace.reading import Evidence
 from relay.airspace.right_of_way import right_of_way
-from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 #: (agent, other, path): at an edit of the file, the agent was told of the other.
 Told = tuple[str, str, str]

@@ -16,8 +16,8 @@ from relay.airspace.near import Likeness
 from relay.airspace.reading import Thresholds
 from relay.airspace.scan import Airspace, Profile, Symbols
 from relay.airspace.sky import Sky
-from relay.airspace.working_set import WorkingSet
 from relay.git.trial_merge import Merge
+from relay.model.working_set import WorkingSet
 
 #: Files whose imports may differ for a graph to be patched: beyond, building it anew is quicker.
 FEW = 100

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from relay.airspace.advisories import Pair
 from relay.airspace.reading import Evidence, Level
 from relay.airspace.right_of_way import in_order
-from relay.airspace.working_set import WorkingSet
+from relay.model.working_set import WorkingSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from relay.airspace.near import Likeness, Near
 from relay.airspace.scan import lying_between
-from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 _GZIP = b"\x1f\x8b"
 #: git's letters; a change of type (a file becomes a link) is a change of the whole file.

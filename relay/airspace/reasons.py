@@ -14,8 +14,8 @@ from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, SharedTest
 from relay.airspace.reading import Evidence
 from relay.airspace.sketch import Sketch, folder
 from relay.airspace.together import Shared, Together
-from relay.airspace.working_set import FileTouch
 from relay.git.trial_merge import Merge
+from relay.model.working_set import FileTouch
 
 #: a's name and b's.
 Names = tuple[str, str]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relay.airspace.working_set import WorkingSet
+from relay.model.working_set import WorkingSet
 
 
 def in_order(agents: Iterable[WorkingSet]) -> tuple[WorkingSet, ...]:

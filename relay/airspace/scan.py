@@ -25,9 +25,9 @@ from relay.airspace.near import CallLink, Hazard, Likeness, Near, SharedTest
 from relay.airspace.reading import Assessment, Level, Thresholds
 from relay.airspace.touching import Index, Moved, Places
 from relay.airspace.words import ALIKE
-from relay.airspace.working_set import WorkingSet
 from relay.base.gc_pause import held_back
 from relay.git.trial_merge import Merge
+from relay.model.working_set import WorkingSet
 
 Pair = tuple[str, str]
 

@@ -29,12 +29,12 @@ from relay.airspace.reading import Assessment, Level
 from relay.airspace.sky import Measure, Sampled, Sky, Worktrees
 from relay.airspace.tick import Observation, Seen, seen_of
 from relay.airspace.words import Likenesses, text_of
-from relay.airspace.working_set import FileTouch, WorkingSet, all_paths
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log import events
 from relay.log.follow import tail
 from relay.log.store import Store
+from relay.model.working_set import FileTouch, WorkingSet, all_paths
 
 #: Seconds between two frames of the live state at least (docs/airspace.md).
 SHOW_EVERY_S = 1.0

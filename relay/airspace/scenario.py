@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from relay.airspace.working_set import FileTouch, Span, WorkingSet
+from relay.model.working_set import FileTouch, Span, WorkingSet
 
 #: Unix times from here on are in milliseconds, as JavaScript counts them: in seconds this is the year 5138.
 _MILLISECONDS = 1e11

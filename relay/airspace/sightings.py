@@ -15,9 +15,9 @@ from pathlib import Path
 from relay.airspace.advisories import Pair
 from relay.airspace.hangar import Hangar
 from relay.airspace.words import Vocabulary
-from relay.airspace.working_set import FileTouch, Span, WorkingSet, all_paths, recency
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import Location
+from relay.model.working_set import FileTouch, Span, WorkingSet, all_paths, recency
 
 #: Bytes of a changed file that is read for its symbols; the graph leaves larger ones out too.
 MOST_TEXT = 1_000_000

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from relay.airspace import calibration
-from relay.airspace.working_set import Change, FileTouch, WorkingSet
+from relay.model.working_set import Change, FileTouch, WorkingSet
 
 _KEPT = 4096
 

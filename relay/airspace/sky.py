@@ -15,8 +15,8 @@ from relay.airspace.advisory import Advisory, iso
 from relay.airspace.near import Likeness
 from relay.airspace.reading import Assessment, Level, Thresholds
 from relay.airspace.words import Vocabulary
-from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.git.trial_merge import Merge, Target, Trial
+from relay.model.working_set import FileTouch, WorkingSet
 
 Point = tuple[float, float, float]
 #: What counts as a change that the history keeps: a move by 0.02 in units of D (relay.airspace.embedding), which is

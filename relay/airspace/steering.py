@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from relay.airspace.advisory import Advisory, Stand, Steering
-from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.model.working_set import FileTouch, WorkingSet
 
 
 def digest(files: Sequence[FileTouch], contested: Collection[str]) -> str:

@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from relay.airspace.working_set import WorkingSet, recency
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ, Hunks, Record, attributes, left_markers, touch_of
 from relay.git.merge_state import Open
 from relay.git.run import Git, GitError, name_of
 from relay.git.snapshot import Snapshot, on_disk
+from relay.model.working_set import WorkingSet, recency
 
 #: Commits of a branch that are looked through for when its files were changed; older ones count as the oldest.
 MOST_COMMITS = 1000

@@ -18,12 +18,12 @@ from heapq import nsmallest
 from typing import Protocol
 
 from relay.airspace.near import CallLink, Hazard, SharedTest
-from relay.airspace.working_set import Change, FileTouch, WorkingSet
 from relay.code.call_graph import CallGraph, Node
 from relay.code.code_graph import CodeGraph
 from relay.code.read.extract import extract, unfit
 from relay.code.read.facts import Call, Definition, FileSymbols
 from relay.code.read.grammar import language_of
+from relay.model.working_set import Change, FileTouch, WorkingSet
 
 #: Hops of the call graph from each side: two of two meet at four, the issue's bound.
 CALL_HOPS = 2

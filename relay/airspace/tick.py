@@ -19,8 +19,8 @@ from relay.airspace.multiway import Contact, Group, Place, behind, group, latch,
 from relay.airspace.outcomes import looked, on_close
 from relay.airspace.reading import Assessment, Evidence, Level
 from relay.airspace.set_back import SetBack
-from relay.airspace.working_set import WorkingSet, all_paths
 from relay.git.trial_merge import Target, Trial, Verdict
+from relay.model.working_set import WorkingSet, all_paths
 
 #: Evidence counts as a reason for the level from this share of the strongest channel's on: half of it. A weaker
 #: channel alone would not have carried the level (000, equation 2).

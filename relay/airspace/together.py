@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from relay.airspace.clashes import PathClash, path_clashes
 from relay.airspace.sketch import Sketch, sketch
-from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.git.hunks import Meeting, meeting
+from relay.model.working_set import FileTouch, WorkingSet
 
 
 @dataclass(frozen=True, slots=True)

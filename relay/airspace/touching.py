@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from relay.airspace.working_set import WorkingSet, all_paths
+from relay.model.working_set import WorkingSet, all_paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from relay.airspace.choices import Choice
 from relay.airspace.multiway import by_weight, evidence_of
 from relay.airspace.reading import Evidence, Level
 from relay.airspace.set_back import CLEAN_AGAIN, SetBack
-from relay.airspace.working_set import FileTouch, joined
 from relay.base.terminal_text import flat as one_line
 from relay.git.merge_state import Open, located
 from relay.model import references
+from relay.model.working_set import FileTouch, joined
 
 #: Files that one line names before it only counts, and characters of an answer that are shown.
 MOST_FILES = 3

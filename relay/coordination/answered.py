@@ -19,7 +19,7 @@ from typing import Any
 
 from relay.log.store import Queries, Tx
 from relay.model import Caller, Fault, Rejected
-from relay.payload import digest, malformed
+from relay.model.validation import digest, malformed
 
 Q = Queries(Path(__file__).parent)
 #: Seconds that an answer is kept. A client that tries again does so within minutes; a day spans a night's outage.

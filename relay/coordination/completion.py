@@ -15,7 +15,7 @@ from relay.coordination.holder import named
 from relay.coordination.lock import Lock
 from relay.coordination.work import Status, Task, iso
 from relay.model import Caller, Fault, Rejected, references
-from relay.payload import digest
+from relay.model.validation import digest
 
 _OVER = (Status.COMPLETED, Status.FAILED)
 

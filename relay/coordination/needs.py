@@ -16,7 +16,7 @@ from relay.coordination.work import Need, Task
 from relay.log.store import Tx
 from relay.model import Fault, Rejected
 from relay.model import references as refs
-from relay.payload import malformed, uuid
+from relay.model.validation import malformed, uuid
 
 
 def reference(value: object) -> str:

@@ -48,7 +48,7 @@ from relay.log import events
 from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Rejected
 from relay.model import references as refs
-from relay.payload import json_value, malformed, text, texts
+from relay.model.validation import json_value, malformed, text, texts
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from relay.coordination.dependencies import Policy
 from relay.coordination.needs import reference
 from relay.coordination.paths import MAX_BYTES
 from relay.coordination.work import title_of
-from relay.payload import json_value, malformed, text, texts, uuid
+from relay.model.validation import json_value, malformed, text, texts, uuid
 
 Json = dict[str, Any]
 #: Characters of a description: a page or two of text; more belongs into a file.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from relay.config.command_line import program
-from relay.faces.terms import glossary
+from relay.model.terms import glossary
 
 _LOCKS = """\
 Lock what you will edit: acquire_lock(file_path="src/app.py"). A lock on a folder covers all below it; a pattern

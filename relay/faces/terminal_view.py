@@ -21,8 +21,8 @@ from relay.faces.terminal_client import Frame, Post, Wire
 from relay.faces.terminal_held import HeldLocks
 from relay.faces.terminal_text import Fragments
 from relay.faces.terminal_wrap import cropped
-from relay.faces.terms import used_in
 from relay.model import references
+from relay.model.terms import used_in
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: Characters of a running answer that are kept for the live part.

@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from relay.airspace.working_set import Change, FileTouch, Span
 from relay.git.merge_state import MARKERS, Lines, Open, added_markers
 from relay.git.run import Git, GitError, name_of
+from relay.model.working_set import Change, FileTouch, Span
 
 #: The lines that the definitions of a file span, from its path and its text: (first, last), 1-based. Called in a
 #: thread.

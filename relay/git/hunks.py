@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from relay.airspace.working_set import Change, FileTouch, Span, joined
+from relay.model.working_set import Change, FileTouch, Span, joined
 
 #: A gap in lines that stands for "far": what is farther away is no safer (the fitted curve is flat before that).
 FAR = 1000

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from relay.airspace.working_set import FileTouch, Span, joined
 from relay.git.diff import Differ, Record, touch_of
 from relay.git.hunks import apart
 from relay.git.run import Git, GitError, name_of
+from relay.model.working_set import FileTouch, Span, joined
 
 #: Answers that are remembered: 300 worktrees have 44,850 pairs.
 REMEMBERED = 50_000

@@ -27,7 +27,7 @@ from relay.log.store import Queries, Row, Store, Tx
 from relay.memory.experience import Experience, as_details, distinct
 from relay.memory.relevance import HALF_LIFE_S, LEAST, decay, indexed, outcome_factor, question, text_score
 from relay.model import Caller, Rejected
-from relay.payload import json_value, malformed, text, texts
+from relay.model.validation import json_value, malformed, text, texts
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from relay.model import RESERVED_NAMES
-from relay.room.confusables import LOOK_LIKE
+from relay.model.confusables import LOOK_LIKE
 from relay.room.prose import prose
 
 EVERYONE = "all"

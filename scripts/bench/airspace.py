@@ -27,7 +27,7 @@ from relay.airspace.embedding import Embedding, Placement, majorized, plain, wan
 from relay.airspace.formulas import Formula
 from relay.airspace.profiles import PROFILES
 from relay.airspace.scan import Airspace, Link, Profile
-from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
 
 FLOOR = 0.05

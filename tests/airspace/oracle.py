@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from relay.airspace.near import Near
-from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.model.working_set import FileTouch, WorkingSet
 
 Graph = Mapping[str, Sequence[str]]
 

@@ -19,13 +19,13 @@ from relay.airspace.answers import Answers
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.reading import Evidence, Reading, Thresholds, assess
 from relay.airspace.tick import Observation, seen_of
-from relay.airspace.working_set import FileTouch, Span, WorkingSet
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.log.events import Event
 from relay.log.follow import step
 from relay.log.store import Store
 from relay.model import Kind, Message
+from relay.model.working_set import FileTouch, Span, WorkingSet
 from relay.room.advice import RoomVoice
 from relay.room.queue import Outcome, Plan, Policy
 from relay.room.roster import Member, Roster

@@ -10,9 +10,9 @@ from typing import Any
 
 from relay.airspace.ground import Ground
 from relay.airspace.hangar import Hangar
-from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.airspace.worktrees import Happened
 from relay.config import settings
+from relay.model.working_set import FileTouch, WorkingSet
 
 ENV = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},

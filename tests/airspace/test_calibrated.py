@@ -21,9 +21,9 @@ from relay.airspace.reading import Level, assess
 from relay.airspace.sketch import folder, sketch
 from relay.airspace.sky import link_json, near_text
 from relay.airspace.together import Together
-from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
 from relay.git.hunks import apart, meeting
 from relay.git.trial_merge import Merge
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 A, M, D, R = Change.ADDED, Change.MODIFIED, Change.DELETED, Change.RENAMED
 BASE = [f"line {n}" for n in range(1, 31)]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.globs import matcher
-from relay.airspace.working_set import Change, FileTouch, Span
 from relay.git.diff import Hunks, checksum, parse_patch, parse_raw, with_units
 from relay.git.snapshot import Camera
+from relay.model.working_set import Change, FileTouch, Span
 from tests.airspace.repository import Room, commit, git, lines, repository, room, write
 
 

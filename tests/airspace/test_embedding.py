@@ -26,7 +26,7 @@ from relay.airspace.embedding import (
 from relay.airspace.formulas import FORMULAS
 from relay.airspace.reading import Assessment, Level
 from relay.airspace.scan import Airspace, Link
-from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.model.working_set import FileTouch, WorkingSet
 from tests.airspace.test_scan import airspaces, graphs
 
 NO_GRAPH = Dependencies()

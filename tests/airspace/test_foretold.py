@@ -13,9 +13,9 @@ from relay.airspace.answers import Answers
 from relay.airspace.foretold import Came, Lookahead
 from relay.airspace.guard import AirspaceGuard
 from relay.airspace.reading import Assessment, Evidence, Level, Reading
-from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
+from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.acts import Act, Acts
 from relay.room.commands import DeclareIntent
 from relay.room.roster import Roster

@@ -26,7 +26,7 @@ from relay.airspace.near import Coupling, Near
 from relay.airspace.reading import Assessment, Level
 from relay.airspace.right_of_way import in_order, right_of_way
 from relay.airspace.scan import lying_between
-from relay.airspace.working_set import FileTouch, Span, WorkingSet
+from relay.model.working_set import FileTouch, Span, WorkingSet
 from tests.airspace import oracle
 from tests.airspace.test_scan import files, graphs
 

@@ -12,8 +12,8 @@ import pytest
 
 from relay.airspace.guard import AirspaceGuard, Interrupter
 from relay.airspace.reading import Assessment, Evidence, Level, Reading
-from relay.airspace.working_set import FileTouch, Span, WorkingSet
 from relay.model import Location
+from relay.model.working_set import FileTouch, Span, WorkingSet
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
 from tests.room.parts import Clock, until
 

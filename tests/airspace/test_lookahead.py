@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.airspace.lookahead import before, to_base, touches
-from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 PATH = "src/a.py"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from relay.airspace.formulas import FORMULAS
 from relay.airspace.measure import LiveMeasure
-from relay.airspace.working_set import WorkingSet
 from relay.git.trial_merge import Merge
+from relay.model.working_set import WorkingSet
 from tests.airspace.parts import FILE, touch, work
 
 PAIR = ("CLAUDE", "CODEX")

@@ -11,8 +11,8 @@ import pytest
 
 from relay import airspace_risk
 from relay.airspace.pairs import BadPairs, read
-from relay.airspace.working_set import Change, Span
 from relay.cli import main
+from relay.model.working_set import Change, Span
 
 SAMPLE = Path(__file__).parent / "data" / "pairs-sample.jsonl.gz"
 

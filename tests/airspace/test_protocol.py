@@ -16,11 +16,11 @@ from relay.airspace.advisory import Mark, Outcome, Steering
 from relay.airspace.reading import Evidence, Level
 from relay.airspace.sky import near_text
 from relay.airspace.tick import Seen
-from relay.airspace.working_set import FileTouch, WorkingSet
 from relay.log.follow import step
 from relay.log.store import Tx
 from relay.log.verify import verify
 from relay.model import Kind
+from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.frames import SHOWN, frames_of
 from relay.room.queue import Idle
 from relay.room.queue import Outcome as TurnOutcome

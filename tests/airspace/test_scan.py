@@ -15,8 +15,8 @@ from relay.airspace.near import Near, SharedTest
 from relay.airspace.profiles import PROFILES as PROFILES_BY_NAME
 from relay.airspace.reading import Assessment, Level, Reading, assess
 from relay.airspace.scan import Airspace, Facts, Scan, lying_between
-from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
 from relay.git.trial_merge import Merge
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 from tests.airspace import oracle
 
 PATHS = [

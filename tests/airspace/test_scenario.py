@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from relay.airspace.scenario import ScenarioError, read
-from relay.airspace.working_set import FileTouch, Span, WorkingSet
 from relay.cli import main
+from relay.model.working_set import FileTouch, Span, WorkingSet
 
 
 def agent(**more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from relay.airspace.near import Near
 from relay.airspace.profiles import PROFILES
 from relay.airspace.scan import Airspace
 from relay.airspace.words import Likenesses, Vocabulary, likeness, terms, text_of
-from relay.airspace.working_set import FileTouch, WorkingSet
+from relay.model.working_set import FileTouch, WorkingSet
 
 MAIN = Vocabulary.of(
     ["Fix the build", "Update the docs of the build", "Add a parser", "Test the build", "Release"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from relay.faces.help_topics import help_text
 from relay.faces.terminal_view import RoomView
-from relay.faces.terms import terms, used_in
+from relay.model.terms import terms, used_in
 
 SAID = "both change lines 4-9 of a.py; HOLD: AVA (2 files committed), STEER: BEN"
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from relay.airspace.near import CallLink, Hazard, SharedTest
 from relay.airspace.symbols import Facts, SymbolFacts, is_test
-from relay.airspace.working_set import Change, FileTouch, Span, WorkingSet
 from relay.code.call_graph import CallGraph
 from relay.code.code_graph import CodeGraph, graph_of
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 BASE = {
     "app/__init__.py": "",

@@ -1,6 +1,6 @@
 /** The words of the field, from the table that the terminal and `help` read too. */
 
-import table from "../../../relay/faces/terms.json";
+import table from "../../../relay/model/terms.json";
 
 export interface Term {
   id: string;
