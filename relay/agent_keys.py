@@ -15,8 +15,8 @@ from relay import faces
 from relay.faces.keys import REVOKED, Keys
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Queries, Store, Tx
 from relay.model import STEWARD, Caller, Rejected
+from relay.store.ports import Queries, Store, Tx
 
 log = structlog.get_logger(__name__)
 Q = Queries(Path(faces.__file__).parent)

@@ -26,12 +26,12 @@ from typing import Any
 from relay.base.files import reading
 from relay.config.settings import Settings
 from relay.log import events
-from relay.log.open import open_store
-from relay.log.store import Store, StoreError, StoreMissing
 from relay.room import entry, ledger, place, swap
 from relay.room.entry import Junk
 from relay.room.place import Place
 from relay.room.swap import PlaceMoved, Swap
+from relay.store.open import open_store
+from relay.store.ports import Store, StoreError, StoreMissing
 
 _BLOCK = 1 << 20
 #: Seconds in which a shell that had opened the old file may still write to it.

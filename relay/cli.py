@@ -26,7 +26,7 @@ from relay.base.terminal_text import indented
 from relay.config.command_line import about, script
 from relay.config.command_line import command as typed
 from relay.config.settings import ConfigError, Settings, load
-from relay.log.store import StoreError, StoreMissing
+from relay.store.ports import StoreError, StoreMissing
 
 #: Commands with a module of their own (`relay.NAME_cli`).
 _COORDINATION = {

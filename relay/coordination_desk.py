@@ -25,8 +25,8 @@ from relay.coordination_notices import EndedIntents, Notices
 from relay.guard_offline import KEPT
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Store, StoreError, Tx, is_away
 from relay.model import SESSION_ID, Caller, LockRefusal
+from relay.store.ports import Store, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)
 Start = Callable[[str, Callable[[], Awaitable[None]]], None]

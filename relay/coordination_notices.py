@@ -14,10 +14,10 @@ from typing import Any
 from relay.airspace import intent
 from relay.base.terminal_text import flat
 from relay.log.events import Event
-from relay.log.store import Tx
 from relay.model import references
 from relay.room import ledger
 from relay.room.permissions import code_span
+from relay.store.ports import Tx
 
 FORCED = "lock.forced"
 RECORDED = "changeset.recorded"

@@ -51,8 +51,6 @@ from relay.landing_locks import may_land
 from relay.landing_words import tell
 from relay.log import events, follow
 from relay.log.follow import tail
-from relay.log.open import open_store
-from relay.log.store import AnotherDaemon, Store, StoreError, Tx
 from relay.mcp_identity import spelled
 from relay.metrics import Metrics
 from relay.model import RESERVED_NAMES
@@ -71,6 +69,8 @@ from relay.room.room import About, Room
 from relay.room.transcript import Transcript
 from relay.seats import Seats
 from relay.services import folds, services_of
+from relay.store.open import open_store
+from relay.store.ports import AnotherDaemon, Store, StoreError, Tx
 from relay.supervisor import Supervisor
 from relay.tower import Around, Tower
 from relay.watchdog import Watchdog

@@ -58,8 +58,8 @@ def _user() -> str:
 def _by_store(config: str, caller: Caller, paths: Sequence[str], act: str, override: str) -> Answer:
     """Ask and record by the store itself, whichever it is. Raises CannotTell."""
     from relay.config.settings import ConfigError, load
-    from relay.log.open import open_store
-    from relay.log.store import StoreError
+    from relay.store.open import open_store
+    from relay.store.ports import StoreError
 
     async def ask() -> Answer:
         store = await open_store(load(config), create=False)

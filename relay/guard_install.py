@@ -19,8 +19,8 @@ from relay.base.terminal_text import indented, safe, tame
 from relay.config.command_line import about, command
 from relay.config.settings import ConfigError, Settings, load
 from relay.guard_hooks import CannotInstall, Repo
-from relay.log.open import open_store
-from relay.log.store import StoreError
+from relay.store.open import open_store
+from relay.store.ports import StoreError
 from relay.wings import WINGS
 
 

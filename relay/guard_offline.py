@@ -20,10 +20,10 @@ from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
 from relay.coordination.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
-from relay.log.sqlite_reader import look
-from relay.log.store import StoreError
 from relay.mcp_identity import spelled
 from relay.model import Caller, Rejected
+from relay.store.ports import StoreError
+from relay.store.sqlite.reader import look
 from relay.wings import WINGS
 
 #: Beside the database: what happened while the room did not run, a JSON object a line.

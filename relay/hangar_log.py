@@ -14,8 +14,8 @@ import structlog
 from relay.airspace.worktrees import CHANGED, Happened, Record
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Store, StoreBusy, Tx
 from relay.room import ledger
+from relay.store.ports import Store, StoreBusy, Tx
 
 log = structlog.get_logger(__name__)
 _TOLD = "worktrees_trouble"

@@ -23,8 +23,8 @@ from relay.config.locate import find
 from relay.health import data, files, outside, process
 from relay.health.scene import Check, Scene, Status, survey, with_store
 from relay.instance import Standing
-from relay.log.store import StoreError
 from relay.repair import Repaired, repair_stopped
+from relay.store.ports import StoreError
 
 #: What follows the log, or the file, a moment later.
 _LAGGING = ("transcript", "projections")

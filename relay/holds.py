@@ -16,9 +16,9 @@ from relay.coordination.links import followed
 from relay.coordination.lock import Lock, Wait
 from relay.coordination.paths import Target, target
 from relay.coordination.sessions import Session
-from relay.log.store import Tx
 from relay.model import Fault, Rejected
 from relay.room.steward import near
+from relay.store.ports import Tx
 
 Json = dict[str, Any]
 #: Locks that a refusal names.

@@ -21,8 +21,8 @@ from relay.config.settings import ConfigError, Settings, load
 from relay.faces.keys import Keys, take_back
 from relay.faces.services import SessionsApi
 from relay.git_person import git_person
-from relay.log.store import StoreError
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
+from relay.store.ports import StoreError
 
 Json = dict[str, Any]
 Act = Callable[[Keys, SessionsApi, Caller, argparse.Namespace], Awaitable[Any]]
@@ -82,8 +82,8 @@ async def _do(
     act: Act,
     args: argparse.Namespace,
 ) -> Any:
-    from relay.log.open import open_store
     from relay.services import services_of
+    from relay.store.open import open_store
     from relay.wings import WINGS
 
     store = await open_store(settings, WINGS)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from relay.airspace.landing import MayLand
 from relay.coordination.guard import Judge, caller_of
-from relay.log.store import Store
 from relay.model import LOCKED, Refusal
+from relay.store.ports import Store
 
 
 def may_land(store: Store, judge: Judge) -> MayLand:

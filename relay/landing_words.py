@@ -9,9 +9,9 @@ from relay.airspace import records
 from relay.airspace.commit_message import About, asked_of
 from relay.airspace.landing import Tell
 from relay.coordination import claims
-from relay.log.store import Store, StoreError, Tx
 from relay.model import Kind
 from relay.room import ledger
+from relay.store.ports import Store, StoreError, Tx
 
 #: Answers and tasks that are looked at: the work of many days.
 _MOST = 200

@@ -27,13 +27,13 @@ from relay.base.git_checkouts import checkout_of
 from relay.config.command_line import about
 from relay.config.settings import ConfigError, Settings, load
 from relay.faces import mcp_stdio
-from relay.log.open import no_address
-from relay.log.store import StoreError
-from relay.log.trouble import trouble_of
 from relay.mcp_cli import COULD_NOT, WRONG_USE
 from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify, spelled
 from relay.mcp_parent import Record
 from relay.model import SCOPES, Caller, Fault, Rejected
+from relay.store.failures import trouble_of
+from relay.store.open import no_address
+from relay.store.ports import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +84,7 @@ Opening = Callable[[Settings], Coroutine[Any, Any, Place]]
 
 async def open_place(settings: Settings) -> Place:
     """The room's database with all that operations ask for; made and migrated when it is missing."""
-    from relay.log.open import open_store
+    from relay.store.open import open_store
     from relay.wings import WINGS
 
     store = await open_store(settings, WINGS)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from relay.log.store import Store
 from relay.room.drain import Drain
 from relay.room.ledger import Q
 from relay.room.roster import Roster
 from relay.room.values import JobState
+from relay.store.ports import Store
 from relay.watchdog import Watchdog
 
 SAMPLE_EVERY_S = 5.0

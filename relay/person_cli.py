@@ -22,9 +22,9 @@ from relay.config.command_line import about
 from relay.config.settings import Settings, load
 from relay.faces.services import Services
 from relay.git_person import git_person
-from relay.log.store import Store, StoreError
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
 from relay.room.mentions import clean_name, is_reserved
+from relay.store.ports import Store, StoreError
 
 Json = Any
 #: The session of whoever types: one a person (docs/coordination.md, "Who asks").

@@ -27,11 +27,11 @@ from relay.config.settings import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
 from relay.faces.auth import ensure_token
 from relay.health.data import JOURNAL_BYTES
-from relay.log.open import has_saved, open_store, put_back
-from relay.log.store import Store, StoreError, StoreMissing, Tx
 from relay.room import place, queue
 from relay.room.swap import PlaceMoved, kept_place
 from relay.room.transcript import begin_anew
+from relay.store.open import has_saved, open_store, put_back
+from relay.store.ports import Store, StoreError, StoreMissing, Tx
 
 log = structlog.get_logger(__name__)
 #: Stands for "nobody" where a holder is asked for: every job is somebody else's.

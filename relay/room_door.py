@@ -13,11 +13,11 @@ from relay.airspace.intent import Source
 from relay.config.settings import Settings
 from relay.faces.services import SessionsApi
 from relay.holds import RoomHolds
-from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Refusal, Rejected
 from relay.model.pages import PAGE
 from relay.room.ledger import Rules
 from relay.room.voices import Seat, Voices
+from relay.store.ports import Store, Tx
 
 Json = dict[str, Any]
 #: Entries of the airspace's answer: what a caller can take in, and far more than a room has standing.

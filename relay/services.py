@@ -20,10 +20,10 @@ from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.faces.keys import Keys
 from relay.faces.services import Services
-from relay.log.store import Store
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles
 from relay.room_door import IntentDesk, RoomDesk
+from relay.store.ports import Store
 
 if TYPE_CHECKING:
     from relay.coordination.changesets import Changesets

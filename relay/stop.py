@@ -120,8 +120,8 @@ def _elsewhere(settings: Settings) -> str:
     nothing runs here is so in any case."""
     if settings.storage != "postgres":
         return ""
-    from relay.log.open import daemon_of
-    from relay.log.store import StoreError
+    from relay.store.open import daemon_of
+    from relay.store.ports import StoreError
 
     try:
         return asyncio.run(asyncio.wait_for(daemon_of(settings), ASK_S))

@@ -16,7 +16,7 @@ import structlog
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Store, is_away
+from relay.store.ports import Store, is_away
 
 log = structlog.get_logger(__name__)
 FAILED = "task.failed"

@@ -35,11 +35,11 @@ from relay.config.settings import Settings
 from relay.git.merge_state import merging
 from relay.hangar_log import recorder, tell_trouble
 from relay.log import follow
-from relay.log.store import Store
 from relay.model import Board, HeldPath
 from relay.room.advice import RoomVoice
 from relay.room.drain import Drain
 from relay.room.roster import Roster
+from relay.store.ports import Store
 
 Start = Callable[[str, Callable[[], Awaitable[None]]], None]
 Json = dict[str, Any]

@@ -11,9 +11,9 @@ from relay.coordination.board import Board
 from relay.coordination.needs import found_task
 from relay.coordination.queue import WANTED
 from relay.coordination.work import Column, Status, Task
-from relay.log.store import Tx
 from relay.model import references
 from relay.person_cli import Desk, WrongUse, ago, left, parser, run, table
+from relay.store.ports import Tx
 
 Json = dict[str, Any]
 

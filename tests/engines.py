@@ -16,9 +16,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.log import postgres_store, sqlite_store
-from relay.log.postgres_address import VARIABLE, read_address
-from relay.log.store import Store
+from relay.store.ports import Store
+from relay.store.postgres import store
+from relay.store.postgres.address import VARIABLE, read_address
+from relay.store.sqlite import store as sqlite_store
 from relay.wings import WINGS
 from tests import postgres
 
@@ -79,7 +80,7 @@ async def open_store(folder: Path, wings: Sequence[Path], **more: Any) -> Store:
     """A store in the database that belongs to this folder, on the engine that is being tested."""
     if _ENGINES.current == "sqlite":
         return await sqlite_store.open_store(folder / "events.db", wings, **more)
-    return await postgres_store.open_store(postgres.server().address(database_of(folder)), WINGS, **more)
+    return await store.open_store(postgres.server().address(database_of(folder)), WINGS, **more)
 
 
 def address_of(folder: Path) -> str:
@@ -92,7 +93,7 @@ def address_of(folder: Path) -> str:
 async def join(address: str, wings: Sequence[Path], **more: Any) -> Store:
     """In another process: a store at the address that the test's own gave it."""
     if "://" in address:
-        return await postgres_store.open_store(read_address(address, "the test"), wings, **more)
+        return await store.open_store(read_address(address, "the test"), wings, **more)
     return await sqlite_store.open_store(Path(address), wings, **more)
 
 
@@ -107,7 +108,7 @@ def change(folder: Path, statement: str, *values: Any) -> None:
 
     async def work() -> None:
         dsn = postgres.server().dsn(database_of(folder))
-        found = await asyncpg.connect(dsn, server_settings={"search_path": postgres_store.SCHEMA})
+        found = await asyncpg.connect(dsn, server_settings={"search_path": store.SCHEMA})
         try:
             await found.execute(statement, *values)
         finally:
@@ -147,7 +148,7 @@ class Blocker:
             self._sqlite.execute("BEGIN IMMEDIATE")
         else:
             self._postgres = await asyncpg.connect(postgres.server().dsn(database_of(self._folder)))
-            lock = f"{postgres_store.ROOM_LOCK}, hashtext('{postgres_store.SCHEMA}')"
+            lock = f"{store.ROOM_LOCK}, hashtext('{store.SCHEMA}')"
             await self._postgres.execute(f"BEGIN; SELECT pg_advisory_xact_lock({lock})")
 
     async def let_go(self) -> None:

@@ -17,11 +17,11 @@ from relay.archive import ArchiveError, archive
 from relay.config import settings as config
 from relay.config.settings import Settings
 from relay.log import events
-from relay.log.open import open_store
-from relay.log.store import Store
 from relay.room import entry, ledger, swap
 from relay.room.ledger import Q, Rules
 from relay.room.transcript import Transcript
+from relay.store.open import open_store
+from relay.store.ports import Store
 from tests import engines
 from tests.engines import BOTH
 

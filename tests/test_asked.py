@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from relay.asked import asked
-from relay.log.store import Tx
 from relay.model import Kind
 from relay.room import ledger
+from relay.store.ports import Tx
 from relay.wings import WINGS
 from tests.coordination import desk as desks
 from tests.coordination.desk import ANN, A, Desk

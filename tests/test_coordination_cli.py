@@ -15,9 +15,9 @@ from relay.config.settings import load
 from relay.daemon import open_room_store
 from relay.faces.services import Services
 from relay.log import events
-from relay.log.store import Tx
 from relay.model import Caller, Rejected
 from relay.services import services_of
+from relay.store.ports import Tx
 from tests.airspace.repository import commit, git, repository
 
 CLAUDE, CODEX = Caller("CLAUDE", "c-1"), Caller("CODEX", "x-1")

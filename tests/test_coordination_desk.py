@@ -27,10 +27,10 @@ from relay.coordination_notices import lines
 from relay.faces.keys import Keys
 from relay.guard_offline import KEPT, Room, keep
 from relay.log import events, follow
-from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import LOCKED, Caller, LockRefusal
 from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.ledger import Q as ROOM
+from relay.store.sqlite.store import SqliteStore, open_store
 from relay.wings import WINGS
 
 AGENTS = ("CLAUDE", "CODEX")

@@ -20,9 +20,9 @@ from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.faces.guard_api import GuardDoor
-from relay.log.sqlite_store import open_store
 from relay.mcp_identity import spelled
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
+from relay.store.sqlite.store import open_store
 from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH

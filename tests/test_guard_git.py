@@ -24,8 +24,8 @@ from relay.coordination.sessions import Heartbeat
 from relay.coordination_desk import take_in
 from relay.guard_offline import reasons_against
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import Caller
+from relay.store.sqlite.store import SqliteStore, open_store
 from relay.wings import WINGS
 
 PACKAGE = str(Path(relay.__file__).parent.parent)

@@ -28,8 +28,6 @@ from relay.healthcheck import examine
 from relay.instance import InstanceRecord
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.open import open_store
-from relay.log.store import Store, Tx
 from relay.model import Kind
 from relay.repair import repair_live
 from relay.room import ledger, queue
@@ -37,6 +35,8 @@ from relay.room.ledger import NewMessage, Rules
 from relay.room.place import Place
 from relay.room.swap import kept_place
 from relay.room.transcript import Transcript
+from relay.store.open import open_store
+from relay.store.ports import Store, Tx
 from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH

@@ -13,9 +13,9 @@ from relay.coordination.locks import Locks
 from relay.coordination.paths import targets
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.holds import RoomHolds
-from relay.log.store import Tx
 from relay.model import Caller, Refusal
 from relay.room.frames import frames_of
+from relay.store.ports import Tx
 from tests.room.parts import Clock, all_events, open_room
 
 CLAUDE, CODEX, BEN = Caller("CLAUDE", "c1"), Caller("CODEX", "x1"), Caller("BEN", "b1")

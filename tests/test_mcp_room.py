@@ -17,10 +17,10 @@ import pytest
 
 from relay import mcp_process
 from relay.faces.keys import LOOK_S, Keys
-from relay.log.sqlite_store import open_store
 from relay.mcp_identity import Identity
 from relay.mcp_process import Desk, Place
 from relay.model import Caller
+from relay.store.sqlite.store import open_store
 from relay.wings import WINGS
 from tests.faces.mcp_house import HELLO, Process
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from relay.config import settings as config
-from relay.log.open import open_store
 from relay.model import Caller, Fault, Rejected
 from relay.services import services_of
+from relay.store.open import open_store
 from relay.wings import WINGS
 
 BOT = Caller("bot", "s-1")

@@ -15,8 +15,8 @@ from relay.airspace import intent, records, wording
 from relay.airspace.advisory import Advisory, Answer
 from relay.airspace.intent import Source
 from relay.log.events import Event
-from relay.log.store import Tx
 from relay.model import Message, Voice
+from relay.store.ports import Tx
 
 #: The room's events about its jobs (docs/http.md, JOB), which say how an agent's turn for a message went.
 TURN_ENDED = "turn.ended"

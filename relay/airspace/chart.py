@@ -22,8 +22,8 @@ from relay.code.code_graph import CodeGraph
 from relay.code.read.extract import extract, unfit
 from relay.code.read.grammar import language_of
 from relay.code.service import GraphError, GraphService
-from relay.log.store import Store
 from relay.model.working_set import WorkingSet
+from relay.store.ports import Store
 
 log = structlog.get_logger(__name__)
 #: Seconds that changes of the main checkout are gathered: a merge or a checkout writes many files.

@@ -12,7 +12,7 @@ from relay.airspace.records import ROOM, Q
 from relay.airspace.sky import Sampled
 from relay.log import events
 from relay.log.events import Lane, NewEvent, loads
-from relay.log.store import Tx
+from relay.store.ports import Tx
 
 SAMPLED = "airspace.sampled"
 LANE = Lane(ROOM, "airspace", short=True)

@@ -16,8 +16,8 @@ from typing import Any
 from relay.airspace.records import ROOM, Q
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
-from relay.log.store import Tx
 from relay.model import Refusal
+from relay.store.ports import Tx
 
 DECLARED = "intent.declared"
 #: Seconds that a declared intent holds: as long as a lock's default (INTERFACES, `acquire_lock`: 30 minutes).

@@ -13,7 +13,7 @@ from relay.airspace import intent, records
 from relay.airspace.protocol import AdvisoryProtocol
 from relay.airspace.worktrees import CHANGED, CONFLICTED, DISCARDED, MERGED
 from relay.log.events import Event
-from relay.log.store import Tx
+from relay.store.ports import Tx
 
 
 class Landings:

@@ -17,8 +17,8 @@ from relay.airspace.protocol import AdvisoryProtocol, Steer
 from relay.airspace.scanner import Scanner
 from relay.airspace.sky import Point
 from relay.config.airspace import AirspaceSettings
-from relay.log.store import Store, Tx
 from relay.model import Refusal
+from relay.store.ports import Store, Tx
 
 
 class LiveAirspace:

@@ -28,9 +28,9 @@ from relay.airspace.multiway import Contact
 from relay.airspace.reading import Level, Thresholds
 from relay.airspace.tick import Observation, Standing, Step, decide, next_at, part_of
 from relay.config.airspace import AirspaceSettings
-from relay.log.store import Store, Tx
 from relay.model import TAKE_MAIN, Board, Refusal, Spoken, Voice
 from relay.model.working_set import WorkingSet
+from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
 #: What people are asked is for them alone: the room keeps messages with a notice out of the agents' contexts.

@@ -22,7 +22,7 @@ from relay.airspace.reading import Level
 from relay.airspace.tick import Standing
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
-from relay.log.store import Queries, Row, Tx
+from relay.store.ports import Queries, Row, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

@@ -33,8 +33,8 @@ from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log import events
 from relay.log.follow import tail
-from relay.log.store import Store
 from relay.model.working_set import FileTouch, WorkingSet, all_paths
+from relay.store.ports import Store
 
 #: Seconds between two frames of the live state at least (docs/airspace.md).
 SHOW_EVERY_S = 1.0

@@ -17,7 +17,7 @@ from typing import Any
 from relay.code.read.facts import EXTRACTOR
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Queries, Store, Tx
+from relay.store.ports import Queries, Store, Tx
 
 #: Its tables are made by the airspace's migrations.
 Q = Queries(Path(__file__).parent)

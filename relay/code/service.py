@@ -29,7 +29,7 @@ from relay.code.parsing import ParsePool, Read
 from relay.code.read.facts import FileSymbols
 from relay.code.read.grammar import language_of
 from relay.code.workers.process import WorkerDied, WorkerProcess
-from relay.log.store import Store
+from relay.store.ports import Store
 
 log = structlog.get_logger(__name__)
 #: Seconds for the resolving worker's longest answer: a first resolve of 50,000 files takes some 5.

@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from relay.log.store import Queries, Tx
 from relay.model import Caller, Fault, Rejected
 from relay.model.validation import digest, malformed
+from relay.store.ports import Queries, Tx
 
 Q = Queries(Path(__file__).parent)
 #: Seconds that an answer is kept. A client that tries again does so within minutes; a day spans a night's outage.

@@ -25,8 +25,8 @@ from relay.coordination.lock import Loss
 from relay.coordination.work import BoardRefusal, Task
 from relay.log import events
 from relay.log.events import Lane
-from relay.log.store import StoreError, Tx
 from relay.model import references
+from relay.store.ports import StoreError, Tx
 
 __all__ = ["CHANGED", "CREATED", "FOLDER", "Board", "Change", "Changed", "Q"]
 

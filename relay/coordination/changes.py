@@ -23,7 +23,7 @@ from relay.coordination.dependencies import Needed, Policy, standing
 from relay.coordination.work import Status, Task
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
-from relay.log.store import Queries, Tx
+from relay.store.ports import Queries, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

@@ -24,8 +24,8 @@ from relay.coordination.guard import Judge, against, ordered, record
 from relay.coordination.paths import MAX_TARGETS, Target
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
-from relay.log.store import Queries, Row, Store, Tx
 from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Rejected
+from relay.store.ports import Queries, Row, Store, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

@@ -31,8 +31,8 @@ from relay.coordination.locks import Locks
 from relay.coordination.transitions import BackOff
 from relay.coordination.work import Status, Task, iso
 from relay.log.events import Lane
-from relay.log.store import Row, Tx
 from relay.model import Caller, Rejected, references
+from relay.store.ports import Row, Tx
 
 #: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
 PAGE = 200

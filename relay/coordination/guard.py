@@ -22,8 +22,8 @@ from relay.coordination.paths import Target
 from relay.coordination.sessions import Q
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
-from relay.log.store import Row, Store, StoreError, Tx
 from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal
+from relay.store.ports import Row, Store, StoreError, Tx
 
 REFUSED = "guard.refused"
 OVERRIDDEN = "guard.overridden"

@@ -11,7 +11,7 @@ from typing import Any
 from relay.coordination.work import Task
 from relay.log import events
 from relay.log.events import Event, dumps
-from relay.log.store import Tx
+from relay.store.ports import Tx
 
 TYPES = ("task.created", "task.changed")
 

@@ -20,8 +20,8 @@ from relay.coordination import lock_table as table
 from relay.coordination.fencing import concerns, decide
 from relay.coordination.lock import Lock, Verdict
 from relay.coordination.paths import Target, above, file, unfit
-from relay.log.store import Tx
 from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Rejected
+from relay.store.ports import Tx
 
 #: Files that are asked about one by one; of more, all locks are read once instead (measured: alike at some 10 with a
 #: hundred locks).

@@ -18,8 +18,8 @@ from relay.coordination.compare import NOTHING, Compared
 from relay.coordination.holder import capital, named
 from relay.coordination.paths import Target
 from relay.coordination.sessions import iso
-from relay.log.store import Row
 from relay.model import Fault, Rejected
+from relay.store.ports import Row
 
 Json = dict[str, Any]
 Mode = Literal["exclusive", "shared"]

@@ -24,8 +24,8 @@ from relay.coordination.patterns import shape, stands_for
 from relay.coordination.sessions import iso, lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
-from relay.log.store import Queries, Query, StoreError, Tx
 from relay.model import Caller, Fault, Rejected
+from relay.store.ports import Queries, Query, StoreError, Tx
 
 Q = Queries(Path(__file__).parent)
 ACQUIRED, REFRESHED = "lock.acquired", "lock.refreshed"

@@ -45,9 +45,9 @@ from relay.coordination.paths import Target, above, named, targets
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.waiting import LetIn, Waiting
 from relay.log.events import loads
-from relay.log.store import Store, StoreError, Tx
 from relay.model import Caller, Fault, Rejected
 from relay.model.pages import Page
+from relay.store.ports import Store, StoreError, Tx
 
 T = TypeVar("T")
 #: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,

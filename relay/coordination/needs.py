@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from relay.coordination.changes import Q
 from relay.coordination.dependencies import circle
 from relay.coordination.work import Need, Task
-from relay.log.store import Tx
 from relay.model import Fault, Rejected
 from relay.model import references as refs
 from relay.model.validation import malformed, uuid
+from relay.store.ports import Tx
 
 
 def reference(value: object) -> str:

@@ -27,8 +27,8 @@ from relay.coordination.board import Board
 from relay.coordination.changes import BY_PEOPLE, CHANGED, TASK_EVENTS, Change, Q, pairs_of, put
 from relay.coordination.work import Task
 from relay.log import events
-from relay.log.store import Store, Tx, Wakeup
 from relay.model import references
+from relay.store.ports import Store, Tx, Wakeup
 
 log = structlog.get_logger(__name__)
 VERSION = 1

@@ -45,10 +45,10 @@ from relay.coordination.sessions import Heartbeat, Session
 from relay.coordination.work import BoardRefusal, Column, Status, Task
 from relay.coordination.work_wait import Try, WorkWait
 from relay.log import events
-from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Rejected
 from relay.model import references as refs
 from relay.model.validation import json_value, malformed, text, texts
+from relay.store.ports import Store, Tx
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from relay.coordination.lock import wish
 from relay.coordination.locks import Locks
 from relay.coordination.waits import obstacle
 from relay.coordination.work import Status, Task, iso
-from relay.log.store import Tx
 from relay.model import Caller, references
+from relay.store.ports import Tx
 
 Json = dict[str, Any]
 

@@ -27,9 +27,9 @@ from relay.config.coordination import CoordinationSettings
 from relay.coordination.paths import targets
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Queries, Row, Store, Tx
 from relay.model import Caller
 from relay.model.pages import Page
+from relay.store.ports import Queries, Row, Store, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

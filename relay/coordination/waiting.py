@@ -24,8 +24,8 @@ from relay.coordination import waits
 from relay.coordination.holder import short
 from relay.coordination.lock import Blocked, Granted, Outcome, Repeated, Wish
 from relay.coordination.sessions import was_ended
-from relay.log.store import Store, StoreError, Tx, Wakeup
 from relay.model import Caller, Fault, Rejected
+from relay.store.ports import Store, StoreError, Tx, Wakeup
 
 #: Seconds between two looks at least: every commit wakes all who wait.
 LOOK_EVERY_S = 0.02

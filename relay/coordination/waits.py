@@ -21,8 +21,8 @@ from relay.coordination.lock import Blocked, Json, Lock, Wait, Wish
 from relay.coordination.lock_table import STALE_S, Q, meeting
 from relay.coordination.paths import Target
 from relay.log.events import dumps, loads
-from relay.log.store import Row, StoreError, Tx
 from relay.model import Caller
+from relay.store.ports import Row, StoreError, Tx
 
 #: Seconds between two times that a living wait says so: thrice, before it is given up.
 SEEN_EVERY_S = 1.5

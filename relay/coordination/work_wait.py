@@ -25,8 +25,8 @@ from relay.coordination.lock_table import FORCED, RELEASED
 from relay.coordination.sessions import ENDED, was_ended
 from relay.coordination.waiting import LetIn, to_its_end
 from relay.log import events
-from relay.log.store import Store, Tx, Wakeup
 from relay.model import Caller, Fault, Rejected
+from relay.store.ports import Store, Tx, Wakeup
 
 Json = dict[str, Any]
 

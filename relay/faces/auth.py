@@ -24,9 +24,9 @@ from relay.base.files import TOKEN_BYTES, read_regular
 from relay.faces import sessions
 from relay.faces.errors import ApiError
 from relay.faces.keys import Keys
-from relay.log.store import Store
 from relay.model import ADMIN, SCOPES
 from relay.room.mentions import MAX_NAME, clean_name, is_reserved
+from relay.store.ports import Store
 
 #: A token shorter than this was made by hand, and could be guessed.
 MIN_TOKEN = 32

@@ -27,8 +27,8 @@ from typing import NamedTuple
 import structlog
 
 from relay.faces.room_api import RoomApi
-from relay.log.store import is_away
 from relay.room.values import Frame
+from relay.store.ports import is_away
 
 log = structlog.get_logger(__name__)
 

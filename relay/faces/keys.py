@@ -25,9 +25,9 @@ from relay.faces.services import SessionsApi
 from relay.faces.sessions import digest
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
-from relay.log.store import Queries, Row, Store, StoreBusy, Tx
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected
 from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
+from relay.store.ports import Queries, Row, Store, StoreBusy, Tx
 
 Q = Queries(Path(__file__).parent)
 Json = dict[str, Any]

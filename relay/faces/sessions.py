@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay.log.store import Queries, Store, Tx
+from relay.store.ports import Queries, Store, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import structlog
 
-from relay.log.store import is_away
-from relay.log.trouble import trouble_of
 from relay.model import Fault, Rejected
+from relay.store.failures import trouble_of
+from relay.store.ports import is_away
 
 log = structlog.get_logger(__name__)
 

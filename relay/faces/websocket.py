@@ -25,8 +25,8 @@ from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import whole
 from relay.faces.room_api import RoomApi
-from relay.log.store import StoreAway, StoreBusy
 from relay.room.values import Frame
+from relay.store.ports import StoreAway, StoreBusy
 
 log = structlog.get_logger(__name__)
 

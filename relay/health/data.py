@@ -16,11 +16,11 @@ from relay.health.files import mends
 from relay.health.scene import Check, Q, Scene, Status, worst
 from relay.log import events
 from relay.log.events import dumps
-from relay.log.store import Row, Store, Tx, load_migrations
 from relay.log.verify import Fault, VerifyState, verify_batch
 from relay.model import STEWARD, references
 from relay.room import ledger
 from relay.room.breaker import BreakerState
+from relay.store.ports import Row, Store, Tx, load_migrations
 from relay.wings import WINGS
 
 #: Events that are verified; of a longer log, the newest so many.

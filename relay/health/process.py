@@ -19,7 +19,7 @@ from relay.config.command_line import command, script
 from relay.health.files import mends
 from relay.health.scene import Check, Scene, Status, worst
 from relay.instance import InstanceRecord, Standing
-from relay.log.store import StoreError
+from relay.store.ports import StoreError
 
 ANSWER_S = 5.0
 #: A repair rebuilds projections, which takes its time in a big room.

@@ -16,9 +16,9 @@ from relay import instance
 from relay.config.locate import find
 from relay.config.settings import ConfigError, Settings, load, parse
 from relay.instance import DamagedRecord, InstanceRecord, Standing
-from relay.log.open import open_store
-from relay.log.store import Queries, Store, StoreError, StoreMissing
-from relay.log.trouble import trouble_of
+from relay.store.failures import trouble_of
+from relay.store.open import open_store
+from relay.store.ports import Queries, Store, StoreError, StoreMissing
 
 Q = Queries(Path(__file__).parent)
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.base.vector_clock import brief_weight, merge
-from relay.log.store import Queries, Row, StoreError, Tx
+from relay.store.ports import Queries, Row, StoreError, Tx
 
 Q = Queries(Path(__file__).parent)
 FOLDER = Path(__file__).parent

@@ -16,7 +16,7 @@ import structlog
 
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, Q
-from relay.log.store import Store, StoreError, Tx
+from relay.store.ports import Store, StoreError, Tx
 
 log = structlog.get_logger(__name__)
 #: After this many failures on one event it is parked.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relay.log.events import Q, event_id, loads
-from relay.log.store import Row, Store, Tx
+from relay.store.ports import Row, Store, Tx
 
 
 @dataclass(frozen=True, slots=True)

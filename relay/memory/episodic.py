@@ -23,11 +23,11 @@ import uuid_utils
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Queries, Row, Store, Tx
 from relay.memory.experience import Experience, as_details, distinct
 from relay.memory.relevance import HALF_LIFE_S, LEAST, decay, indexed, outcome_factor, question, text_score
 from relay.model import Caller, Rejected
 from relay.model.validation import json_value, malformed, text, texts
+from relay.store.ports import Queries, Row, Store, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

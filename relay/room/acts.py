@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from relay.log import events
 from relay.log.events import NewEvent
-from relay.log.store import Tx
 from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, references
 from relay.room import commands, cycle, ledger, queue, steward
 from relay.room.breaker import BreakerState
@@ -21,6 +20,7 @@ from relay.room.permissions import ALLOW, REJECT, PermissionDesk, code_span
 from relay.room.room_view import StewardView
 from relay.room.roster import Roster
 from relay.room.values import Job, JobState, message_of_row
+from relay.store.ports import Tx
 
 #: Jobs that ended badly among which the one is looked for that an agent is tried with.
 LATEST = 200

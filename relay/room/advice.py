@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relay.log.events import Lane
-from relay.log.store import Tx
 from relay.model import STEWARD, Kind, Message, Spoken
 from relay.room import ledger
 from relay.room.ledger import NewMessage, Q
 from relay.room.roster import Roster
 from relay.room.values import Job, JobState
+from relay.store.ports import Tx
 
 
 class RoomVoice:

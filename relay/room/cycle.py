@@ -17,7 +17,6 @@ from typing import Any
 import structlog
 
 from relay.log.events import dumps
-from relay.log.store import Row, Store, Tx
 from relay.model import DISPATCHER, STEWARD, Message
 from relay.room import ledger, queue
 from relay.room.breaker import Verdict
@@ -37,6 +36,7 @@ from relay.room.ledger import Q
 from relay.room.live import Live
 from relay.room.roster import Member, Roster
 from relay.room.values import CycleState, Job, JobState
+from relay.store.ports import Row, Store, Tx
 
 log = structlog.get_logger(__name__)
 #: The longest that typing on can put a cycle off, in seconds, and the entries that the dispatcher is shown.

@@ -16,7 +16,6 @@ import structlog
 from relay.config.command_line import command
 from relay.log import events
 from relay.log.events import NewEvent
-from relay.log.store import Store, Tx
 from relay.model import STEWARD, Board, Holds, Message, Refusal
 from relay.room import commands, ledger, roster, steward
 from relay.room.acts import Act, Acts, Done
@@ -24,6 +23,7 @@ from relay.room.drain import Drain
 from relay.room.ledger import Q
 from relay.room.roster import Roster
 from relay.room.values import Job
+from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
 POLL_S = 5.0

@@ -23,7 +23,6 @@ from typing import Any
 import structlog
 
 from relay.log.events import now_iso
-from relay.log.store import Store, StoreBusy, StoreError, Tx, is_away
 from relay.model import (
     TAKE_MAIN,
     Agent,
@@ -49,6 +48,7 @@ from relay.room.ledger import Q
 from relay.room.live import Live
 from relay.room.queue import Idle, Outcome, Plan, Policy
 from relay.room.touched import within
+from relay.store.ports import Store, StoreBusy, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)
 #: The safety net when no wake-up comes, in seconds.

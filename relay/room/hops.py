@@ -16,7 +16,7 @@ from pathlib import Path
 
 from relay.log import events
 from relay.log.events import dumps
-from relay.log.store import Queries, Tx
+from relay.store.ports import Queries, Tx
 
 Q = Queries(Path(__file__).parent)
 #: Turns that nobody verified has asked for since a person spoke, and whether an agent worked since the last.

@@ -21,12 +21,12 @@ import uuid_utils
 
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, dumps
-from relay.log.store import Queries, Tx
 from relay.model import DISPATCHER, STEWARD, Kind, Message, references
 from relay.room import commands, entry, hops, jitter
 from relay.room.mentions import mentions, misspelt
 from relay.room.values import CycleState, Job, JobState, iso, message_of_row
 from relay.room.visitors import told_apart
+from relay.store.ports import Queries, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from relay.log.store import Tx
 from relay.model import Message
 from relay.room import hops, ledger
 from relay.room.mentions import mentions
+from relay.store.ports import Tx
 
 
 async def pass_on(

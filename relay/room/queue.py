@@ -22,7 +22,6 @@ from relay.base.durations import clock_time
 from relay.base.terminal_text import lines, safe
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
-from relay.log.store import Row, Tx
 from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart, references
 from relay.room import hops, ledger
 from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
@@ -31,6 +30,7 @@ from relay.room.footer import footer
 from relay.room.ledger import Q
 from relay.room.passing import pass_on
 from relay.room.values import Job, JobState, message_of_row
+from relay.store.ports import Row, Tx
 
 #: Messages that become one turn, and room entries that are looked at for its context.
 MOST_JOBS = 20

@@ -21,7 +21,6 @@ from relay.config.command_line import command, script
 from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
-from relay.log.store import Store, StoreBusy, StoreMoved, Tx
 from relay.model import (
     MAX_CLIENT_ID,
     RESERVED_NAMES,
@@ -45,6 +44,7 @@ from relay.room.roster import Roster
 from relay.room.transcript import Transcript
 from relay.room.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
 from relay.room.visitors import visitors
+from relay.store.ports import Store, StoreBusy, StoreMoved, Tx
 
 log = structlog.get_logger(__name__)
 #: Seconds for which the room is not well after a message had to be refused, unless one is taken before.

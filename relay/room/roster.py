@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from relay.log.events import dumps
-from relay.log.store import Tx
 from relay.room import budget, queue
 from relay.room.budget import Budget
 from relay.room.drain import Running
@@ -30,6 +29,7 @@ from relay.room.room_view import (
 )
 from relay.room.values import Job, iso
 from relay.room.visitors import visitors
+from relay.store.ports import Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from relay.log import events
-from relay.log.store import Store, Tx
 from relay.room import entry, place
 from relay.room.ledger import Q
 from relay.room.place import Place
+from relay.store.ports import Store, Tx
 
 _ANNOUNCED = "transcript_swap"
 

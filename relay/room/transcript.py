@@ -25,7 +25,6 @@ import structlog
 
 from relay.base.files import NotRegular, reading
 from relay.log.events import Lane, dumps
-from relay.log.store import Store, Tx
 from relay.model import Kind, TurnLimits
 from relay.room import entry, ledger, place, swap
 from relay.room.entry import Entry, Junk, Parsed, Plain, Reason
@@ -33,6 +32,7 @@ from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.mentions import is_reserved
 from relay.room.place import Chunk, Line, Place
 from relay.room.swap import PlaceMoved
+from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks when nothing wakes us.

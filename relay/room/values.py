@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from relay.log.store import Row
 from relay.model import Kind, Message
+from relay.store.ports import Row
 
 
 class JobState(StrEnum):

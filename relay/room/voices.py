@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.log.events import Lane, dumps, loads
-from relay.log.store import Row, Store, Tx
 from relay.model import Caller, Fault, Kind, Message, Rejected, references
 from relay.room import hops, ledger, pages
 from relay.room.ledger import NewMessage, Q, Rules
@@ -25,6 +24,7 @@ from relay.room.passing import pass_on
 from relay.room.unasked import NOBODY, Present, why
 from relay.room.values import message_of_row
 from relay.room.visitors import people, visitors
+from relay.store.ports import Row, Store, Tx
 
 Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from relay.log import events
-from relay.log.sqlite_store import open_store
-from relay.log.store import query_text
+from relay.store.ports import query_text
+from relay.store.sqlite.store import open_store
 from relay.wings import WINGS
 from scripts.bench import coordination_doors, coordination_postgres
 from scripts.bench import coordination_store as services

@@ -16,9 +16,9 @@ from pathlib import Path
 import asyncpg
 import psutil
 
-from relay.log import postgres_store
-from relay.log.postgres_address import read_address
-from relay.log.store import Queries
+from relay.store.ports import Queries
+from relay.store.postgres import store
+from relay.store.postgres.address import read_address
 from relay.wings import WINGS
 from scripts.bench import coordination_store as services
 from scripts.bench import postgres_server as postgres
@@ -61,7 +61,7 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
             name = f"room_{next(numbers)}"
             await _ask(server.dsn("postgres"), f"CREATE DATABASE {name} OWNER {OWNER}")
             address = read_address(server.dsn(name).replace("relay@", f"{OWNER}@"), "the bench")
-            opened = postgres_store.open_store(address, WINGS, connections=CONNECTIONS)
+            opened = store.open_store(address, WINGS, connections=CONNECTIONS)
             return await stack.enter_async_context(desk(opened, folder))
 
         at = await room()

@@ -15,9 +15,9 @@ from typing import Any
 
 from relay.config.settings import Settings, parse
 from relay.faces.services import Services
-from relay.log.store import Store
 from relay.model import Caller
 from relay.services import services_of
+from relay.store.ports import Store
 
 #: As many as a morning's work of a full room leaves, and the globs that agents declare (issue 3's other figures).
 OTHER_LOCKS, OTHER_GLOBS = 1_000, 20

@@ -20,8 +20,8 @@ from relay import airspace
 from relay.airspace.symbols import SymbolFacts
 from relay.code.service import GraphService
 from relay.log import events
-from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model.working_set import FileTouch, Span, WorkingSet
+from relay.store.sqlite.store import SqliteStore, open_store
 from scripts.bench.figures import Figure, at_most, run, single, spread
 
 ROOT = Path(__file__).parents[2]

@@ -19,9 +19,9 @@ from typing import Any
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import Tx
 from relay.log.verify import verify
+from relay.store.ports import Tx
+from relay.store.sqlite.store import SqliteStore, open_store
 from scripts.bench.figures import Figure, at_most, run, single, spread
 from scripts.bench.log_writer import SAID, raw_connection, raw_record
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.sqlite_store import open_store
-from relay.log.store import query_text
+from relay.store.ports import query_text
+from relay.store.sqlite.store import open_store
 
 #: What a record says: about as much as a line of a conversation.
 SAID = {"message": {"body": "the tests of the parser pass now, " * 4, "kind": "agent", "to": ["ann"]}}

@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from relay.log import postgres_store
-from relay.log.postgres_address import Address, read_address
+from relay.store.postgres import store
+from relay.store.postgres.address import Address, read_address
 
 #: A relay_now() that reads a test's clock (`open_store(..., clock=...)`), else the server's.
 CLOCK_SQL = """
@@ -190,7 +190,7 @@ class Server:
         if wings and wings not in self._templates:
             template = f"template_{next(self._names)}"
             await self._admin(f'CREATE DATABASE "{template}"')
-            await (await postgres_store.open_store(self.address(template), wings)).close()
+            await (await store.open_store(self.address(template), wings)).close()
             connection = await asyncpg.connect(self.dsn(template))
             try:
                 await connection.execute(CLOCK_SQL)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from relay.log.postgres_address import VARIABLE
+from relay.store.postgres.address import VARIABLE
 from tests import postgres
 
 Where = tuple[Mapping[str, Any], Mapping[str, str]]

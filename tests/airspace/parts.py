@@ -23,13 +23,13 @@ from relay.config.airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.log.events import Event
 from relay.log.follow import step
-from relay.log.store import Store
 from relay.model import Kind, Message
 from relay.model.working_set import FileTouch, Span, WorkingSet
 from relay.room.advice import RoomVoice
 from relay.room.queue import Outcome, Plan, Policy
 from relay.room.roster import Member, Roster
 from relay.room.values import Job
+from relay.store.ports import Store
 from tests import engines
 from tests.room import parts
 from tests.room.parts import Clock

@@ -22,7 +22,6 @@ from relay.coordination.board import Board
 from relay.git.trial_merge import Merge
 from relay.log import follow
 from relay.log.follow import check_acyclic
-from relay.log.store import Store
 from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
 from relay.room.advice import RoomVoice
@@ -30,6 +29,7 @@ from relay.room.drain import Drain, Seat
 from relay.room.live import Live
 from relay.room.queue import Policy
 from relay.room.roster import Member, Roster
+from relay.store.ports import Store
 from tests.airspace.parts import FILE, open_sky, work
 from tests.airspace.test_scanner import PlayedMeasure, PlayedTrees
 from tests.engines import BOTH

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from relay.airspace import intent
 from relay.airspace.intent import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.reading import Level
-from relay.log.store import Store, Tx
 from relay.model import Message, Refusal
 from relay.room.acts import Acts
 from relay.room.desk import Desk, Surroundings
 from relay.room.drain import Drain
 from relay.room.live import Live
 from relay.room.roster import Roster
+from relay.store.ports import Store, Tx
 from relay.wings import WINGS
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
 from tests.airspace.test_scanner import House

@@ -17,7 +17,6 @@ from relay.airspace.reading import Evidence, Level
 from relay.airspace.sky import near_text
 from relay.airspace.tick import Seen
 from relay.log.follow import step
-from relay.log.store import Tx
 from relay.log.verify import verify
 from relay.model import Kind
 from relay.model.working_set import FileTouch, WorkingSet
@@ -25,6 +24,7 @@ from relay.room.frames import SHOWN, frames_of
 from relay.room.queue import Idle
 from relay.room.queue import Outcome as TurnOutcome
 from relay.room.values import JobState
+from relay.store.ports import Tx
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.engines import BOTH
 from tests.room import parts

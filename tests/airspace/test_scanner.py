@@ -23,9 +23,9 @@ from relay.airspace.sky import Sampled, Sky
 from relay.airspace.words import Vocabulary
 from relay.airspace.worktree_view import rows
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
-from relay.log.store import Tx
 from relay.model import Refusal
 from relay.model.working_set import WorkingSet, all_paths, could_collide
+from relay.store.ports import Tx
 from tests.airspace.parts import FILE, NAMES, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
 from tests.airspace.repository import commit, git, lines, repository, room

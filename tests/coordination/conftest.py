@@ -13,8 +13,8 @@ from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
 from relay.log.events import Event
-from relay.log.store import Store
 from relay.model import Caller
+from relay.store.ports import Store
 from tests import engines
 from tests.coordination.desk import Desk, at
 

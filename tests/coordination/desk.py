@@ -18,8 +18,8 @@ from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
 from relay.log.events import Lane
-from relay.log.store import Store, Tx
 from relay.model import Caller, Rejected
+from relay.store.ports import Store, Tx
 from tests import engines
 
 A, A2 = Caller("CLAUDE", "a1", "claude"), Caller("CLAUDE", "a2", "claude")

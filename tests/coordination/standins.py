@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from relay.log.store import Tx
 from relay.model import Caller
+from relay.store.ports import Tx
 
 
 class Beats:

@@ -9,8 +9,8 @@ import pytest
 from relay.coordination import board
 from relay.coordination.answered import KEPT_S, once
 from relay.log import events
-from relay.log.store import Store, Tx
 from relay.model import Caller, Fault, Rejected
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH
 

@@ -21,8 +21,8 @@ from relay.coordination.projection import rebuild, strays
 from relay.coordination.work import BoardRefusal, Status, Task
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Store, Tx
 from relay.log.verify import verify
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH
 

@@ -15,8 +15,8 @@ from relay.coordination.compare import compare
 from relay.coordination.lock import wish
 from relay.coordination.paths import target
 from relay.coordination.patterns import MAX_REQUEST_WEIGHT
-from relay.log.store import Store, StoreError
 from relay.model import Rejected
+from relay.store.ports import Store, StoreError
 from relay.wings import WINGS
 from tests import engines
 from tests.coordination.conftest import Clock, Room

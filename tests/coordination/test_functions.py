@@ -16,10 +16,10 @@ from relay.coordination.locks import Locks
 from relay.coordination.projection import strays
 from relay.coordination.sessions import Heartbeat
 from relay.log import events
-from relay.log.postgres_tx import drive
-from relay.log.store import Queries
 from relay.log.verify import verify
 from relay.model import Caller, Rejected
+from relay.store.ports import Queries
+from relay.store.postgres.transaction import drive
 from tests import engines
 from tests.coordination.conftest import WINGS
 from tests.coordination.desk import A, B, Desk, at

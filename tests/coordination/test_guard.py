@@ -18,8 +18,8 @@ from relay.coordination.locks import Locks
 from relay.coordination.paths import target
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.log import events
-from relay.log.store import Store, StoreBusy
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
+from relay.store.ports import Store, StoreBusy
 from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH

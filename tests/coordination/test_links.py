@@ -15,8 +15,8 @@ from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat
 from relay.holds import RoomHolds
-from relay.log.store import Store
 from relay.model import Caller, Rejected
+from relay.store.ports import Store
 from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH

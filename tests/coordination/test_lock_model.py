@@ -21,8 +21,8 @@ from relay.coordination.lock import Granted, Loss
 from relay.coordination.lock_table import living
 from relay.coordination.paths import target
 from relay.coordination.patterns import stands_for
-from relay.log.store import Tx
 from relay.model import Caller, Rejected
+from relay.store.ports import Tx
 from tests import engines
 from tests.coordination.conftest import WINGS, Clock, Room
 

@@ -12,7 +12,7 @@ import pytest
 from relay.coordination.board import Board
 from relay.coordination.projection import TasksFile
 from relay.log.events import Lane, NewEvent, append
-from relay.log.store import Store
+from relay.store.ports import Store
 from tests.engines import BOTH
 
 pytestmark = BOTH

@@ -14,8 +14,8 @@ import pytest
 from relay.coordination import board as wing
 from relay.coordination.work import RANK_STEP_S
 from relay.log import events
-from relay.log.sqlite_store import open_store
 from relay.model import Caller, Fault
+from relay.store.sqlite.store import open_store
 from tests.coordination.desk import A2, ANN, START, A, B, Desk, at, refused
 from tests.engines import BOTH, SQLITE
 

@@ -8,8 +8,8 @@ import pytest
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.lock_table import RELEASED
 from relay.coordination.sessions import ENDED, STARTED
-from relay.log.store import Tx
 from relay.model import Caller, Rejected
+from relay.store.ports import Tx
 from tests.coordination.conftest import Room
 from tests.engines import BOTH, SQLITE
 

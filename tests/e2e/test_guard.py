@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.faces.keys import Q as KEYS
-from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import Caller
+from relay.store.sqlite.store import SqliteStore, open_store
 from relay.wings import WINGS
 from tests.airspace.repository import git
 from tests.e2e.conftest import Open

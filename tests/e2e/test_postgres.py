@@ -121,7 +121,7 @@ async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn:
 
     async def told_of() -> list[Json]:
         # How long it was away, and when the lock of the only daemon was missed, hangs on the machine.
-        lines = [line for line in one.log_lines() if line["logger"] == "relay.log.postgres_listen"]
+        lines = [line for line in one.log_lines() if line["logger"] == "relay.store.postgres.listen"]
         lines = [line for line in lines if line["event"] != "the database is still away"]
         return lines if len(lines) > 1 else []
 

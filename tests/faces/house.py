@@ -17,7 +17,7 @@ from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
 from relay.faces.limits import Limits
 from relay.faces.services import Services
-from relay.log.store import Store
+from relay.store.ports import Store
 from relay.wings import WINGS
 from tests import engines
 from tests.faces.memory_room import MemoryRoom

@@ -18,9 +18,9 @@ from typing import Any
 from relay.config.settings import Settings
 from relay.faces import mcp_stdio
 from relay.faces.services import Services
-from relay.log.store import StoreBusy, StoreError
 from relay.mcp_process import Holder, Place, run
 from relay.model import Caller, Fault, Rejected
+from relay.store.ports import StoreBusy, StoreError
 
 
 class Toy:

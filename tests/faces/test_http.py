@@ -14,7 +14,7 @@ import pytest_asyncio
 import structlog
 
 from relay.faces.limits import Limits, Rate
-from relay.log.store import StoreBusy
+from relay.store.ports import StoreBusy
 from tests.faces.house import House, house
 from tests.faces.memory_room import RoomError
 

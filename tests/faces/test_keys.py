@@ -11,8 +11,8 @@ import pytest
 from relay.faces.keys import LOOK_S, USED_EVERY_S, Keys, span_s
 from relay.keys_cli import _listed, main
 from relay.log import events
-from relay.log.store import Store
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.store.ports import Store
 from relay.wings import WINGS
 from tests.engines import BOTH, open_store
 

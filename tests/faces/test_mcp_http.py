@@ -22,8 +22,8 @@ from relay.faces.auth import Auth, ensure_token
 from relay.faces.http import create_app
 from relay.faces.mcp_http import MAX_BODY
 from relay.faces.services import Services
-from relay.log.sqlite_store import SqliteStore, open_store
 from relay.model import Caller
+from relay.store.sqlite.store import SqliteStore, open_store
 from relay.wings import WINGS
 from tests.faces.mcp_house import HELLO
 from tests.faces.mcp_toy import Toy

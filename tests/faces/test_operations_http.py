@@ -14,9 +14,9 @@ from relay.config import settings as config
 from relay.coordination import waits
 from relay.faces.auth import owner
 from relay.faces.keys import Keys
-from relay.log.store import StoreBusy
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.services import services_of
+from relay.store.ports import StoreBusy
 from tests.engines import BOTH
 from tests.faces.house import CONFIG, House, house
 from tests.faces.recorder import Recorder

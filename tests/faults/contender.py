@@ -36,9 +36,9 @@ class InProcess:
 
     def __init__(self, name: str, folder: Path) -> None:
         from relay.config.settings import load
-        from relay.log.open import open_store
         from relay.model import Caller
         from relay.services import services_of
+        from relay.store.open import open_store
         from relay.wings import WINGS
 
         self._runner = asyncio.Runner()

@@ -20,7 +20,7 @@ from typing import Any
 
 import asyncpg
 
-from relay.log.postgres_address import VARIABLE
+from relay.store.postgres.address import VARIABLE
 from tests.acceptance.stores import STORES
 from tests.outside import PATIENCE_S, REPO, Json, Outside, room, settings
 

@@ -16,10 +16,11 @@ import pytest
 from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
-from relay.log import events, postgres_store
-from relay.log.store import Store, StoreError
+from relay.log import events
 from relay.log.verify import verify
 from relay.model import Caller
+from relay.store.ports import Store, StoreError
+from relay.store.postgres import store as postgres_store
 from relay.wings import WINGS
 from tests import postgres
 

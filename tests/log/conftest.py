@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from relay.log import events, postgres_store, sqlite_store
-from relay.log.store import Store
+from relay.log import events
+from relay.store.ports import Store
+from relay.store.postgres import store as postgres_store
+from relay.store.sqlite import store as sqlite_store
 from tests import postgres
 
 #: Opens one more store on the same database, with the tables of these wings.

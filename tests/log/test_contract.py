@@ -1,4 +1,4 @@
-"""What every store promises (`relay.log.store.Store`), whichever engine is behind it.
+"""What every store promises (`relay.store.ports.Store`), whichever engine is behind it.
 
 How a test harms a database stands, like all SQL, in the dialect's folder beside this file.
 """
@@ -17,9 +17,9 @@ import relay
 from relay.config.coordination import PostgresSettings
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.open import open_store
-from relay.log.store import Queries, Store, StoreError, StoreMissing, Tx, load_migrations, load_queries
 from relay.log.verify import verify
+from relay.store.open import open_store
+from relay.store.ports import Queries, Store, StoreError, StoreMissing, Tx, load_migrations, load_queries
 from tests.log.conftest import OPENERS, Opener
 
 HARM = Queries(Path(__file__).parent)
@@ -252,9 +252,9 @@ def test_nothing_above_the_store_knows_its_engine() -> None:
         str(file.relative_to(code))
         for file in code.rglob("*.py")
         for line in file.read_text("utf-8").splitlines()
-        if re.match(r"\s*(import|from) .*(sqlite|asyncpg|log[. ].*postgres)", line) or "PRAGMA" in line
+        if re.match(r"\s*(import|from) .*(sqlite|asyncpg|store[. ].*postgres)", line) or "PRAGMA" in line
     }
-    stores = {name for name in knowing if re.match(r"log/(open|sqlite_\w+|postgres_\w+)\.py$", name)}
+    stores = {name for name in knowing if re.match(r"store/(open|sqlite/\w+|postgres/\w+)\.py$", name)}
     # A hook of a room that does not run reads the file itself, since a hook must be quick; it says so.
-    assert knowing - stores == {"guard_offline.py", "log/trouble.py"}
-    assert {"log/open.py", "log/sqlite_store.py", "log/postgres_store.py"} < stores
+    assert knowing - stores == {"guard_offline.py", "store/failures.py"}
+    assert {"store/open.py", "store/sqlite/store.py", "store/postgres/store.py"} < stores

@@ -13,8 +13,8 @@ from relay.base.vector_clock import hop_count
 from relay.log import events
 from relay.log.events import Event, Lane, LaneError, NewEvent
 from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail
-from relay.log.store import Store, StoreError, Tx
 from relay.log.verify import verify
+from relay.store.ports import Store, StoreError, Tx
 from tests.log.conftest import OPENERS, Opener
 
 ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from relay.log import events, sqlite_group
+from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.sqlite_queue import GROUP
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import AwaitedOutside, Queries, Tx, Work
 from relay.log.verify import verify
+from relay.store.ports import AwaitedOutside, Queries, Tx, Work
+from relay.store.sqlite import group_commit
+from relay.store.sqlite.store import SqliteStore, open_store
+from relay.store.sqlite.writer_queue import GROUP
 
 PATIENT_S = 60.0
 SQL = """
@@ -123,7 +124,7 @@ async def test_those_that_waited_are_one_commit_and_one_that_fails_fails_alone(
     woken: list[Any] = []
     loop = asyncio.get_running_loop()
     safely = loop.call_soon_threadsafe
-    monkeypatch.setattr(sqlite_group, "GROUP_S", 60.0)  # however slow the machine is just now
+    monkeypatch.setattr(group_commit, "GROUP_S", 60.0)  # however slow the machine is just now
     monkeypatch.setattr(store._subscribers, "notify", lambda _types: woken.append("notified"))
     before = commits(store)
     async with while_it_writes(store):
@@ -172,7 +173,7 @@ async def test_a_group_has_a_bound_in_number_and_in_time(
     found = await ended(store, *(note("ann") for _ in range(2 * GROUP + 1)))
     assert [event.seq for event in found] == list(range(1, 2 * GROUP + 2)), "in the order of asking"
     assert commits(store) == before + 3
-    monkeypatch.setattr(sqlite_group, "GROUP_S", 0.0)
+    monkeypatch.setattr(group_commit, "GROUP_S", 0.0)
     await ended(store, *(note("bob") for _ in range(5)))
     assert commits(store) == before + 3 + 5
     assert len(await notes(store)) == 2 * GROUP + 6

@@ -17,14 +17,16 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay.log import events, postgres_listen, postgres_store
+from relay.log import events
 from relay.log.events import Lane, LaneError, NewEvent
 from relay.log.follow import tail
-from relay.log.postgres_address import read_address
-from relay.log.postgres_errors import CommitUnknown, PostgresAway, PostgresFault
-from relay.log.postgres_store import PostgresStore
-from relay.log.store import AwaitedOutside, Queries, Row, StoreBusy, StoreError, StoreMissing, Tx
 from relay.log.verify import verify
+from relay.store.ports import AwaitedOutside, Queries, Row, StoreBusy, StoreError, StoreMissing, Tx
+from relay.store.postgres import listen
+from relay.store.postgres import store as postgres_store
+from relay.store.postgres.address import read_address
+from relay.store.postgres.errors import CommitUnknown, PostgresAway, PostgresFault
+from relay.store.postgres.store import PostgresStore
 from tests import postgres
 
 HARM = Queries(Path(__file__).parent)
@@ -143,7 +145,7 @@ async def test_a_reader_misses_nothing_of_many_writers(opened: Open) -> None:
 async def test_single_writes_wake_others_also_when_their_store_closes(
     opened: Open, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_listen, "LOOK_S", 10 * PATIENT_S)  # so that it is the NOTIFY that wakes
+    monkeypatch.setattr(listen, "LOOK_S", 10 * PATIENT_S)  # so that it is the NOTIFY that wakes
     listening, writing = await opened(), await opened()
     wakeup = listening.wakeup()
     for close in (False, True):
@@ -162,7 +164,7 @@ async def test_single_writes_wake_others_also_when_their_store_closes(
 
 def test_the_log_is_told_of_an_outage_at_growing_intervals() -> None:
     now = [0.0]
-    outage = postgres_listen.Outage(lambda: now[0])
+    outage = listen.Outage(lambda: now[0])
     with structlog.testing.capture_logs() as said:
         for _ in range(2):
             for second in range(0, 1001, 5):
@@ -561,7 +563,7 @@ async def test_the_server_restarts_under_a_follower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A server of its own, stopped as for an upgrade and then as in a crash."""
-    monkeypatch.setattr(postgres_listen, "RETRY_S", (0.02, 0.1))
+    monkeypatch.setattr(listen, "RETRY_S", (0.02, 0.1))
     found = postgres.binaries()
     assert found
     server = postgres.make_server(found)

@@ -12,10 +12,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.log import events, postgres_sole, postgres_store
+from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.postgres_address import read_address
-from relay.log.store import AnotherDaemon, Store, StoreAway
+from relay.store.ports import AnotherDaemon, Store, StoreAway
+from relay.store.postgres import sole as postgres_sole
+from relay.store.postgres import store as postgres_store
+from relay.store.postgres.address import read_address
 from relay.wings import WINGS
 from tests import engines
 from tests.engines import on_engine

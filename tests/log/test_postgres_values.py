@@ -11,8 +11,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from relay.log.postgres_address import find_address, read_address
-from relay.log.postgres_errors import (
+from relay.store.ports import StoreError
+from relay.store.postgres.address import find_address, read_address
+from relay.store.postgres.errors import (
     Again,
     PostgresAway,
     PostgresFault,
@@ -20,9 +21,8 @@ from relay.log.postgres_errors import (
     cannot_connect,
     translated,
 )
-from relay.log.postgres_query import bends, changed_rows, translate
-from relay.log.postgres_server import Found, check_pooler
-from relay.log.store import StoreError
+from relay.store.postgres.query import bends, changed_rows, translate
+from relay.store.postgres.server import Found, check_pooler
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import relay
 from relay import daemon
 from relay.code import cache
 from relay.health import scene
-from relay.log.sqlite_store import add_functions, open_store
-from relay.log.store import Queries, load_queries
+from relay.store.ports import Queries, load_queries
+from relay.store.sqlite.store import add_functions, open_store
 from relay.wings import ONLY_POSTGRES
 
 CODE = Path(relay.__file__).parent

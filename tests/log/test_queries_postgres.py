@@ -11,8 +11,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.log.postgres_query import translate
-from relay.log.store import load_migrations, load_queries
+from relay.store.ports import load_migrations, load_queries
+from relay.store.postgres.query import translate
 from relay.wings import ONLY_POSTGRES
 from relay.wings import WINGS as TABLES
 from tests import postgres

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from relay.log import events, sqlite_store
-from relay.log import wakeup as side_tasks
+from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.follow import tail
-from relay.log.sqlite_store import SqliteStore, open_store
-from relay.log.store import AwaitedOutside, Queries, StoreBusy, StoreError, Tx, load_migrations
 from relay.log.verify import verify
+from relay.store import wakeup as side_tasks
+from relay.store.ports import AwaitedOutside, Queries, StoreBusy, StoreError, Tx, load_migrations
+from relay.store.sqlite import store as sqlite_store
+from relay.store.sqlite.store import SqliteStore, open_store
 
 LOG = events.FOLDER
 ROOT = Path(__file__).parents[2]
@@ -126,7 +127,7 @@ OPENER = """
 import asyncio, sys
 from pathlib import Path
 from typing import Any
-from relay.log.sqlite_store import open_store
+from relay.store.sqlite.store import open_store
 from tests.room.parts import WINGS
 
 async def main() -> None:
@@ -164,9 +165,10 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from typing import Any
-from relay.log import events, sqlite_store
+from relay.log import events
+from relay.store.sqlite import store as sqlite_store
 from relay.log.events import Lane, NewEvent
-from relay.log.sqlite_store import open_store
+from relay.store.sqlite.store import open_store
 
 async def main() -> None:
     store = await open_store(Path(sys.argv[1]), [events.FOLDER])
@@ -361,8 +363,8 @@ async def test_what_was_written_is_brought_home(
 
 
 async def test_the_write_ahead_log_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.log.sqlite_store.CHECKPOINT_EVERY_S", 0.05)
-    monkeypatch.setattr("relay.log.sqlite_store.CHECKPOINT_BYTES", 100_000)
+    monkeypatch.setattr("relay.store.sqlite.store.CHECKPOINT_EVERY_S", 0.05)
+    monkeypatch.setattr("relay.store.sqlite.store.CHECKPOINT_BYTES", 100_000)
     store = await open_store(tmp_path / "events.db", [LOG])
     try:
         big = {"x": "y" * 50_000}

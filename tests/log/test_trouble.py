@@ -12,10 +12,10 @@ import pytest
 from relay.faces.errors import refusal
 from relay.faces.store_failed import store_failed
 from relay.log import events
-from relay.log.postgres_errors import Again, CommitUnknown, PostgresAway, PostgresFault
-from relay.log.sqlite_store import open_store
-from relay.log.store import AwaitedOutside, StoreBusy, StoreError
-from relay.log.trouble import trouble_of
+from relay.store.failures import trouble_of
+from relay.store.ports import AwaitedOutside, StoreBusy, StoreError
+from relay.store.postgres.errors import Again, CommitUnknown, PostgresAway, PostgresFault
+from relay.store.sqlite.store import open_store
 
 
 async def fault_of_opening(path: Path) -> BaseException:

@@ -11,12 +11,12 @@ import pytest
 from relay.coordination import board
 from relay.coordination.answered import once
 from relay.log import events
-from relay.log.store import Store
 from relay.log.verify import verify
 from relay.memory import episodic
 from relay.memory.episodic import CANDIDATES, MERGE_S, EpisodicMemory
 from relay.memory.relevance import HALF_LIFE_S, PARTLY
 from relay.model import Caller, Fault, Rejected
+from relay.store.ports import Store
 from tests import engines
 from tests.coordination.standins import Beats
 from tests.engines import BOTH

@@ -15,10 +15,10 @@ import pytest
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
-from relay.log import postgres_store
-from relay.log.postgres_address import read_address
-from relay.log.postgres_store import PostgresStore
 from relay.model import Caller
+from relay.store.postgres import store as postgres_store
+from relay.store.postgres.address import read_address
+from relay.store.postgres.store import PostgresStore
 from relay.wings import WINGS
 from tests import postgres
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.log.store import Store
+from relay.store.ports import Store
 from tests.fakes.ollama import fake_ollama
 from tests.room.parts import Clock, open_room
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from relay import coordination
 from relay.log import events
-from relay.log.store import Store
 from relay.model import Availability, EndPart, Kind, Message, Part, TextPart, Turn
 from relay.room import ledger
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.queue import Idle, Outcome, Plan, Policy, claim_next_dispatch, finish
 from relay.room.values import Job, message_of_row
+from relay.store.ports import Store
 from tests import engines
 
 WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER)

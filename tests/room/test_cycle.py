@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from relay.log import events
-from relay.log.store import Store
 from relay.model import DISPATCHER, Kind, Message
 from relay.room import cycle, ledger
 from relay.room.cycle import Router
@@ -20,6 +19,7 @@ from relay.room.live import Live
 from relay.room.queue import Policy
 from relay.room.roster import Member, Roster
 from relay.room.values import CycleState
+from relay.store.ports import Store
 from tests.engines import BOTH, SQLITE
 from tests.fakes.ollama import FakeOllama, Mode, by_words
 from tests.room.parts import (

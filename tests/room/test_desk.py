@@ -12,7 +12,6 @@ import pytest
 from relay.coordination.board import Board
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.log.store import Store, Tx
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn
 from relay.room import ledger, queue
 from relay.room.acts import Acts
@@ -24,6 +23,7 @@ from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.live import Live
 from relay.room.queue import Outcome, Policy
 from relay.room.roster import Member, Roster
+from relay.store.ports import Store, Tx
 from tests.engines import BOTH
 from tests.room.parts import (
     Clock,

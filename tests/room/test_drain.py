@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from relay.log.events import Lane
-from relay.log.store import Store, Tx
 from relay.model import (
     TAKE_MAIN,
     Changes,
@@ -37,6 +36,7 @@ from relay.room.queue import Policy, load_spent
 from relay.room.roster import Roster
 from relay.room.touched import within
 from relay.room.values import Frame, Job
+from relay.store.ports import Store, Tx
 from tests.engines import BOTH, SQLITE, Blocker
 from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, open_room, post, until
 

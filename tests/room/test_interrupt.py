@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from relay.agents import AgentSpec, Permissions, build_agent
-from relay.log.store import Store
 from relay.model import Agent
 from relay.room.drain import Seat
+from relay.store.ports import Store
 from tests.room.parts import all_jobs, until
 from tests.room.test_drain import Floor
 

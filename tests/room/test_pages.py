@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay.log.store import Store
 from relay.room import pages
+from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import all_messages, post
 

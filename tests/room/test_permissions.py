@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from relay.log.store import Store
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
 from relay.room.acts import Acts
 from relay.room.commands import Permit, Problem, parse
 from relay.room.live import Live
 from relay.room.permissions import ALLOW, REJECT, PermissionDesk
+from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import Clock, until
 from tests.room.test_desk import ROSTER, Office

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from relay.log import events, postgres_store, sqlite_store
-from relay.log.store import Queries, Store, Tx
+from relay.log import events
 from relay.model import FailureClass, Kind, Message, UsagePart
 from relay.room import ledger, queue
 from relay.room.budget import Budget
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.queue import Idle, Outcome, Plan, Policy
 from relay.room.values import Job, JobState
+from relay.store.ports import Queries, Store, Tx
+from relay.store.postgres import store as postgres_store
+from relay.store.sqlite import store as sqlite_store
 from tests import postgres
 from tests.engines import BOTH
 from tests.room.parts import (

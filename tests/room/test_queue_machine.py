@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from relay.log import events
-from relay.log.store import Tx
 from relay.log.verify import verify
 from relay.model import FailureClass, Kind
 from relay.room import ledger, queue
@@ -30,6 +29,7 @@ from relay.room.budget import Budget
 from relay.room.ledger import Q
 from relay.room.queue import Outcome, Plan, Policy
 from relay.room.values import Job, JobState
+from relay.store.ports import Tx
 from tests import engines
 from tests.room.parts import Clock, all_jobs, all_messages, claim, end, open_room, post
 

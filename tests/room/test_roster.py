@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from relay.log.store import Store
 from relay.model import FailureClass
 from relay.room import steward
 from relay.room.queue import Outcome, Policy
 from relay.room.roster import Member, Roster, steward_view
+from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import Clock, end, plan_of, post
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from relay.daemon import WINGS
-from relay.log.sqlite_store import open_store
 from relay.model import Kind
 from relay.room import ledger, queue
 from relay.room.ledger import NewMessage, Q, Rules
+from relay.store.sqlite.store import open_store
 
 
 async def test_what_waits_for_an_agent_that_has_gone_is_skipped_aloud(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from relay.log.store import Store, Tx
 from relay.model import Kind, Message
 from relay.room import entry, ledger
 from relay.room.ledger import Q, Rules
 from relay.room.queue import Outcome, Policy, lift_hops
 from relay.room.transcript import Transcript
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH
 from tests.room.parts import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from relay.log.store import Store
 from relay.model import Kind, Message
 from relay.room import ledger, steward
 from relay.room.ledger import NewMessage, Q, Rules
 from relay.room.room_view import StewardView, VisitorView
 from relay.room.visitors import visitors
+from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import Clock, all_messages
 

@@ -8,12 +8,12 @@ import pytest
 
 from relay.log import events
 from relay.log.events import Event
-from relay.log.store import Store
 from relay.model import Caller, Fault, Kind, Rejected
 from relay.room import hops, ledger
 from relay.room.ledger import Q, Rules
 from relay.room.values import message_of_row
 from relay.room.voices import MOST_SEEN, Seat, Voices
+from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.test_visitors import session
 

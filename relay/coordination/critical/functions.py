@@ -19,18 +19,8 @@ from relay.coordination.paths import Target
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.work import Status, Task
 from relay.log.events import loads
-from relay.log.store import (
-    OutcomeUnknown,
-    Queries,
-    Query,
-    Row,
-    Store,
-    StoreAway,
-    StoreBusy,
-    StoreError,
-    Tx,
-)
 from relay.model import Caller
+from relay.store.ports import OutcomeUnknown, Queries, Query, Row, Store, StoreAway, StoreBusy, StoreError, Tx
 
 log = structlog.get_logger(__name__)
 Q = Queries(Path(__file__).parent)

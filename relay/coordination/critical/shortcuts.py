@@ -16,8 +16,8 @@ from relay.coordination.lock import Lock, Outcome, Wish
 from relay.coordination.paths import Target
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.work import Status, Task
-from relay.log.store import Store
 from relay.model import Caller
+from relay.store.ports import Store
 
 
 class Shortcuts(Protocol):

@@ -18,7 +18,7 @@ from relay.code import cache, parsing
 from relay.code.build import listing
 from relay.code.service import GraphError, GraphService
 from relay.log import events
-from relay.log.store import Store, Tx
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH
 
@@ -328,7 +328,7 @@ async def test_the_workers_end_when_the_daemon_is_killed(repo: Path, tmp_path: P
         from relay import airspace
         from relay.code.service import GraphService
         from relay.log import events
-        from relay.log.sqlite_store import open_store
+        from relay.store.sqlite.store import open_store
 
         async def main():
             store = await open_store(Path(sys.argv[2]), [events.FOLDER, Path(airspace.__file__).parent])

@@ -16,18 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from relay.log.postgres_connections import Loan
-from relay.log.postgres_errors import (
-    ENGINE,
-    Again,
-    CommitUnknown,
-    PostgresAway,
-    PostgresFault,
-    translated,
-)
-from relay.log.postgres_query import Statement, statement
-from relay.log.postgres_tx import Bends, PostgresTx, bent, rollback
-from relay.log.store import Query, Row, StoreError
+from relay.store.ports import Query, Row, StoreError
+from relay.store.postgres.connections import Loan
+from relay.store.postgres.errors import ENGINE, Again, CommitUnknown, PostgresAway, PostgresFault, translated
+from relay.store.postgres.query import Statement, statement
+from relay.store.postgres.transaction import Bends, PostgresTx, bent, rollback
 
 #: The parameter by which a statement can be joined with others.
 ALONE = "alone"

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from relay.log.sqlite_transaction import DIALECT, begin
-from relay.log.store import StoreError, steps_to_apply
+from relay.store.ports import StoreError, steps_to_apply
+from relay.store.sqlite.transaction import DIALECT, begin
 
 _MIGRATIONS_TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migrations (

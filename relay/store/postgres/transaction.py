@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from relay.log.events import Q
-from relay.log.postgres_errors import ENGINE, PostgresAway, PostgresFault, translated
-from relay.log.postgres_query import Bend, Statement, bends, changed_rows, statement
-from relay.log.postgres_rights import ACTING, SERVICE
-from relay.log.store import AwaitedOutside, Query, Row, StoreError, Work
+from relay.store.ports import AwaitedOutside, Query, Row, StoreError, Work
+from relay.store.postgres.errors import ENGINE, PostgresAway, PostgresFault, translated
+from relay.store.postgres.query import Bend, Statement, bends, changed_rows, statement
+from relay.store.postgres.rights import ACTING, SERVICE
 
 T = TypeVar("T")
 #: How to bend the values of each statement, by its text, once it was prepared.

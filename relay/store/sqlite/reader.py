@@ -14,8 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from relay.log.sqlite_transaction import SqliteTx, drive
-from relay.log.store import Query, StoreError, StoreMissing, Work
+from relay.store.ports import Query, StoreError, StoreMissing, Work
+from relay.store.sqlite.transaction import SqliteTx, drive
 
 T = TypeVar("T")
 #: Seconds that a look waits for a lock; in write-ahead mode a reader waits for next to nothing.
@@ -23,7 +23,7 @@ BUSY_S = 2.0
 
 
 class _ReadTx(SqliteTx):
-    """`relay.log.store.Tx` over an open connection that cannot write."""
+    """`relay.store.ports.Tx` over an open connection that cannot write."""
 
     __slots__ = ()
 

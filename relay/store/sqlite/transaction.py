@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from relay.log.events import Q
-from relay.log.store import AwaitedOutside, Query, Row, StoreBusy, Work, query_text
+from relay.store.ports import AwaitedOutside, Query, Row, StoreBusy, Work, query_text
 
 T = TypeVar("T")
 DIALECT = "sqlite"

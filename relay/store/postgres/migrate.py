@@ -12,8 +12,8 @@ from typing import Any
 
 import asyncpg
 
-from relay.log.postgres_query import DIALECT
-from relay.log.store import Migration, StoreError, steps_to_apply
+from relay.store.ports import Migration, StoreError, steps_to_apply
+from relay.store.postgres.query import DIALECT
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migrations (

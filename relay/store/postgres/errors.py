@@ -13,7 +13,7 @@ import ssl
 import asyncpg
 from asyncpg import exceptions as pg
 
-from relay.log.store import OutcomeUnknown, StoreAway, StoreBusy, StoreError
+from relay.store.ports import OutcomeUnknown, StoreAway, StoreBusy, StoreError
 
 
 class Again(enum.Enum):

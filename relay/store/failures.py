@@ -13,7 +13,7 @@ import sqlite3
 from dataclasses import dataclass, field
 
 from relay.config.command_line import script
-from relay.log.store import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError, StoreMoved
+from relay.store.ports import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError, StoreMoved
 
 _FULL = "Free space on its disk; nothing was changed by this call."
 _RIGHTS = "Give the user that runs relay the right to read and write it, and its folder."

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from relay.config.command_line import script
-from relay.log.store import StoreError, StoreMoved
+from relay.store.ports import StoreError, StoreMoved
 
 #: The database and what SQLite keeps beside it.
 PARTS = ("", "-wal", "-shm")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from relay.log.store import Query, StoreError, query_text
+from relay.store.ports import Query, StoreError, query_text
 
 DIALECT = "postgres"
 #: What is passed over as a whole; the last alternative is a parameter.

@@ -27,14 +27,14 @@ import aiosqlite
 import structlog
 
 from relay.config.command_line import script
-from relay.log.sqlite_files import DatabaseFiles, moved, refuse_saved, save, saved_path
-from relay.log.sqlite_migrate import migrate
-from relay.log.sqlite_queue import WriteQueue
-from relay.log.sqlite_reader import add_functions
-from relay.log.sqlite_transaction import DIALECT, run_read
-from relay.log.store import Size, StoreError, Work
-from relay.log.wakeup import LocalWakeup, Subscribers, kept_up
 from relay.model import Caller
+from relay.store.ports import Size, StoreError, Work
+from relay.store.sqlite.files import DatabaseFiles, moved, refuse_saved, save, saved_path
+from relay.store.sqlite.migrate import migrate
+from relay.store.sqlite.reader import add_functions
+from relay.store.sqlite.transaction import DIALECT, run_read
+from relay.store.sqlite.writer_queue import WriteQueue
+from relay.store.wakeup import LocalWakeup, Subscribers, kept_up
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from typing import Any
 
 import asyncpg
 
-from relay.log.postgres_address import Address
-from relay.log.postgres_errors import ENGINE, cannot_connect
-from relay.log.postgres_rights import NONE, Rights
+from relay.store.postgres.address import Address
+from relay.store.postgres.errors import ENGINE, cannot_connect
+from relay.store.postgres.rights import NONE, Rights
 
 #: Everything of ours stands in this schema, so that a shared database stays clean.
 SCHEMA = "relay"

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from relay.base.files import reading
-from relay.log.store import StoreError
+from relay.store.ports import StoreError
 
 #: The environment's name for it (INTERFACES, "Configuration").
 VARIABLE = "RELAY_POSTGRES_DSN"

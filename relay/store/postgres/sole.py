@@ -24,8 +24,8 @@ from typing import Any
 
 import structlog
 
-from relay.log.postgres_errors import ENGINE, PostgresFault, PostgresLost, translated
-from relay.log.store import AnotherDaemon
+from relay.store.ports import AnotherDaemon
+from relay.store.postgres.errors import ENGINE, PostgresFault, PostgresLost, translated
 
 log = structlog.get_logger(__name__)
 #: The first half of the lock's key (as ROOM_LOCK in postgres_store.py); the second is the schema's hash.

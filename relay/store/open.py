@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from relay.log.store import Store, StoreError, StoreMissing
+from relay.store.ports import Store, StoreError, StoreMissing
 
 
 class PostgresPlace(Protocol):
-    """What the settings say of a PostgreSQL database (its address: relay/log/postgres_address.py)."""
+    """What the settings say of a PostgreSQL database (its address: relay/store/postgres/address.py)."""
 
     @property
     def dsn_file(self) -> Path | None: ...
@@ -44,7 +44,7 @@ def no_address(where: Storage) -> StoreError | None:
     and is wrong is for `open_store` to refuse."""
     if where.storage != "postgres":
         return None
-    from relay.log import postgres_address
+    from relay.store.postgres import address as postgres_address
 
     if os.environ.get(postgres_address.VARIABLE, "").strip():
         return None
@@ -62,7 +62,9 @@ async def daemon_of(where: Storage) -> str:
     """
     if where.storage != "postgres":
         return ""
-    from relay.log import postgres_address, postgres_connections, postgres_sole
+    from relay.store.postgres import address as postgres_address
+    from relay.store.postgres import connections as postgres_connections
+    from relay.store.postgres import sole
 
     address = postgres_address.find_address(where.postgres.dsn_file)
     connections = postgres_connections.Connections(
@@ -70,7 +72,7 @@ async def daemon_of(where: Storage) -> str:
     )
     connection = await connections.connect()
     try:
-        found = await postgres_sole.holder_of(connection, postgres_connections.SCHEMA)
+        found = await sole.holder_of(connection, postgres_connections.SCHEMA)
     finally:
         connection.terminate()
     return "" if found is None else str(found)
@@ -88,7 +90,8 @@ async def open_store(
     daemon, and StoreError when it cannot be used.
     """
     if where.storage == "postgres":
-        from relay.log import postgres_address, postgres_store
+        from relay.store.postgres import address as postgres_address
+        from relay.store.postgres import store as postgres_store
 
         address = postgres_address.find_address(where.postgres.dsn_file)
         return await postgres_store.open_store(
@@ -101,26 +104,26 @@ async def open_store(
         )
     if where.storage != "sqlite":
         raise StoreError(f"storage {where.storage!r} is unknown; one of: postgres, sqlite")
-    from relay.log import sqlite_files, sqlite_store
+    from relay.store.sqlite import files, store
 
     if not create and not where.db_path.exists():
-        sqlite_files.refuse_saved(where.db_path)
+        files.refuse_saved(where.db_path)
         raise StoreMissing(f"there is no database at {where.db_path} yet")
-    return await sqlite_store.open_store(where.db_path, wings, keeper=keeper)
+    return await store.open_store(where.db_path, wings, keeper=keeper)
 
 
 def has_saved(where: Storage) -> bool:
     """Did a daemon save a copy of a database whose files were removed or replaced beneath it?"""
     if where.storage != "sqlite":
         return False
-    from relay.log import sqlite_files
+    from relay.store.sqlite import files
 
-    return sqlite_files.saved_path(where.db_path).exists()
+    return files.saved_path(where.db_path).exists()
 
 
 def put_back(where: Storage) -> str | None:
     """Put the saved copy in the database's place; what was done, None where there is nothing to do. No process may
     have the database open."""
-    from relay.log import sqlite_files
+    from relay.store.sqlite import files
 
-    return sqlite_files.put_back(where.db_path)
+    return files.put_back(where.db_path)

@@ -36,7 +36,7 @@ class Subscribers:
 
 
 class LocalWakeup:
-    """See `relay.log.store.Wakeup`. Holds a flag, so a commit between two waits is not missed."""
+    """See `relay.store.ports.Wakeup`. Holds a flag, so a commit between two waits is not missed."""
 
     def __init__(self, subscribers: set[LocalWakeup], types: Collection[str] | None = None) -> None:
         #: Whom it wakes for; None: for every commit.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from relay.log.store import StoreError
+from relay.store.ports import StoreError
 
 #: The oldest whose SQL the migrations speak (docs/postgres.md); as `server_version_num` has it.
 OLDEST = 140000

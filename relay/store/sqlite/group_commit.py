@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from relay.log.sqlite_files import DatabaseFiles
-from relay.log.sqlite_transaction import SqliteTx, begin, drive
-from relay.log.store import StoreBusy, Work
+from relay.store.ports import StoreBusy, Work
+from relay.store.sqlite.files import DatabaseFiles
+from relay.store.sqlite.transaction import SqliteTx, begin, drive
 
 T = TypeVar("T")
 W = TypeVar("W")

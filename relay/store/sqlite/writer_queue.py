@@ -19,9 +19,9 @@ from typing import TypeVar
 
 import aiosqlite
 
-from relay.log.sqlite_files import DatabaseFiles
-from relay.log.sqlite_group import Wanted, Writer
-from relay.log.store import Work
+from relay.store.ports import Work
+from relay.store.sqlite.files import DatabaseFiles
+from relay.store.sqlite.group_commit import Wanted, Writer
 
 T = TypeVar("T")
 #: Writes in a group at most: at that many the COMMIT is a small part of each.
@@ -58,7 +58,7 @@ class WriteQueue:
         self._answering = False
 
     async def write(self, work: Work[T], durable: bool) -> T:
-        """See `relay.log.store.Store.write`."""
+        """See `relay.store.ports.Store.write`."""
         # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
         # one after the other.
         give_up = time.monotonic() + self._writer.busy_timeout_s

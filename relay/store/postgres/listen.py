@@ -23,7 +23,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from relay.log.postgres_errors import ENGINE, PostgresFault
+from relay.store.postgres.errors import ENGINE, PostgresFault
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks at the log's end while nothing is heard.
