@@ -23,7 +23,8 @@ from aiohttp import web
 
 import relay
 from relay import faces, instance
-from relay.agent_keys import AgentKeys
+from relay.access.agent_keys import AgentKeys
+from relay.access.keys import Keys
 from relay.airspace.changed import RepoChanges
 from relay.base.files import stamp_of, write_atomically
 from relay.base.git_checkouts import top_of
@@ -41,7 +42,6 @@ from relay.faces.connections import raise_open_files, tell_full_seldom
 from relay.faces.guard_api import GuardDoor
 from relay.faces.held_api import HeldDoors
 from relay.faces.http import DOORWAY, HUB, create_app
-from relay.faces.keys import Keys
 from relay.faces.permissions_api import PermissionDoors
 from relay.faces.worktrees_api import WorktreeDoors
 from relay.hangar_log import recordable

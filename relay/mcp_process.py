@@ -89,7 +89,7 @@ async def open_place(settings: Settings) -> Place:
 
     store = await open_store(settings, WINGS)
     try:
-        from relay.faces.keys import Keys
+        from relay.access.keys import Keys
         from relay.services import services_of
 
         keys = Keys(store, lambda: [agent.name for agent in settings.agents])

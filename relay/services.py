@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relay.access.keys import Keys
 from relay.base.case_folding import folds_case
 from relay.base.git_checkouts import top_of
 from relay.config.settings import Settings
@@ -18,7 +19,6 @@ from relay.coordination.judge import LockJudge
 from relay.coordination.locks import Locks
 from relay.coordination.queue import WorkQueue
 from relay.coordination.sessions import Heartbeat, Sessions
-from relay.faces.keys import Keys
 from relay.faces.services import Services
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles

@@ -19,8 +19,8 @@ WINGS = tuple(
         "room",
         "airspace",
         "memory",
-        "faces",
-        "rights",
+        "access",
+        "access/rights",
     )
 )
 #: Those that only PostgreSQL has something of: functions that are whole operations, and who may do what.

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from relay.agent_keys import AgentKeys
+from relay.access.agent_keys import AgentKeys
+from relay.access.keys import Keys
 from relay.airspace import intent
 from relay.airspace.held import Held
 from relay.airspace.intent import Source
@@ -24,7 +25,6 @@ from relay.coordination.locks import Locks
 from relay.coordination.sessions import ENDED, Heartbeat, Sessions
 from relay.coordination_desk import CoordinationDesk, take_in
 from relay.coordination_notices import lines
-from relay.faces.keys import Keys
 from relay.guard_offline import KEPT, Room, keep
 from relay.log import events, follow
 from relay.model import LOCKED, Caller, LockRefusal

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from relay import mcp_process
-from relay.faces.keys import LOOK_S, Keys
+from relay.access.keys import LOOK_S, Keys
 from relay.mcp_identity import Identity
 from relay.mcp_process import Desk, Place
 from relay.model import Caller

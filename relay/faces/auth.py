@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from relay.access import page_sessions
+from relay.access.keys import Keys
 from relay.base.files import TOKEN_BYTES, read_regular
-from relay.faces import sessions
 from relay.faces.errors import ApiError
-from relay.faces.keys import Keys
 from relay.model import ADMIN, SCOPES
 from relay.room.mentions import MAX_NAME, clean_name, is_reserved
 from relay.store.ports import Store
@@ -134,7 +134,7 @@ class Auth:
 
     async def of_cookie(self, secret: str) -> Credential | None:
         """The credential of a page's cookie."""
-        session = await sessions.find_session(self.store, secret, now=self.clock())
+        session = await page_sessions.find_session(self.store, secret, now=self.clock())
         if session is None:
             return None
         return Credential(CredentialKind.SESSION, session.digest, renewed=session.renewed)
@@ -146,24 +146,24 @@ class Auth:
             return True
         if credential.kind is CredentialKind.KEY:
             return await self.keys.alive(credential.key)
-        return await sessions.is_alive(self.store, credential.key, now=self.clock())
+        return await page_sessions.is_alive(self.store, credential.key, now=self.clock())
 
     async def new_link(self) -> str:
         """The secret of a new sign-in link."""
-        return await sessions.new_link(self.store, now=self.clock())
+        return await page_sessions.new_link(self.store, now=self.clock())
 
     async def sign_in(self, *, link: str | None = None, key: str | None = None) -> str | None:
         """The secret of a new session, for a good link or a good key; None for a bad one."""
         if link is not None:
-            return await sessions.exchange_link(self.store, link, now=self.clock())
+            return await page_sessions.exchange_link(self.store, link, now=self.clock())
         if key is not None and self.is_token(key):
-            return await sessions.new_session(self.store, now=self.clock())
+            return await page_sessions.new_session(self.store, now=self.clock())
         return None
 
     async def sign_out(self, credential: Credential) -> None:
         """End a page's session. A key has none."""
         if credential.kind is CredentialKind.SESSION:
-            await sessions.end_session(self.store, credential.key)
+            await page_sessions.end_session(self.store, credential.key)
 
 
 def speaker(

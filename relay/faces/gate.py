@@ -22,8 +22,8 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from relay.access import page_sessions
 from relay.config.settings import UiSettings
-from relay.faces import sessions
 from relay.faces.auth import Auth, Credential
 from relay.faces.connections import spoke, trust
 from relay.faces.errors import ApiError, errors, route_name
@@ -108,7 +108,7 @@ def set_cookie(request: web.Request, response: web.StreamResponse, secret: str) 
     response.set_cookie(
         cookie_name(request),
         secret,
-        max_age=int(sessions.SESSION_S),
+        max_age=int(page_sessions.SESSION_S),
         path="/",
         httponly=True,
         samesite="Strict",

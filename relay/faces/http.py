@@ -16,9 +16,9 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from relay.access import page_sessions
 from relay.config.command_line import command
 from relay.config.settings import Settings
-from relay.faces import sessions
 from relay.faces.auth import Auth, owner, speaker
 from relay.faces.connections import Doorway
 from relay.faces.errors import ApiError, answer
@@ -216,7 +216,7 @@ class _Doors:
         await self._body(request, optional=True)
         secret = await self._auth.new_link()
         url = f"{request.scheme}://{request.headers['Host']}/#link={secret}"
-        return answer({"url": url, "expires_in_s": int(sessions.LINK_S)})
+        return answer({"url": url, "expires_in_s": int(page_sessions.LINK_S)})
 
     # --- reading ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from relay.faces.keys import take_back
+from relay.access.keys import take_back
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text
 from relay.faces.services import Services
 from relay.model import ADMIN, SCOPES, Caller

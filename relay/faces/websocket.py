@@ -39,7 +39,7 @@ PIECE_BYTES = 128 * 1024
 #: Seconds in which a cursor that is ahead of the room may turn out to be just very new.
 NEW_CURSOR_S = 2.0
 #: Seconds between two looks whether a connected client's key is still good; a look is remembered for all of its
-#: connections (relay/faces/keys.py).
+#: connections (relay/access/keys.py).
 KEY_LOOK_S = 0.5
 
 BAD_FIRST_FRAME = 4400

@@ -20,7 +20,7 @@ from relay.log.verify import Fault, VerifyState, verify_batch
 from relay.model import STEWARD, references
 from relay.room import ledger
 from relay.room.breaker import BreakerState
-from relay.store.ports import Row, Store, Tx, load_migrations
+from relay.store.ports import Row, Store, Tx, load_migrations, schema_id
 from relay.wings import WINGS
 
 #: Events that are verified; of a longer log, the newest so many.
@@ -68,7 +68,7 @@ async def database(scene: Scene) -> Check:
 def _schema(applied: Sequence[Row], engine: str, *, live: bool) -> list[Check]:
     seen = []
     for folder in WINGS:
-        wing, known = folder.name, load_migrations(folder, engine)
+        wing, known = schema_id(folder), load_migrations(folder, engine)
         have = {row["version"]: row["sha256"] for row in applied if row["wing"] == wing}
         edited = [
             step.version for step in known if have.get(step.version, _digest(step.sql)) != _digest(step.sql)

@@ -263,12 +263,21 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
+#: Folders whose steps a database knows by another name: it keeps the one under which they were first applied.
+_IDS = {"access": "faces"}
+
+
+def schema_id(folder: Path) -> str:
+    """The name under which a database records the steps of this folder. It never changes; the folder's may."""
+    return _IDS.get(folder.name, folder.name)
+
+
 def load_migrations(folder: Path, dialect: str) -> list[Migration]:
     """The wing's migrations in order. Raises StoreError on a gap or a double number."""
     steps = []
     for file in sorted((folder / dialect / "migrations").glob("*.sql")):
         number, _, name = file.stem.partition("_")
-        steps.append(Migration(folder.name, int(number), name, file.read_text("utf-8")))
+        steps.append(Migration(schema_id(folder), int(number), name, file.read_text("utf-8")))
     if [step.version for step in steps] != list(range(1, len(steps) + 1)):
         raise StoreError(f"{folder.name}/{dialect}/migrations are not numbered 1, 2, 3 ...")
     return steps
@@ -282,7 +291,7 @@ def steps_to_apply(folder: Path, dialect: str, applied: Mapping[int, str]) -> li
     known = load_migrations(folder, dialect)
     if applied and max(applied) > len(known):
         raise StoreError(
-            f"the database has version {max(applied)} of {folder.name!r} and this relay knows "
+            f"the database has version {max(applied)} of {schema_id(folder)!r} and this relay knows "
             f"{len(known)}: it was written by a newer relay; update this one"
         )
     for step in known:

@@ -7,9 +7,9 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from relay.access.keys import Q as KEYS
 from relay.coordination.locks import Locks
 from relay.coordination.sessions import Heartbeat
-from relay.faces.keys import Q as KEYS
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
 from relay.wings import WINGS

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 import structlog
 
+from relay.access import page_sessions
 from relay.config import settings
-from relay.faces import sessions
 from relay.faces.auth import Credential, CredentialKind, TokenError, ensure_token, speaker
 from relay.faces.errors import ApiError
 from relay.faces.gate import Hosts, same_origin
@@ -153,7 +153,7 @@ async def test_a_link_signs_the_page_in_and_out_again(home: House) -> None:
 async def test_a_used_an_old_and_an_invented_link(home: House) -> None:
     used, old = await home.auth.new_link(), await home.auth.new_link()
     assert (await sign_in(home, link=used)).status == 200
-    home.clock.now += sessions.LINK_S
+    home.clock.now += page_sessions.LINK_S
     for link in (used, old, "invented", ""):
         response = await sign_in(home, link=link)
         assert response.status == 401 and "Set-Cookie" not in response.headers
@@ -163,11 +163,11 @@ async def test_a_used_an_old_and_an_invented_link(home: House) -> None:
 @BOTH
 async def test_of_many_exchanges_at_once_one_wins_also_across_processes(home: House, tmp_path: Path) -> None:
     link = await home.auth.new_link()
-    other = await engines.open_store(tmp_path / ".relay", [sessions.FOLDER])
+    other = await engines.open_store(tmp_path / ".relay", [page_sessions.FOLDER])
     try:
         stores = [home.store, other] * 5
         now = home.clock.now
-        won = await asyncio.gather(*(sessions.exchange_link(one, link, now=now) for one in stores))
+        won = await asyncio.gather(*(page_sessions.exchange_link(one, link, now=now) for one in stores))
     finally:
         await other.close()
     assert len([one for one in won if one]) == 1
@@ -215,7 +215,7 @@ async def test_only_digests_are_kept_and_no_secret_is_logged(
     second = await home.auth.new_link()
     await home.store.close()
     kept = b"".join(file.read_bytes() for file in home.store.path.parent.glob("events.db*"))
-    assert sessions.digest(session).encode() in kept
+    assert page_sessions.digest(session).encode() in kept
     told = json.dumps(logs, default=str)
     assert "/api/sign-in" in told and "/api/events/{event}/why" in told
     for one in (secret, second, session, home.token, "hush"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.faces.keys import LOOK_S, USED_EVERY_S, Keys, span_s
+from relay.access.keys import LOOK_S, USED_EVERY_S, Keys, span_s
 from relay.keys_cli import _listed, main
 from relay.log import events
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from relay.access.keys import Keys
 from relay.config import settings as config
 from relay.coordination import waits
 from relay.faces.auth import owner
-from relay.faces.keys import Keys
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.services import services_of
 from relay.store.ports import StoreBusy

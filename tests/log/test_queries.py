@@ -53,7 +53,7 @@ WALKS = {
     ("coordination", "all_tasks"): "a rebuild wants all",
     ("coordination", "all_changes"): "a rebuild wants all",
     ("coordination", "last_undoable"): "backwards by an index of its own, to the first",
-    ("faces", "keys_made_by"): "a row a key, once a start",
+    ("access", "keys_made_by"): "a row a key, once a start",
     ("coordination", "waits"): "who stands in line now",
     ("coordination", "take_lock"): "the same, to the first",
     ("coordination", "forget_waits"): "as many",
@@ -68,9 +68,9 @@ WALKS = {
     ("memory", "found_memories"): "the full-text index gives the hits alone",
     ("memory", "found_memories_tagged"): "the same",
     ("memory", "covered_words"): "the same, of each word",
-    ("faces", "forget_links"): "good for minutes, so few",
-    ("faces", "forget_sessions"): "a row a browser",
-    ("faces", "api_keys"): "a row a key, as far as its limit",
+    ("access", "forget_links"): "good for minutes, so few",
+    ("access", "forget_sessions"): "a row a browser",
+    ("access", "api_keys"): "a row a key, as far as its limit",
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (

@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from relay.store.ports import Migration, StoreError, steps_to_apply
+from relay.store.ports import Migration, StoreError, schema_id, steps_to_apply
 from relay.store.postgres.query import DIALECT
 
 _TABLE = """
@@ -56,7 +56,9 @@ async def _missing(connection: Any, schema: str, wings: Sequence[Path]) -> list[
         for row in await connection.fetch("SELECT wing, version, sha256 FROM schema_migrations"):
             applied.setdefault(row["wing"], {})[row["version"]] = row["sha256"]
     return [
-        step for folder in wings for step in steps_to_apply(folder, DIALECT, applied.get(folder.name, {}))
+        step
+        for folder in wings
+        for step in steps_to_apply(folder, DIALECT, applied.get(schema_id(folder), {}))
     ]
 
 

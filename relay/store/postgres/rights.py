@@ -1,6 +1,7 @@
 """The rights that a transaction has on PostgreSQL: those of relay itself, or of the one agent it is done for.
 
-Invariant: where the roles are there (relay/rights/postgres), nothing runs with more than the service's rights, which
+Invariant: where the roles are there (relay/access/rights/postgres), nothing runs with more than the service's
+rights, which
 end at row-level security; an agent's transaction has that agent's only. Where they are not, everything runs as the
 user of the address, and `Rights.NONE` says so.
 
@@ -15,7 +16,8 @@ from typing import Any
 
 from relay.model import ADMIN, Caller
 
-#: Relay itself, and relay at work for one agent. Agents that come by another way are relay_agent (relay/rights).
+#: Relay itself, and relay at work for one agent. Agents that come by another way are relay_agent
+#: (relay/access/rights).
 SERVICE, ACTING = "relay_service", "relay_acting"
 #: Which of the roles can be taken by this user, where row-level security holds for them.
 _ASK = """

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from relay.store.ports import StoreError, steps_to_apply
+from relay.store.ports import StoreError, schema_id, steps_to_apply
 from relay.store.sqlite.transaction import DIALECT, begin
 
 _MIGRATIONS_TABLE = """
@@ -33,7 +33,7 @@ def migrate(connection: sqlite3.Connection, wings: list[Path], busy_timeout_s: f
             applied = {
                 row["version"]: row["sha256"]
                 for row in connection.execute(
-                    "SELECT version, sha256 FROM schema_migrations WHERE wing = ?", (folder.name,)
+                    "SELECT version, sha256 FROM schema_migrations WHERE wing = ?", (schema_id(folder),)
                 )
             }
             for step in steps_to_apply(folder, DIALECT, applied):

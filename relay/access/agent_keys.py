@@ -11,15 +11,14 @@ from pathlib import Path
 
 import structlog
 
-from relay import faces
-from relay.faces.keys import REVOKED, Keys
+from relay.access.keys import REVOKED, Keys
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import STEWARD, Caller, Rejected
 from relay.store.ports import Queries, Store, Tx
 
 log = structlog.get_logger(__name__)
-Q = Queries(Path(faces.__file__).parent)
+Q = Queries(Path(__file__).parent)
 #: Who makes them: the room itself.
 MAKER = Caller(STEWARD, "daemon", agent_type="room", person=True)
 
