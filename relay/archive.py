@@ -5,8 +5,8 @@ archived (an unread line, or an entry that the outbox still holds, stays); no li
 history by it, whether a daemon runs or not, and wherever the command is killed.
 
 It does not go through a running daemon. The kept place of the tail and the announcement of the new file are in
-the database (`relay.room.swap`), where a daemon that runs beside it, one that starts later, and the next
-archive all find them: one way for every case, and the one that also holds when the command dies half-way. All
+the database (`relay.room.transcript.rotation`), where a daemon that runs beside it, one that starts later, and the
+next archive all find them: one way for every case, and the one that also holds when the command dies half-way. All
 that a kill can leave behind is hidden temporary files, which the next archive overwrites, and an archive whose
 entries are still in the transcript, to be archived once more.
 """
@@ -26,10 +26,12 @@ from typing import Any
 from relay.base.files import reading
 from relay.config.settings import Settings
 from relay.log import events
-from relay.room import entry, ledger, place, swap
-from relay.room.entry import Junk
-from relay.room.place import Place
-from relay.room.swap import PlaceMoved, Swap
+from relay.room.journal import ledger
+from relay.room.parsing import line_format
+from relay.room.parsing.line_format import Junk
+from relay.room.transcript import file_position, rotation
+from relay.room.transcript.file_position import Place
+from relay.room.transcript.rotation import PlaceMoved, Swap
 from relay.store.open import open_store
 from relay.store.ports import Store, StoreError, StoreMissing
 
@@ -83,7 +85,7 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
 
     A running daemon goes on meanwhile. Raises ArchiveError, and then the transcript is as it was.
     """
-    lock = entry.lock_path(settings.runtime_dir, settings.transcript_path)
+    lock = line_format.lock_path(settings.runtime_dir, settings.transcript_path)
     try:
         store = await open_store(settings, (events.FOLDER, ledger.FOLDER), create=False)
     except StoreMissing as missing:
@@ -91,7 +93,7 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
     except StoreError as error:
         raise ArchiveError(str(error)) from error
     try:
-        async with swap.holding(lock):
+        async with rotation.holding(lock):
             path = settings.transcript_path.resolve()
             return await _archive_held(store, path, settings.runtime_dir / "archive", keep)
     except OSError as error:
@@ -103,11 +105,11 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
 
 
 async def _archive_held(store: Store, path: Path, folder: Path, keep: int) -> Archived:
-    await swap.settle_held(store, path)
-    here = await store.read(swap.kept_place)
+    await rotation.settle_held(store, path)
+    here = await store.read(rotation.kept_place)
     if here is None:
         raise ArchiveError("the room has not read its transcript yet; start it once")
-    if not await asyncio.to_thread(place.continues, path, here):
+    if not await asyncio.to_thread(file_position.continues, path, here):
         raise ArchiveError(
             f"the room has not read {path} as it is now; start the room, or try again in a moment"
         )
@@ -120,7 +122,7 @@ async def _archive_held(store: Store, path: Path, folder: Path, keep: int) -> Ar
         copied = await asyncio.to_thread(_copy_rest, old.fileno(), shorter, cut.at)
         copied = await _announce(store, path, shorter, old.fileno(), cut.at, copied)
         await asyncio.to_thread(_exchange, shorter, path)
-        await swap.settle_held(store, path)
+        await rotation.settle_held(store, path)
         for wait_s in (0.0, _GRACE_S):
             await asyncio.sleep(wait_s)
             copied = await asyncio.to_thread(_carry_over, old.fileno(), path, copied)
@@ -135,7 +137,7 @@ def _find_cut(path: Path, until: int, keep: int) -> _Cut:
         for line in file:
             if at >= until:
                 break
-            if not isinstance(entry.decode(line), Junk):
+            if not isinstance(line_format.decode(line), Junk):
                 entries += 1
                 newest.append(at)
             at += len(line)
@@ -202,21 +204,21 @@ async def _announce(store: Store, path: Path, shorter: Path, old: int, cut: int,
     which the old one was copied."""
     told = shorter.stat()
     while True:
-        here = await store.read(swap.kept_place)
+        here = await store.read(rotation.kept_place)
         assert here is not None
         # A daemon beside us may have read on meanwhile, lines too that a shell has just appended.
-        if here.offset < cut or not await asyncio.to_thread(place.continues, path, here):
+        if here.offset < cut or not await asyncio.to_thread(file_position.continues, path, here):
             raise ArchiveError("the transcript was replaced meanwhile; nothing was changed, try again")
         copied = await asyncio.to_thread(_copy_more, old, shorter, copied)
         history = max(0, here.history_until - cut)
-        after = await asyncio.to_thread(place.stand_at, shorter, here.offset - cut, history)
+        after = await asyncio.to_thread(file_position.stand_at, shorter, here.offset - cut, history)
         with suppress(PlaceMoved):
             await _announce_from(store, here, Swap(after, told.st_dev, told.st_ino))
             return copied
 
 
 async def _announce_from(store: Store, here: Place, made: Swap) -> None:
-    await store.write(lambda tx: swap.announce(tx, here, made), durable=True)
+    await store.write(lambda tx: rotation.announce(tx, here, made), durable=True)
 
 
 def _exchange(shorter: Path, path: Path) -> None:
@@ -229,7 +231,7 @@ def _carry_over(old: int, path: Path, copied: int) -> int:
     size = os.fstat(old).st_size
     if size > copied:
         data = os.pread(old, size - copied, copied)
-        entry.append_held(path, data if data.endswith(b"\n") else data + b"\n")
+        line_format.append_held(path, data if data.endswith(b"\n") else data + b"\n")
     return size
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from relay.airspace.words import newest
 from relay.coordination import sessions
 from relay.log.events import dumps
-from relay.room import ledger
+from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
 
 #: Messages of people that are read of each agent: what it was asked last, and what that followed on.

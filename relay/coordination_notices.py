@@ -2,7 +2,7 @@
 
 Invariants: a line is said once, in the transaction that moves the follower's cursor; it sets nobody to work. A line
 that names an agent stands in what the agent is shown with its next turn; the others are for people, who alone see
-notices (`relay.room.queue`).
+notices (`relay.room.dispatch.queue`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from relay.airspace import intent
 from relay.base.terminal_text import flat
 from relay.log.events import Event
 from relay.model import references
-from relay.room import ledger
-from relay.room.permissions import code_span
+from relay.room.dispatch.permissions import code_span
+from relay.room.journal import ledger
 from relay.store.ports import Tx
 
 FORCED = "lock.forced"

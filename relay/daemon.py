@@ -55,18 +55,20 @@ from relay.mcp_identity import spelled
 from relay.metrics import Metrics
 from relay.model import RESERVED_NAMES
 from relay.reload import Reload
-from relay.room import entry, ledger, queue
-from relay.room.acts import Acts
-from relay.room.cycle import Router
-from relay.room.desk import Desk, Surroundings
-from relay.room.dispatcher import Dispatcher
-from relay.room.drain import Drain
-from relay.room.frames import LOCK_EVENTS, SHOWN, TASK_EVENTS
-from relay.room.ledger import Rules
-from relay.room.live import Live
-from relay.room.permissions import PermissionDesk
-from relay.room.room import About, Room
-from relay.room.transcript import Transcript
+from relay.room.dispatch import queue
+from relay.room.dispatch.permissions import PermissionDesk
+from relay.room.dispatch.worker import Drain
+from relay.room.journal import ledger
+from relay.room.journal.frames import LOCK_EVENTS, SHOWN, TASK_EVENTS
+from relay.room.journal.ledger import Rules
+from relay.room.journal.live_bus import Live
+from relay.room.parsing import line_format
+from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.router import Router
+from relay.room.service import About, Room
+from relay.room.steward.actions import Acts
+from relay.room.steward.worker import Desk, Surroundings
+from relay.room.transcript.tail import Transcript
 from relay.seats import Seats
 from relay.services import folds, services_of
 from relay.store.open import open_store
@@ -222,7 +224,7 @@ class Daemon:
         self._transcript = Transcript(
             store,
             settings.transcript_path,
-            entry.lock_path(settings.runtime_dir, settings.transcript_path),
+            line_format.lock_path(settings.runtime_dir, settings.transcript_path),
             rules=self._rules,
             max_entry_bytes=settings.workspace.max_entry_bytes,
         )

@@ -14,7 +14,7 @@ import structlog
 from relay.airspace.worktrees import CHANGED, Happened, Record
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.room import ledger
+from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, Tx
 
 log = structlog.get_logger(__name__)

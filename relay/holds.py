@@ -17,7 +17,7 @@ from relay.coordination.lock import Lock, Wait
 from relay.coordination.paths import Target, target
 from relay.coordination.sessions import Session
 from relay.model import Fault, Rejected
-from relay.room.steward import near
+from relay.room.steward.answers import near
 from relay.store.ports import Tx
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from relay.airspace.commit_message import About, asked_of
 from relay.airspace.landing import Tell
 from relay.coordination import claims
 from relay.model import Kind
-from relay.room import ledger
+from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 
 #: Answers and tasks that are looked at: the work of many days.

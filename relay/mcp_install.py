@@ -29,7 +29,7 @@ from relay.mcp_files import SERVER, CannotEdit, entry_of, put
 from relay.mcp_identity import WrongUse, find_config, spelled
 from relay.mcp_keep import IDENTITY, Wanted, meet
 from relay.model import PROGRAMS
-from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved
+from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name, is_reserved
 
 Json = dict[str, Any]
 COULD_NOT, WRONG_USE = 1, 2

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from relay.room.drain import Drain
-from relay.room.ledger import Q
-from relay.room.roster import Roster
-from relay.room.values import JobState
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.worker import Drain
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import JobState
 from relay.store.ports import Store
 from relay.watchdog import Watchdog
 

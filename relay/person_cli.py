@@ -23,7 +23,7 @@ from relay.config.settings import Settings, load
 from relay.faces.services import Services
 from relay.git_person import git_person
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
-from relay.room.mentions import clean_name, is_reserved
+from relay.room.parsing.mentions import clean_name, is_reserved
 from relay.store.ports import Store, StoreError
 
 Json = Any

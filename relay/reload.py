@@ -17,7 +17,7 @@ import structlog
 from relay.base.files import stamp_of
 from relay.config import settings as config
 from relay.config.settings import ConfigError, Settings
-from relay.room.room import RoomError
+from relay.room.service import RoomError
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks whether the file was changed.

@@ -27,9 +27,10 @@ from relay.config.settings import Settings
 from relay.coordination.projection import TasksFile, rebuild, strays
 from relay.faces.auth import ensure_token
 from relay.health.data import JOURNAL_BYTES
-from relay.room import place, queue
-from relay.room.swap import PlaceMoved, kept_place
-from relay.room.transcript import begin_anew
+from relay.room.dispatch import queue
+from relay.room.transcript import file_position
+from relay.room.transcript.rotation import PlaceMoved, kept_place
+from relay.room.transcript.tail import begin_anew
 from relay.store.open import has_saved, open_store, put_back
 from relay.store.ports import Store, StoreError, StoreMissing, Tx
 
@@ -215,7 +216,7 @@ async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
     here = await store.read(kept_place)
     if here is None:
         return []
-    chunk = await asyncio.to_thread(place.read, path, here, settings.workspace.max_entry_bytes)
+    chunk = await asyncio.to_thread(file_position.read, path, here, settings.workspace.max_entry_bytes)
     if not chunk.replaced:
         return []
 

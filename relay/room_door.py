@@ -15,8 +15,8 @@ from relay.faces.services import SessionsApi
 from relay.holds import RoomHolds
 from relay.model import Caller, Fault, Refusal, Rejected
 from relay.model.pages import PAGE
-from relay.room.ledger import Rules
-from relay.room.voices import Seat, Voices
+from relay.room.callers import Seat, Voices
+from relay.room.journal.ledger import Rules
 from relay.store.ports import Store, Tx
 
 Json = dict[str, Any]

@@ -19,10 +19,10 @@ from relay.agents.mcp import McpServer
 from relay.agents.ollama import OllamaAgent
 from relay.config.settings import AgentSettings, Settings
 from relay.model import Agent, Availability, EndPart, FailureClass, Guard, Part, Permits, Turn
-from relay.room.budget import Budget
-from relay.room.drain import Seat
-from relay.room.queue import Policy
-from relay.room.roster import Member, Roster
+from relay.room.dispatch.budget import Budget
+from relay.room.dispatch.queue import Policy
+from relay.room.dispatch.roster import Member, Roster
+from relay.room.dispatch.worker import Seat
 
 #: One line for the dispatcher on what an agent is good at.
 ABOUT = {

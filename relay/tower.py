@@ -36,9 +36,9 @@ from relay.git.merge_state import merging
 from relay.hangar_log import recorder, tell_trouble
 from relay.log import follow
 from relay.model import Board, HeldPath
-from relay.room.advice import RoomVoice
-from relay.room.drain import Drain
-from relay.room.roster import Roster
+from relay.room.advisory_voice import RoomVoice
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.worker import Drain
 from relay.store.ports import Store
 
 Start = Callable[[str, Callable[[], Awaitable[None]]], None]

@@ -17,9 +17,11 @@ from relay.archive import ArchiveError, archive
 from relay.config import settings as config
 from relay.config.settings import Settings
 from relay.log import events
-from relay.room import entry, ledger, swap
-from relay.room.ledger import Q, Rules
-from relay.room.transcript import Transcript
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q, Rules
+from relay.room.parsing import line_format
+from relay.room.transcript import rotation
+from relay.room.transcript.tail import Transcript
 from relay.store.open import open_store
 from relay.store.ports import Store
 from tests import engines
@@ -29,7 +31,7 @@ KILL = """
 import asyncio, os, sys
 import relay.archive as archive
 from relay.config import settings as config
-from relay.room import swap
+from relay.room.transcript import rotation as swap
 
 module, name = {"settle_held": (swap, "settle_held")}.get(sys.argv[2], (archive, sys.argv[2]))
 real, calls = getattr(module, name), 0
@@ -75,7 +77,7 @@ async def store(settings: Settings) -> AsyncIterator[Store]:
 
 
 def tail_of(store: Store, settings: Settings) -> Transcript:
-    lock = entry.lock_path(settings.runtime_dir, settings.transcript_path)
+    lock = line_format.lock_path(settings.runtime_dir, settings.transcript_path)
     return Transcript(store, settings.transcript_path, lock, rules=Rules, max_entry_bytes=1 << 20)
 
 
@@ -183,10 +185,10 @@ async def test_a_running_tail_goes_on(store: Store, settings: Settings) -> None:
 
     async def chat() -> None:
         nonlocal said
-        lock = entry.lock_path(settings.runtime_dir, settings.transcript_path)
+        lock = line_format.lock_path(settings.runtime_dir, settings.transcript_path)
         while True:
             line = f"[bob] live {said}\n".encode()
-            await asyncio.to_thread(entry.append, settings.transcript_path, lock, line)
+            await asyncio.to_thread(line_format.append, settings.transcript_path, lock, line)
             said += 1
             await store.write(lambda tx, n=said: ledger.say(tx, f"told {n}", now=time.time()))
             tail.poke()
@@ -255,11 +257,11 @@ async def test_killed_at_any_step(
 async def test_a_place_that_moved_is_not_overwritten(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=2)
-    here = await store.read(swap.kept_place)
+    here = await store.read(rotation.kept_place)
     assert here is not None
     await archive(settings, keep=0)
-    with pytest.raises(swap.PlaceMoved):
-        await store.write(lambda tx: swap.move(tx, here, here))
+    with pytest.raises(rotation.PlaceMoved):
+        await store.write(lambda tx: rotation.move(tx, here, here))
 
 
 async def test_a_file_that_was_replaced_is_refused(store: Store, settings: Settings) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from relay.asked import asked
 from relay.model import Kind
-from relay.room import ledger
+from relay.room.journal import ledger
 from relay.store.ports import Tx
 from relay.wings import WINGS
 from tests.coordination import desk as desks

@@ -29,7 +29,7 @@ from relay.guard_offline import KEPT, Room, keep
 from relay.log import events, follow
 from relay.model import LOCKED, Caller, LockRefusal
 from relay.model.working_set import FileTouch, WorkingSet
-from relay.room.ledger import Q as ROOM
+from relay.room.journal.ledger import Q as ROOM
 from relay.store.sqlite.store import SqliteStore, open_store
 from relay.wings import WINGS
 

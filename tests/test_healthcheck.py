@@ -30,11 +30,12 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import Kind
 from relay.repair import repair_live
-from relay.room import ledger, queue
-from relay.room.ledger import NewMessage, Rules
-from relay.room.place import Place
-from relay.room.swap import kept_place
-from relay.room.transcript import Transcript
+from relay.room.dispatch import queue
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Rules
+from relay.room.transcript.file_position import Place
+from relay.room.transcript.rotation import kept_place
+from relay.room.transcript.tail import Transcript
 from relay.store.open import open_store
 from relay.store.ports import Store, Tx
 from relay.wings import WINGS

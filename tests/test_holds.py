@@ -14,7 +14,7 @@ from relay.coordination.paths import targets
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.holds import RoomHolds
 from relay.model import Caller, Refusal
-from relay.room.frames import frames_of
+from relay.room.journal.frames import frames_of
 from relay.store.ports import Tx
 from tests.room.parts import Clock, all_events, open_room
 

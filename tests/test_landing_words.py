@@ -10,7 +10,7 @@ from relay.airspace.commit_message import About, Committed, asked_of, proposed
 from relay.landing_words import tell
 from relay.log.events import Lane
 from relay.model import Kind
-from relay.room import ledger
+from relay.room.journal import ledger
 from relay.store.ports import Queries, Tx
 from relay.wings import WINGS
 from tests.engines import BOTH, ENGINES, open_store

@@ -12,7 +12,7 @@ import pytest
 from relay.config import settings as config
 from relay.config.settings import Settings
 from relay.reload import Reload
-from relay.room.room import RoomError
+from relay.room.service import RoomError
 
 
 class Running:

@@ -26,7 +26,7 @@ from relay.faces.services import SessionsApi
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected
-from relay.room.mentions import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
+from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
 from relay.store.ports import Queries, Row, Store, StoreBusy, Tx
 
 Q = Queries(Path(__file__).parent)

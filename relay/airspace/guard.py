@@ -100,7 +100,7 @@ class Interrupter:
     told them to steer.
 
     `working` gives since when (Unix seconds) each agent at work is at its turn; `guarded` says whether an agent
-    is asked before its edits; `interrupt` begins its turn anew with the text in front (`relay.room.drain`).
+    is asked before its edits; `interrupt` begins its turn anew with the text in front (`relay.room.dispatch.worker`).
     """
 
     def __init__(

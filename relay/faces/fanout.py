@@ -27,7 +27,7 @@ from typing import NamedTuple
 import structlog
 
 from relay.faces.room_api import RoomApi
-from relay.room.values import Frame
+from relay.room.journal.values import Frame
 from relay.store.ports import is_away
 
 log = structlog.get_logger(__name__)

@@ -26,7 +26,7 @@ from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import Body, bad, read_body
 from relay.model import Guard, GuardDecision, Location, Rejected
-from relay.room.mentions import MAX_AGENT_NAME, clean_name
+from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name
 
 log = structlog.get_logger(__name__)
 #: Seconds for a decision; below what the hook itself waits (relay/guard_cli.py).

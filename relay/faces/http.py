@@ -35,7 +35,7 @@ from relay.faces.services import RoomDoor, Services
 from relay.faces.websocket import SIGNED_OUT, SocketDoor
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
 from relay.model.references import Thing
-from relay.room.values import JobState
+from relay.room.journal.values import JobState
 
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
 HUB = web.AppKey("hub", Hub)

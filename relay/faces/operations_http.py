@@ -24,7 +24,7 @@ from relay.faces.reading import Body, bad, read_values
 from relay.faces.services import Services
 from relay.model import Caller
 from relay.model.pages import Page
-from relay.room.mentions import MAX_AGENT_NAME
+from relay.room.parsing.mentions import MAX_AGENT_NAME
 
 #: The header that names a caller's session (INTERFACES, "MCP and sessions").
 SESSION_HEADER = "X-Relay-Session"

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from relay.model import Message
-from relay.room.values import Frame, Job, Page, Posted
+from relay.room.journal.values import Frame, Job, Page, Posted
 
 Json = dict[str, Any]
 

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     name = options.name or os.environ.get("USER") or getpass.getuser()
-    from relay.room.entry import is_speaker
+    from relay.room.parsing.line_format import is_speaker
 
     if not is_speaker(name):
         print(f"{name!r} cannot be a name: 1 to 64 printable characters without [ ]", file=sys.stderr)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from relay.faces.terminal_place import Place, PlaceError
 from relay.model import Kind, Message
-from relay.room.mentions import is_reserved
+from relay.room.parsing.mentions import is_reserved
 
 if TYPE_CHECKING:
     import aiohttp
@@ -197,7 +197,7 @@ class RoomClient:
             return False
         if is_reserved(self.name, place.reserved):
             raise ValueError(f"{self.name} is reserved; choose another name with --name")
-        from relay.room import entry
+        from relay.room.parsing import line_format as entry
 
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         message = Message(id=new_id(), ts=now, speaker=self.name, kind=Kind.HUMAN, body=post.body)

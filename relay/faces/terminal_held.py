@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from relay.room.visitors import Visitor, visitors
+from relay.room.journal.visitors import Visitor, visitors
 
 Key = tuple[str, str, str]
 

@@ -66,7 +66,7 @@ class Finder:
     def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
         if self._local is None:
             from relay.config import settings as config  # not needed with --url
-            from relay.room import entry
+            from relay.room.parsing import line_format
 
             try:
                 settings = config.load(find(self._config, self._environ))
@@ -78,7 +78,7 @@ class Finder:
             url = f"http://{f'[{host}]' if ':' in host else host}:{settings.ui.port}"
             runtime, transcript = settings.runtime_dir, settings.transcript_path
             names = RESERVED_NAMES | {agent.name for agent in settings.agents}
-            self._local = url, transcript, entry.lock_path(runtime, transcript), names, runtime
+            self._local = url, transcript, line_format.lock_path(runtime, transcript), names, runtime
         return self._local
 
 

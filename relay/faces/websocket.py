@@ -25,7 +25,7 @@ from relay.faces.gate import CREDENTIAL
 from relay.faces.limits import Limits
 from relay.faces.reading import whole
 from relay.faces.room_api import RoomApi
-from relay.room.values import Frame
+from relay.room.journal.values import Frame
 from relay.store.ports import StoreAway, StoreBusy
 
 log = structlog.get_logger(__name__)

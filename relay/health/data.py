@@ -18,8 +18,8 @@ from relay.log import events
 from relay.log.events import dumps
 from relay.log.verify import Fault, VerifyState, verify_batch
 from relay.model import STEWARD, references
-from relay.room import ledger
-from relay.room.breaker import BreakerState
+from relay.room.dispatch.breaker import BreakerState
+from relay.room.journal import ledger
 from relay.store.ports import Row, Store, Tx, load_migrations, schema_id
 from relay.wings import WINGS
 

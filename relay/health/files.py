@@ -14,9 +14,9 @@ from pathlib import Path
 from relay.base.files import reading
 from relay.config.command_line import command, script
 from relay.health.scene import Check, Q, Scene, Status, worst
-from relay.room import place
-from relay.room.place import Place
-from relay.room.swap import kept_place
+from relay.room.transcript import file_position
+from relay.room.transcript.file_position import Place
+from relay.room.transcript.rotation import kept_place
 
 GIB = 1 << 30
 WARN_FREE = GIB
@@ -123,7 +123,7 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
     here = await scene.store.read(kept_place)
     waiting = await scene.store.read(lambda tx: tx.one(Q.outbox_age))
     seen = []
-    chunk = place.read(path, here or Place(), scene.settings.workspace.max_entry_bytes)
+    chunk = file_position.read(path, here or Place(), scene.settings.workspace.max_entry_bytes)
     if here is not None and chunk.size < here.offset:
         told = (
             f"it is read to byte {here.offset:,}, past its end ({chunk.size:,}): the file was cut or replaced"

@@ -18,7 +18,7 @@ import aiohttp
 import uuid_utils
 
 from relay.model import Kind, Message
-from relay.room import entry
+from relay.room.parsing import line_format
 from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
@@ -69,7 +69,7 @@ def _below(limit: float) -> dict[str, tuple[str, float]]:
 def _line(number: int) -> bytes:
     """A line of a conversation: a person asks, an agent answers; so the last of an even many is an answer."""
     agent = number % 2 == 1
-    return entry.encode(
+    return line_format.encode(
         Message(
             id=str(uuid_utils.uuid7()),
             ts="2026-01-01T00:00:00.000Z",
@@ -115,7 +115,7 @@ def called(daemon: Daemon, number: int) -> float:
     started = daemon.folder / "started"
     line = f"[ann] @PROBE number {number}\n".encode()
     at = time.time()
-    entry.append(daemon.transcript, daemon.append_lock, line)
+    line_format.append(daemon.transcript, daemon.append_lock, line)
     ended = "SELECT COUNT(*) FROM dispatch_queue WHERE state = 'done'"
     daemon.wait_until("the agent's turn", lambda: daemon.ask(ended) > number, 60)
     return float(started.read_text().split()[number]) - at
@@ -185,13 +185,13 @@ def burst(daemon: Daemon, lines: int) -> float:
     )
     before = daemon.ask(MAX_NUMBER)
     began = time.monotonic()
-    entry.append(daemon.transcript, daemon.append_lock, text)
+    line_format.append(daemon.transcript, daemon.append_lock, text)
     done = daemon.wait_until("the burst", lambda: daemon.ask(MAX_NUMBER) >= before + lines, 600, 0.005)
     return lines / (done - began)
 
 
 def _person(number: int) -> bytes:
-    return entry.encode(
+    return line_format.encode(
         Message(id=str(uuid_utils.uuid7()), ts="", speaker="ann", kind=Kind.HUMAN, body=f"{number}: {WORDS}")
     )
 

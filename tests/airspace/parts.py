@@ -25,10 +25,10 @@ from relay.log.events import Event
 from relay.log.follow import step
 from relay.model import Kind, Message
 from relay.model.working_set import FileTouch, Span, WorkingSet
-from relay.room.advice import RoomVoice
-from relay.room.queue import Outcome, Plan, Policy
-from relay.room.roster import Member, Roster
-from relay.room.values import Job
+from relay.room.advisory_voice import RoomVoice
+from relay.room.dispatch.queue import Outcome, Plan, Policy
+from relay.room.dispatch.roster import Member, Roster
+from relay.room.journal.values import Job
 from relay.store.ports import Store
 from tests import engines
 from tests.room import parts

@@ -24,11 +24,11 @@ from relay.log import follow
 from relay.log.follow import check_acyclic
 from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
-from relay.room.advice import RoomVoice
-from relay.room.drain import Drain, Seat
-from relay.room.live import Live
-from relay.room.queue import Policy
-from relay.room.roster import Member, Roster
+from relay.room.advisory_voice import RoomVoice
+from relay.room.dispatch.queue import Policy
+from relay.room.dispatch.roster import Member, Roster
+from relay.room.dispatch.worker import Drain, Seat
+from relay.room.journal.live_bus import Live
 from relay.store.ports import Store
 from tests.airspace.parts import FILE, open_sky, work
 from tests.airspace.test_scanner import PlayedMeasure, PlayedTrees

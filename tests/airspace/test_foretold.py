@@ -16,10 +16,10 @@ from relay.airspace.reading import Assessment, Evidence, Level, Reading
 from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
 from relay.model.working_set import FileTouch, WorkingSet
-from relay.room.acts import Act, Acts
-from relay.room.commands import DeclareIntent
-from relay.room.roster import Roster
-from relay.room.steward import StewardView
+from relay.room.dispatch.roster import Roster
+from relay.room.parsing.commands import DeclareIntent
+from relay.room.steward.actions import Act, Acts
+from relay.room.steward.answers import StewardView
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.airspace.test_scanner import House
 from tests.engines import BOTH

@@ -14,11 +14,11 @@ from relay.airspace import intent
 from relay.airspace.intent import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.reading import Level
 from relay.model import Message, Refusal
-from relay.room.acts import Acts
-from relay.room.desk import Desk, Surroundings
-from relay.room.drain import Drain
-from relay.room.live import Live
-from relay.room.roster import Roster
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.worker import Drain
+from relay.room.journal.live_bus import Live
+from relay.room.steward.actions import Acts
+from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
 from relay.wings import WINGS
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work

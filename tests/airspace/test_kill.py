@@ -15,7 +15,7 @@ from relay.airspace import records
 from relay.airspace.reading import Level
 from relay.log.verify import verify
 from relay.model import Kind
-from relay.room.values import JobState
+from relay.room.journal.values import JobState
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
 from tests.room.parts import Clock, all_jobs, all_messages
 

@@ -20,10 +20,10 @@ from relay.log.follow import step
 from relay.log.verify import verify
 from relay.model import Kind
 from relay.model.working_set import FileTouch, WorkingSet
-from relay.room.frames import SHOWN, frames_of
-from relay.room.queue import Idle
-from relay.room.queue import Outcome as TurnOutcome
-from relay.room.values import JobState
+from relay.room.dispatch.queue import Idle
+from relay.room.dispatch.queue import Outcome as TurnOutcome
+from relay.room.journal.frames import SHOWN, frames_of
+from relay.room.journal.values import JobState
 from relay.store.ports import Tx
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.engines import BOTH

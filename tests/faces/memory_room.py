@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from relay.model import Kind, Message
-from relay.room.values import Frame, Job, JobState, Page, Posted
+from relay.room.journal.values import Frame, Job, JobState, Page, Posted
 
 TS = "2026-01-02T03:04:05.678Z"
 

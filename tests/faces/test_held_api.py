@@ -12,7 +12,7 @@ from relay.faces.auth import Credential, CredentialKind
 from relay.faces.errors import ApiError
 from relay.faces.held_api import HeldDoors
 from relay.model import RESERVED_NAMES
-from relay.room.room import RoomError
+from relay.room.service import RoomError
 from tests.faces.house import house
 
 TAKE = "POST /api/locks/release"

@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from relay.faces.permissions_api import PermissionDoors
 from relay.model import PermissionOption, PermissionRequest
-from relay.room.live import Live
-from relay.room.permissions import PermissionDesk
+from relay.room.dispatch.permissions import PermissionDesk
+from relay.room.journal.live_bus import Live
 from tests.faces.house import House, house
 
 OPTIONS = (PermissionOption("ok/1", "Yes", "allow_once"), PermissionOption("no", "No", "reject_once"))

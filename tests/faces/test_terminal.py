@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.room import entry
+from relay.room.parsing import line_format
 from tests.faces.fake_room import KEY, FakeRoom, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,8 +172,8 @@ async def test_the_room_goes_and_comes_back(terminal: Terminal, room: FakeRoom, 
         "ann  are you there?", "it is written to the transcript, and answered when the room is back"
     )
     (line,) = (tmp_path / ".relay" / "transcript.log").read_bytes().splitlines()
-    written = entry.decode(line)
-    assert isinstance(written, entry.Entry)
+    written = line_format.decode(line)
+    assert isinstance(written, line_format.Entry)
     assert (written.speaker, written.body) == ("ann", "are you there?")
     await room.say("ann", written.body, id=written.id)
     await room.say("CLAUDE", "now I am", in_reply_to=written.id)

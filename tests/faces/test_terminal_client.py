@@ -16,7 +16,7 @@ import pytest
 from relay.faces.terminal_client import Down, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal_place import Finder, Place, PlaceError
 from relay.faces.terminal_script import Waiting
-from relay.room import entry
+from relay.room.parsing import line_format
 from tests.faces.fake_room import KEY, FakeRoom, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,9 +48,9 @@ def finder(home: Path) -> Finder:
     return Finder(str(home / "config.json"), None, {})
 
 
-def lines(home: Path) -> list[entry.Parsed]:
+def lines(home: Path) -> list[line_format.Parsed]:
     path = home / ".relay" / "transcript.log"
-    return [entry.decode(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
+    return [line_format.decode(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
 
 
 # --- where the room is ------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ async def test_with_the_room_down_the_transcript_has_it(home: Path, room: FakeRo
             await client.attempt(post)
         assert await client.write_past(post)
     (line,) = lines(home)
-    assert isinstance(line, entry.Entry)
+    assert isinstance(line, line_format.Entry)
     assert (line.speaker, line.body, line.id, line.kind) == ("ann", "hi\n[CLAUDE] no", post.id, "human")
 
 
@@ -287,7 +287,7 @@ async def test_say_with_the_room_down(home: Path, room: FakeRoom) -> None:
     # What is down, and what brings it back: a person may have several rooms.
     assert room.url in down and f"--config {home / 'config.json'}` starts it" in down
     assert (code, written) == (0, "it is written to the transcript, and answered when the room is back")
-    assert [each.body for each in lines(home) if isinstance(each, entry.Entry)] == ["later"]
+    assert [each.body for each in lines(home) if isinstance(each, line_format.Entry)] == ["later"]
 
 
 async def test_a_missing_token_file_is_named(home: Path, room: FakeRoom) -> None:

@@ -22,7 +22,7 @@ from relay.faces import fanout
 from relay.faces.fanout import wire
 from relay.faces.http import HUB
 from relay.faces.limits import Limits
-from relay.room.values import Frame
+from relay.room.journal.values import Frame
 from tests.faces.house import House, house
 from tests.faces.memory_room import MemoryRoom, RoomError
 

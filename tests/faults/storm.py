@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from relay.model import Kind, Message
-from relay.room import entry
+from relay.room.parsing import line_format
 from tests.acceptance.stores import STORES
 from tests.outside import Json, Outside, agent, eventually, program, room, settings
 
@@ -109,11 +109,11 @@ class Storm:
 
     async def _appends(self, who: str, die: random.Random) -> None:
         path = self.room.transcript
-        lock = entry.lock_path(self.room.runtime, path)
+        lock = line_format.lock_path(self.room.runtime, path)
         for _ in range(self.posts):
             token, body = self._say(die)
             message = Message(str(uuid.UUID(int=die.getrandbits(128), version=4)), "", who, Kind.HUMAN, body)
-            await asyncio.to_thread(entry.append, path, lock, entry.encode(message))
+            await asyncio.to_thread(line_format.append, path, lock, line_format.encode(message))
             self.told.appended[token] = message.id
             await asyncio.sleep(die.uniform(0, 0.5))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from relay.room import entry
+from relay.room.parsing import line_format
 from tests.outside import Outside, agent, eventually, room, settings
 
 pytestmark = pytest.mark.faults
@@ -136,7 +136,7 @@ async def test_an_append_lock_that_is_held_on_is_said(tmp_path: Path) -> None:
     async with room(tmp_path / "room", settings(agent("ECHO"))) as one:
         await one.start()
         await one.post("first")
-        with entry.lock_path(one.runtime, one.transcript).open("ab") as held:
+        with line_format.lock_path(one.runtime, one.transcript).open("ab") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             await one.post("second")
 

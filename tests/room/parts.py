@@ -14,10 +14,10 @@ from typing import Any
 from relay import coordination
 from relay.log import events
 from relay.model import Availability, EndPart, Kind, Message, Part, TextPart, Turn
-from relay.room import ledger
-from relay.room.ledger import NewMessage, Q, Rules
-from relay.room.queue import Idle, Outcome, Plan, Policy, claim_next_dispatch, finish
-from relay.room.values import Job, message_of_row
+from relay.room.dispatch.queue import Idle, Outcome, Plan, Policy, claim_next_dispatch, finish
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.values import Job, message_of_row
 from relay.store.ports import Store
 from tests import engines
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from relay.model import FailureClass as F
-from relay.room.breaker import PARK_S, BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
-from relay.room.budget import Budget, Spent, exhausted
+from relay.room.dispatch.breaker import PARK_S, BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
+from relay.room.dispatch.budget import Budget, Spent, exhausted
 
 CLOSED, OPEN, HALF_OPEN = BreakerState
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.commands import (
+from relay.room.parsing.commands import (
     COMMANDS,
     AddTask,
     Cancel,

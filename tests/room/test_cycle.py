@@ -11,14 +11,15 @@ import pytest
 
 from relay.log import events
 from relay.model import DISPATCHER, Kind, Message
-from relay.room import cycle, ledger
-from relay.room.cycle import Router
-from relay.room.dispatcher import Dispatcher
-from relay.room.ledger import Q
-from relay.room.live import Live
-from relay.room.queue import Policy
-from relay.room.roster import Member, Roster
-from relay.room.values import CycleState
+from relay.room.dispatch.queue import Policy
+from relay.room.dispatch.roster import Member, Roster
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q
+from relay.room.journal.live_bus import Live
+from relay.room.journal.values import CycleState
+from relay.room.routing import router as cycle
+from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.router import Router
 from relay.store.ports import Store
 from tests.engines import BOTH, SQLITE
 from tests.fakes.ollama import FakeOllama, Mode, by_words
@@ -165,7 +166,7 @@ async def test_whatever_is_wrong_all_active_agents_are_asked_and_the_room_hears_
 async def test_no_server_at_all_and_back_again_by_the_probe(
     store: Store, fake_ollama: FakeOllama, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay.room.cycle.PROBE_EVERY_S", 0.05)
+    monkeypatch.setattr("relay.room.routing.router.PROBE_EVERY_S", 0.05)
     await fake_ollama.stop()
     async with routing(store, fake_ollama, clock) as router:
         asked = await post(store, "anybody?", clock())
@@ -208,7 +209,7 @@ async def test_what_is_shown_is_what_happens_however_often_it_falls_back(
 async def test_that_the_server_is_there_ends_no_fallback_that_its_answers_caused(
     store: Store, fake_ollama: FakeOllama, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay.room.cycle.PROBE_EVERY_S", 0.02)
+    monkeypatch.setattr("relay.room.routing.router.PROBE_EVERY_S", 0.02)
     fake_ollama.mode = Mode.BAD_CONTENT
     async with routing(store, fake_ollama, clock) as router:
         asked = await post(store, "anybody?", clock())

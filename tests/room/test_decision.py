@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.decision import (
+from relay.room.routing.decision import (
     MAX_LINES,
     MAX_MESSAGE,
     Action,

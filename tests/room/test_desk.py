@@ -13,16 +13,17 @@ from relay.coordination.board import Board
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn
-from relay.room import ledger, queue
-from relay.room.acts import Acts
-from relay.room.budget import Budget
-from relay.room.desk import Desk, Surroundings
-from relay.room.drain import Drain, Seat
-from relay.room.frames import frames_of, summary
-from relay.room.ledger import NewMessage, Q, Rules
-from relay.room.live import Live
-from relay.room.queue import Outcome, Policy
-from relay.room.roster import Member, Roster
+from relay.room.dispatch import queue
+from relay.room.dispatch.budget import Budget
+from relay.room.dispatch.queue import Outcome, Policy
+from relay.room.dispatch.roster import Member, Roster
+from relay.room.dispatch.worker import Drain, Seat
+from relay.room.journal import ledger
+from relay.room.journal.frames import frames_of, summary
+from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.live_bus import Live
+from relay.room.steward.actions import Acts
+from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
 from tests.engines import BOTH
 from tests.room.parts import (

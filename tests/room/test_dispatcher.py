@@ -13,7 +13,7 @@ import ollama
 import pytest
 
 from relay.model import Kind, Message
-from relay.room.dispatcher import (
+from relay.room.routing.dispatcher import (
     Action,
     AgentBrief,
     Cause,
@@ -192,7 +192,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(
 
 
 def test_the_client_is_imported_late() -> None:
-    code = "import sys, relay.room.dispatcher; print([m for m in ('ollama', 'httpx') if m in sys.modules])"
+    code = "import sys, relay.room.routing.dispatcher; print([m for m in ('ollama', 'httpx') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"
 

@@ -28,14 +28,14 @@ from relay.model import (
     UsagePart,
     Workplace,
 )
-from relay.room.advice import RoomVoice
-from relay.room.drain import Drain, Seat
-from relay.room.ledger import Q
-from relay.room.live import Live, LiveFeed
-from relay.room.queue import Policy, load_spent
-from relay.room.roster import Roster
-from relay.room.touched import within
-from relay.room.values import Frame, Job
+from relay.room.advisory_voice import RoomVoice
+from relay.room.dispatch.queue import Policy, load_spent
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.tool_locations import within
+from relay.room.dispatch.worker import Drain, Seat
+from relay.room.journal.ledger import Q
+from relay.room.journal.live_bus import Live, LiveFeed
+from relay.room.journal.values import Frame, Job
 from relay.store.ports import Store, Tx
 from tests.engines import BOTH, SQLITE, Blocker
 from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, open_room, post, until
@@ -281,7 +281,7 @@ async def test_failures_are_classed(floor: Floor, parts: tuple[Part, ...], error
 async def test_an_agent_that_ignores_its_timeout_is_cut_off(
     floor: Floor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay.room.drain.GRACE_S", 0.05)
+    monkeypatch.setattr("relay.room.dispatch.worker.GRACE_S", 0.05)
 
     async def play(turn: Turn) -> AsyncIterator[Part]:
         yield UsagePart(10, 20, 0.5)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.model import Kind, Message
-from relay.room import entry
-from relay.room.entry import Entry, Junk, Plain, Reason
+from relay.room.parsing import line_format
+from relay.room.parsing.line_format import Entry, Junk, Plain, Reason
 
 ID = "0190c0de-0000-7000-8000-00000000000a"
 ASKS = Message(id=ID, ts="2026-01-02T03:04:05.678Z", speaker="ann", kind=Kind.HUMAN, body="hello")
@@ -24,7 +24,7 @@ def line(**fields: object) -> bytes:
 
 
 def test_a_line_is_tag_and_json_without_what_is_empty() -> None:
-    assert entry.encode(ASKS) == (
+    assert line_format.encode(ASKS) == (
         b'[ann] {"id": "0190c0de-0000-7000-8000-00000000000a", "ts": "2026-01-02T03:04:05.678Z", '
         b'"speaker": "ann", "kind": "human", "body": "hello"}\n'
     )
@@ -40,7 +40,7 @@ def test_every_field_comes_back() -> None:
         job=7,
         meta={"usage": {"usd": 0.25}, "tools": ["read a.py"]},
     )
-    read = entry.decode(entry.encode(full))
+    read = line_format.decode(line_format.encode(full))
     assert isinstance(read, Entry)
     assert read.message() == full
     assert not read.damaged
@@ -62,22 +62,22 @@ def test_every_field_comes_back() -> None:
     ],
 )
 def test_a_body_is_one_line_and_comes_back(why: str, body: str) -> None:
-    written = entry.encode(replace(ASKS, body=body))
+    written = line_format.encode(replace(ASKS, body=body))
     assert len(written.decode().splitlines()) == 1, why
     assert all(char.isprintable() or char == "\u200d" for char in written.decode()[:-1]), why
-    assert entry.decode(written).body == body, why  # type: ignore[union-attr]
+    assert line_format.decode(written).body == body, why  # type: ignore[union-attr]
 
 
 @given(body=st.text(max_size=300), speaker=st.text(min_size=1, max_size=12), note=st.text(max_size=20))
 def test_no_body_forges_a_line(body: str, speaker: str, note: str) -> None:
     message = replace(ASKS, body=body, speaker=speaker, meta={"note": note})
-    if not entry.is_speaker(speaker):
+    if not line_format.is_speaker(speaker):
         with pytest.raises(ValueError, match="cannot be a speaker"):
-            entry.encode(message)
+            line_format.encode(message)
         return
-    written = entry.encode(message)
+    written = line_format.encode(message)
     assert len(written.decode().splitlines()) == 1
-    read = entry.decode(written)
+    read = line_format.decode(written)
     assert isinstance(read, Entry)
     assert read.message() == message
 
@@ -85,12 +85,12 @@ def test_no_body_forges_a_line(body: str, speaker: str, note: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_line_is_read_as_something(raw: bytes) -> None:
     for text in (raw, b"[ann] " + raw, b'[ann] {"id": "' + raw, b'[ann] {"body": ' + raw + b"}"):
-        assert isinstance(entry.decode(text), Entry | Plain | Junk)
+        assert isinstance(line_format.decode(text), Entry | Plain | Junk)
 
 
 def test_half_a_character_becomes_a_whole_one() -> None:
-    assert entry.decode(entry.encode(replace(ASKS, body="a\ud800b"))).body == "a\ufffdb"  # type: ignore[union-attr]
-    read = entry.decode(line(body="x\udc00", meta={"k\ud800": ["\udfff"]}))
+    assert line_format.decode(line_format.encode(replace(ASKS, body="a\ud800b"))).body == "a\ufffdb"  # type: ignore[union-attr]
+    read = line_format.decode(line(body="x\udc00", meta={"k\ud800": ["\udfff"]}))
     assert isinstance(read, Entry)
     assert (read.body, read.meta) == ("x\ufffd", {"k\ufffd": ["\ufffd"]})
 
@@ -112,7 +112,7 @@ def test_half_a_character_becomes_a_whole_one() -> None:
     ],
 )
 def test_a_line_by_hand(raw: bytes, speaker: str, text: str) -> None:
-    assert entry.decode(raw) == Plain(speaker, text)
+    assert line_format.decode(raw) == Plain(speaker, text)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_line_by_hand(raw: bytes, speaker: str, text: str) -> None:
         (b"[ann] ", Reason.EMPTY),
         (b"[ann]", Reason.EMPTY),
         (b"[ann] one\n[bob] two\n", Reason.BAD_FIELD),
-        (entry.encode(ASKS)[:-20], Reason.TORN),
+        (line_format.encode(ASKS)[:-20], Reason.TORN),
         (b'[ann] {"id": ' + b"[" * 100_000, Reason.TORN),
         (line(speaker="CODEX"), Reason.OTHER_SPEAKER),
         (line(speaker=["ann"]), Reason.OTHER_SPEAKER),
@@ -158,20 +158,22 @@ def test_a_line_by_hand(raw: bytes, speaker: str, text: str) -> None:
     ],
 )
 def test_junk_says_why(raw: bytes, reason: Reason) -> None:
-    read = entry.decode(raw)
+    read = line_format.decode(raw)
     assert isinstance(read, Junk)
     assert read.reason is reason
     assert read.detail.endswith(".")
 
 
 def test_what_an_entry_leaves_out() -> None:
-    assert entry.decode(line()) == Entry(id=ID, speaker="ann", kind=Kind.HUMAN, body="hi")
-    assert entry.decode(line(id=ID.upper(), to=None, meta=None, job=None, ts=None)) == entry.decode(line())
+    assert line_format.decode(line()) == Entry(id=ID, speaker="ann", kind=Kind.HUMAN, body="hi")
+    assert line_format.decode(
+        line(id=ID.upper(), to=None, meta=None, job=None, ts=None)
+    ) == line_format.decode(line())
 
 
 def test_bytes_that_are_no_text_are_flagged() -> None:
-    assert entry.decode(b"[ann] caf\xe9") == Plain("ann", "caf\ufffd", damaged=True)
-    read = entry.decode(line().replace(b'"hi"', b'"h\xffi"'))
+    assert line_format.decode(b"[ann] caf\xe9") == Plain("ann", "caf\ufffd", damaged=True)
+    read = line_format.decode(line().replace(b'"hi"', b'"h\xffi"'))
     assert isinstance(read, Entry)
     assert (read.body, read.damaged) == ("h\ufffdi", True)
 
@@ -181,12 +183,12 @@ def test_bytes_that_are_no_text_are_flagged() -> None:
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    return entry.lock_path(tmp_path / ".relay", tmp_path / "elsewhere" / "transcript.log")
+    return line_format.lock_path(tmp_path / ".relay", tmp_path / "elsewhere" / "transcript.log")
 
 
 def test_a_missing_file_is_made_for_its_owner_only(tmp_path: Path, lock: Path) -> None:
     path = tmp_path / "room" / "transcript.log"
-    assert entry.append(path, lock, b"[ann] hi\n") == 9
+    assert line_format.append(path, lock, b"[ann] hi\n") == 9
     assert path.read_bytes() == b"[ann] hi\n"
     assert lock == tmp_path / ".relay" / "transcript.log.lock"
     assert [stat.S_IMODE(p.stat().st_mode) for p in (path, path.parent, lock, lock.parent)] == [
@@ -204,13 +206,13 @@ def test_a_missing_file_is_made_for_its_owner_only(tmp_path: Path, lock: Path) -
 def test_a_line_starts_on_a_line_of_its_own(tmp_path: Path, lock: Path, before: bytes, after: bytes) -> None:
     path = tmp_path / "transcript.log"
     path.write_bytes(before)
-    assert entry.append(path, lock, b"[ann] hi\n") == len(after)
+    assert line_format.append(path, lock, b"[ann] hi\n") == len(after)
     assert path.read_bytes() == after
 
 
 def test_half_a_line_is_not_appended(tmp_path: Path, lock: Path) -> None:
     with pytest.raises(ValueError, match="newline"):
-        entry.append(tmp_path / "transcript.log", lock, b"[ann] hi")
+        line_format.append(tmp_path / "transcript.log", lock, b"[ann] hi")
     assert not (tmp_path / "transcript.log").exists()
 
 
@@ -223,12 +225,12 @@ def _short_writes(monkeypatch: pytest.MonkeyPatch, sizes: list[int]) -> None:
             raise OSError(28, "No space left on device")
         return real(fd, bytes(data)[: sizes.pop(0)])
 
-    monkeypatch.setattr(entry.os, "write", write)
+    monkeypatch.setattr(line_format.os, "write", write)
 
 
 def test_a_short_write_goes_on(tmp_path: Path, lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _short_writes(monkeypatch, [3, 2, 99])
-    assert entry.append(tmp_path / "t", lock, b"[ann] hi\n") == 9
+    assert line_format.append(tmp_path / "t", lock, b"[ann] hi\n") == 9
     assert (tmp_path / "t").read_bytes() == b"[ann] hi\n"
 
 
@@ -239,7 +241,7 @@ def test_a_full_disk_leaves_no_half_line(
     (tmp_path / "t").write_bytes(before)
     _short_writes(monkeypatch, [5])
     with pytest.raises(OSError, match="No space"):
-        entry.append(tmp_path / "t", lock, b"[ann] hi\n")
+        line_format.append(tmp_path / "t", lock, b"[ann] hi\n")
     assert (tmp_path / "t").read_bytes() == after
 
 
@@ -256,14 +258,16 @@ def test_a_file_replaced_meanwhile_gets_the_line(
         if saved.exists():
             saved.replace(path)  # as an editor does that saves at this very moment
 
-    monkeypatch.setattr(entry.os, "fsync", fsync)
-    entry.append(path, lock, b"[ann] hi\n")
+    monkeypatch.setattr(line_format.os, "fsync", fsync)
+    line_format.append(path, lock, b"[ann] hi\n")
     assert path.read_bytes() == b"[b] edited\n[ann] hi\n"
 
 
 def _write_many(path: Path, lock: Path, name: str) -> None:
     for number in range(50):
-        entry.append(path, lock, entry.encode(replace(ASKS, speaker=name, body=f"{number} " + "x" * 5000)))
+        line_format.append(
+            path, lock, line_format.encode(replace(ASKS, speaker=name, body=f"{number} " + "x" * 5000))
+        )
 
 
 def test_writers_at_once_do_not_mix(tmp_path: Path, lock: Path) -> None:
@@ -275,7 +279,7 @@ def test_writers_at_once_do_not_mix(tmp_path: Path, lock: Path) -> None:
     for writer in writers:
         writer.join(60)
         assert writer.exitcode == 0
-    read = [entry.decode(each) for each in path.read_bytes().split(b"\n")[:-1]]
+    read = [line_format.decode(each) for each in path.read_bytes().split(b"\n")[:-1]]
     assert len(read) == 150
     for name in ("ann", "bob", "cy"):
         said = [each.body.split()[0] for each in read if isinstance(each, Entry) and each.speaker == name]

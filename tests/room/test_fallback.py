@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.fallback import Cause, DispatcherUnavailable, Fallback, step
+from relay.room.routing.fallback import Cause, DispatcherUnavailable, Fallback, step
 
 GONE, SLOW, PULL, BAD, WHO, OFF = (
     Cause.UNREACHABLE,

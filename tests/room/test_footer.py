@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.room.footer import Footer, footer
+from relay.room.parsing.handoff_footer import Footer, footer
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from relay.room.frames import latest
-from relay.room.values import Frame
+from relay.room.journal.frames import latest
+from relay.room.journal.values import Frame
 
 
 def lock(pos: int, change: str, path: str = "a.py", holder: str = "CLAUDE", session: str = "c") -> Frame:

@@ -12,7 +12,7 @@ import pytest
 
 from relay.agents import AgentSpec, Permissions, build_agent
 from relay.model import Agent
-from relay.room.drain import Seat
+from relay.room.dispatch.worker import Seat
 from relay.store.ports import Store
 from tests.room.parts import all_jobs, until
 from tests.room.test_drain import Floor

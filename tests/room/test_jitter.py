@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.room.jitter import delay_s
+from relay.room.journal.debounce import delay_s
 
 
 @pytest.mark.parametrize(

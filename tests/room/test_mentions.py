@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.mentions import clean_name, is_reserved, mentions, misspelt
+from relay.room.parsing.mentions import clean_name, is_reserved, mentions, misspelt
 
 AGENTS = ("CLAUDE", "CODEX", "GEMINI")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.room import pages
+from relay.room.journal import pages
 from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import all_messages, post

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
-from relay.room.acts import Acts
-from relay.room.commands import Permit, Problem, parse
-from relay.room.live import Live
-from relay.room.permissions import ALLOW, REJECT, PermissionDesk
+from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk
+from relay.room.journal.live_bus import Live
+from relay.room.parsing.commands import Permit, Problem, parse
+from relay.room.steward.actions import Acts
 from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import Clock, until

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.prose import prose
+from relay.room.parsing.markdown import prose
 
 
 @pytest.mark.parametrize(

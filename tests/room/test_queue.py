@@ -12,11 +12,12 @@ import pytest
 
 from relay.log import events
 from relay.model import FailureClass, Kind, Message, UsagePart
-from relay.room import ledger, queue
-from relay.room.budget import Budget
-from relay.room.ledger import NewMessage, Q, Rules
-from relay.room.queue import Idle, Outcome, Plan, Policy
-from relay.room.values import Job, JobState
+from relay.room.dispatch import queue
+from relay.room.dispatch.budget import Budget
+from relay.room.dispatch.queue import Idle, Outcome, Plan, Policy
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.values import Job, JobState
 from relay.store.ports import Queries, Store, Tx
 from relay.store.postgres import store as postgres_store
 from relay.store.sqlite import store as sqlite_store

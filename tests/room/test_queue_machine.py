@@ -23,12 +23,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from relay.log import events
 from relay.log.verify import verify
 from relay.model import FailureClass, Kind
-from relay.room import ledger, queue
-from relay.room.breaker import BreakerState
-from relay.room.budget import Budget
-from relay.room.ledger import Q
-from relay.room.queue import Outcome, Plan, Policy
-from relay.room.values import Job, JobState
+from relay.room.dispatch import queue
+from relay.room.dispatch.breaker import BreakerState
+from relay.room.dispatch.budget import Budget
+from relay.room.dispatch.queue import Outcome, Plan, Policy
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import Job, JobState
 from relay.store.ports import Tx
 from tests import engines
 from tests.room.parts import Clock, all_jobs, all_messages, claim, end, open_room, post

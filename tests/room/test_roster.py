@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.model import FailureClass
-from relay.room import steward
-from relay.room.queue import Outcome, Policy
-from relay.room.roster import Member, Roster, steward_view
+from relay.room.dispatch.queue import Outcome, Policy
+from relay.room.dispatch.roster import Member, Roster, steward_view
+from relay.room.steward import answers
 from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import Clock, end, plan_of, post
@@ -21,7 +21,7 @@ async def who(store: Store, roster: Roster, now: float) -> str:
             tx, roster, {}, now=now, asker="ann", people=[], tasks=[], dispatcher={}, address="", config=""
         )
     )
-    return steward.render_who(view)
+    return answers.render_who(view)
 
 
 @pytest.mark.parametrize(

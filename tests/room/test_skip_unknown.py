@@ -4,8 +4,9 @@ from pathlib import Path
 
 from relay.daemon import WINGS
 from relay.model import Kind
-from relay.room import ledger, queue
-from relay.room.ledger import NewMessage, Q, Rules
+from relay.room.dispatch import queue
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Q, Rules
 from relay.store.sqlite.store import open_store
 
 

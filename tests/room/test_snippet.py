@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.room.snippet import WORDS, folded, snippet
+from relay.room.parsing.search_snippet import WORDS, folded, snippet
 
 FILLER = " ".join(f"w{number}" for number in range(100))
 

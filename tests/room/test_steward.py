@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.commands import COMMANDS
-from relay.room.steward import (
+from relay.room.parsing.commands import COMMANDS
+from relay.room.steward.answers import (
     AgentView,
     BudgetView,
     DispatcherView,

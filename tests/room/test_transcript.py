@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from relay.model import Kind, Message
-from relay.room import entry, ledger
-from relay.room.ledger import Q, Rules
-from relay.room.queue import Outcome, Policy, lift_hops
-from relay.room.transcript import Transcript
+from relay.room.dispatch.queue import Outcome, Policy, lift_hops
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q, Rules
+from relay.room.parsing import line_format
+from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH
@@ -49,7 +50,7 @@ class Desk:
     def __init__(self, store: Store, folder: Path, clock: Clock) -> None:
         self.store, self.folder, self.clock = store, folder, clock
         self.file = folder / "transcript.log"
-        self.lock = entry.lock_path(folder, self.file)
+        self.lock = line_format.lock_path(folder, self.file)
         self.tail = self.another()
 
     def another(self, **more: Any) -> Transcript:
@@ -102,7 +103,7 @@ def desk(store: Store, tmp_path: Path, clock: Clock) -> Desk:
 
 
 def entry_line(body: str, speaker: str = "ann", kind: Kind = Kind.HUMAN, id: str = "") -> bytes:
-    return entry.encode(Message(id or ledger.new_id(), "2026-01-01T00:00:00Z", speaker, kind, body))
+    return line_format.encode(Message(id or ledger.new_id(), "2026-01-01T00:00:00Z", speaker, kind, body))
 
 
 # -- reading
@@ -337,7 +338,7 @@ async def test_a_deleted_file_is_told_once_and_made_anew(desk: Desk) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from relay.room import entry
+from relay.room.parsing import line_format as entry
 name, how, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 file, lock = Path(sys.argv[4]), Path(sys.argv[5])
 for i in range(count):
@@ -582,7 +583,7 @@ async def test_a_daemon_that_ends_at_any_write_leaves_everything_once(
 async def test_an_entry_appended_but_not_committed_is_not_appended_again(desk: Desk) -> None:
     said = await desk.say("once")
     row = (await desk.store.read(lambda tx: tx.all(Q.outbox, limit=10)))[0]
-    entry.append(desk.file, desk.lock, row["line"])
+    line_format.append(desk.file, desk.lock, row["line"])
     desk.write("[ann] behind it\n")
     await desk.another().sync()
     assert sum(said.id in line for line in desk.lines()) == 1
@@ -595,9 +596,10 @@ from pathlib import Path
 from tests import engines
 from tests.room.parts import WINGS
 from relay.model import Kind
-from relay.room import entry, ledger
-from relay.room.ledger import NewMessage, Rules
-from relay.room.transcript import Transcript
+from relay.room.parsing import line_format as entry
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Rules
+from relay.room.transcript.tail import Transcript
 
 async def main(folder: Path, address: str, start: int) -> None:
     store = await engines.join(address, WINGS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from relay.model import Kind, Message
-from relay.room import ledger, steward
-from relay.room.ledger import NewMessage, Q, Rules
-from relay.room.room_view import StewardView, VisitorView
-from relay.room.visitors import visitors
+from relay.room.dispatch.view import StewardView, VisitorView
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.visitors import visitors
+from relay.room.steward import answers
 from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import Clock, all_messages
@@ -38,8 +39,8 @@ async def test_who_is_a_visitor(store: Store, clock: Clock) -> None:
         ("dev-codex", "codex-tui", "2026-01-01T10:05:00Z", "2 locks, 1 task")
     ]
     view = StewardView(visitors=(VisitorView("dev-codex", "codex", 65.0, "2 locks"), VisitorView("zoe")))
-    assert "- **dev-codex** (codex) heard 1 min ago, holds 2 locks" in steward.render_who(view)
-    assert "own" not in steward.render_who(StewardView())
+    assert "- **dev-codex** (codex) heard 1 min ago, holds 2 locks" in answers.render_who(view)
+    assert "own" not in answers.render_who(StewardView())
 
     async def admit(body: str) -> Message:
         new = NewMessage("ann", Kind.HUMAN, body, clock())

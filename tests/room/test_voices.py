@@ -9,10 +9,10 @@ import pytest
 from relay.log import events
 from relay.log.events import Event
 from relay.model import Caller, Fault, Kind, Rejected
-from relay.room import hops, ledger
-from relay.room.ledger import Q, Rules
-from relay.room.values import message_of_row
-from relay.room.voices import MOST_SEEN, Seat, Voices
+from relay.room.callers import MOST_SEEN, Seat, Voices
+from relay.room.journal import hop_limit, ledger
+from relay.room.journal.ledger import Q, Rules
+from relay.room.journal.values import message_of_row
 from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.test_visitors import session
@@ -148,10 +148,10 @@ async def test_agents_set_agents_to_work_by_the_rooms_rule(store: Store) -> None
     over = await room.post(A, "@BETA once more")
     assert (over["asked"], await jobs_of(store, over["id"])) == ([], [])
     assert "`/continue`" in over["why"]
-    held = await store.write(hops.release)
+    held = await store.write(hop_limit.release)
     assert [(one.message_id, one.agents) for one in held] == [(over["id"], ("BETA",))]
     # An answer to an advisory sets nobody to work.
-    await store.write(hops.reset)
+    await store.write(hop_limit.reset)
     advice, _ = await store.write(
         lambda tx: ledger.put_message(
             tx, ledger.NewMessage("RELAY", Kind.ADVISORY, "Keep off.", 1.0, lane=ledger.cycle_lane("x"))
@@ -168,7 +168,7 @@ async def test_agents_set_agents_to_work_by_the_rooms_rule(store: Store) -> None
         told = await room.post(A, body, client_id=body)
         assert told["asked"] == asked and said in told["why"], body
         assert await room.post(A, body, client_id=body) == told, "the same again is answered the same"
-    await store.write(hops.reset)
+    await store.write(hop_limit.reset)
     assert "why" not in await room.post(B, "@ALPHA please look"), "who is named is asked, and is there"
     await store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
     waits = await room.post(B, "@ALPHA later")

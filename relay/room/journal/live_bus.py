@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from relay.room.values import Frame
+from relay.room.journal.values import Frame
 
 #: Frames that a feed holds for a reader that is busy.
 DEPTH = 2000

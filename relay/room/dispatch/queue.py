@@ -23,13 +23,14 @@ from relay.base.terminal_text import lines, safe
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart, references
-from relay.room import hops, ledger
-from relay.room.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
-from relay.room.budget import DAY_S, HOUR_S, Budget, Exhausted, Spent, exhausted
-from relay.room.footer import footer
-from relay.room.ledger import Q
-from relay.room.passing import pass_on
-from relay.room.values import Job, JobState, message_of_row
+from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
+from relay.room.dispatch.budget import DAY_S, HOUR_S, Budget, Exhausted, Spent, exhausted
+from relay.room.journal import hop_limit as hops
+from relay.room.journal import ledger
+from relay.room.journal.agent_mentions import pass_on
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.parsing.handoff_footer import footer
 from relay.store.ports import Row, Tx
 
 #: Messages that become one turn, and room entries that are looked at for its context.

@@ -43,11 +43,12 @@ from relay.model import (
     Workplace,
     Workplaces,
 )
-from relay.room import ledger, queue
-from relay.room.ledger import Q
-from relay.room.live import Live
-from relay.room.queue import Idle, Outcome, Plan, Policy
-from relay.room.touched import within
+from relay.room.dispatch import queue
+from relay.room.dispatch.queue import Idle, Outcome, Plan, Policy
+from relay.room.dispatch.tool_locations import within
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q
+from relay.room.journal.live_bus import Live
 from relay.store.ports import Store, StoreBusy, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from relay.base.files import open_regular, reading
 from relay.model import Kind
-from relay.room import entry
+from relay.room.parsing import line_format
 
 #: Bytes at the head of the file, and before the offset, whose digest is kept.
 WINDOW = 4096
@@ -154,8 +154,8 @@ def _is_answer(line: bytes) -> bool:
     """Has the room or an agent written this line? A person's line that only talks of kinds is none."""
     if b'"kind": "' not in line:
         return False
-    said = entry.decode(line)
-    return isinstance(said, entry.Entry) and said.kind is not Kind.HUMAN
+    said = line_format.decode(line)
+    return isinstance(said, line_format.Entry) and said.kind is not Kind.HUMAN
 
 
 def answered_until(path: Path, most: int = 64 << 20) -> int:

@@ -18,7 +18,7 @@ from relay.log import events
 from relay.log.events import dumps
 from relay.store.ports import Queries, Tx
 
-Q = Queries(Path(__file__).parent)
+Q = Queries(Path(__file__).parents[1])
 #: Turns that nobody verified has asked for since a person spoke, and whether an agent worked since the last.
 _COUNT = "hops"
 _WORKED = "hops_worked"

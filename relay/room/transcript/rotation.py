@@ -20,9 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from relay.log import events
-from relay.room import entry, place
-from relay.room.ledger import Q
-from relay.room.place import Place
+from relay.room.journal.ledger import Q
+from relay.room.parsing import line_format
+from relay.room.transcript import file_position
+from relay.room.transcript.file_position import Place
 from relay.store.ports import Store, Tx
 
 _ANNOUNCED = "transcript_swap"
@@ -44,7 +45,7 @@ class Swap:
 @asynccontextmanager
 async def holding(lock: Path) -> AsyncIterator[None]:
     """Hold the append lock without blocking the event loop for it."""
-    held = entry.holding(lock)
+    held = line_format.holding(lock)
     await asyncio.to_thread(held.__enter__)
     try:
         yield
@@ -105,4 +106,6 @@ def _is_there(path: Path, swap: Swap) -> bool:
         told = path.stat()
     except FileNotFoundError:
         return False
-    return (told.st_dev, told.st_ino) == (swap.device, swap.inode) and place.continues(path, swap.after)
+    return (told.st_dev, told.st_ino) == (swap.device, swap.inode) and file_position.continues(
+        path, swap.after
+    )

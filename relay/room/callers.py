@@ -17,13 +17,13 @@ from typing import Any
 
 from relay.log.events import Lane, dumps, loads
 from relay.model import Caller, Fault, Kind, Message, Rejected, references
-from relay.room import hops, ledger, pages
-from relay.room.ledger import NewMessage, Q, Rules
-from relay.room.mentions import posing_as
-from relay.room.passing import pass_on
-from relay.room.unasked import NOBODY, Present, why
-from relay.room.values import message_of_row
-from relay.room.visitors import people, visitors
+from relay.room.journal import hop_limit, ledger, pages
+from relay.room.journal.agent_mentions import pass_on
+from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.routing_notes import NOBODY, Present, why
+from relay.room.journal.values import message_of_row
+from relay.room.journal.visitors import people, visitors
+from relay.room.parsing.mentions import posing_as
 from relay.store.ports import Row, Store, Tx
 
 Json = dict[str, Any]
@@ -157,7 +157,7 @@ class Voices:
             )
         present = await self._present(tx) if "@" in body else NOBODY
         message = await ledger.admit(tx, new, self._rules(), visitors=present.visitors)
-        await hops.reset(tx)
+        await hop_limit.reset(tx)
         jobs = await tx.all(Q.jobs_of_message, message_id=message.id)
         return message, [row["agent"] for row in jobs]
 

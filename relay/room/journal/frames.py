@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from relay.log.events import Event, dumps
 from relay.model import references
-from relay.room import ledger
-from relay.room.values import Frame
+from relay.room.journal import ledger
+from relay.room.journal.values import Frame
 
 TASK_EVENTS = ("task.created", "task.changed")
 LOCK_EVENTS = ("lock.acquired", "lock.refreshed", "lock.released", "lock.forced")

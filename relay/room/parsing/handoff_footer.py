@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from relay.room.prose import prose
+from relay.room.parsing.markdown import prose
 
 #: A longer line is no footer but text that happens to look like one.
 MAX_LINE = 600

@@ -11,10 +11,10 @@ from typing import Any
 
 from relay.log.events import Lane
 from relay.model import STEWARD, Kind, Message, Spoken
-from relay.room import ledger
-from relay.room.ledger import NewMessage, Q
-from relay.room.roster import Roster
-from relay.room.values import Job, JobState
+from relay.room.dispatch.roster import Roster
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Q
+from relay.room.journal.values import Job, JobState
 from relay.store.ports import Tx
 
 

@@ -1,7 +1,7 @@
 """Why a message set nobody to work, or not everybody whom it names: for who waits for an answer to it.
 
-Invariant: it only says what the room's rules decided (`relay.room.voices`, `relay.room.ledger`), and decides nothing.
-Pure.
+Invariant: it only says what the room's rules decided (`relay.room.callers`, `relay.room.journal.ledger`), and
+decides nothing. Pure.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.model import STEWARD
-from relay.room import commands
-from relay.room.ledger import Rules
-from relay.room.mentions import mentions, strangers
-from relay.room.visitors import told_apart
+from relay.room.journal.ledger import Rules
+from relay.room.journal.visitors import told_apart
+from relay.room.parsing import commands
+from relay.room.parsing.mentions import mentions, strangers
 
 #: Names of nobody that one answer speaks of: a text may be full of them.
 MOST_STRANGERS = 5

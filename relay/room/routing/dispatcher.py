@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from relay.base.ollama_client import Trouble, TroubleKind, explain, missing_model, no_model, open_client
 from relay.model import Message
-from relay.room.decision import (
+from relay.room.routing.decision import (
     Action,
     AgentBrief,
     Decision,
@@ -26,7 +26,7 @@ from relay.room.decision import (
     read,
     schema,
 )
-from relay.room.fallback import Cause, DispatcherUnavailable, Fallback, step
+from relay.room.routing.fallback import Cause, DispatcherUnavailable, Fallback, step
 
 if TYPE_CHECKING:
     from ollama import AsyncClient

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from relay.model import Message
-from relay.room import hops, ledger
-from relay.room.mentions import mentions
+from relay.room.journal import hop_limit as hops
+from relay.room.journal import ledger
+from relay.room.parsing.mentions import mentions
 from relay.store.ports import Tx
 
 

@@ -18,9 +18,14 @@ import structlog
 
 from relay.log.events import dumps
 from relay.model import DISPATCHER, STEWARD, Message
-from relay.room import ledger, queue
-from relay.room.breaker import Verdict
-from relay.room.dispatcher import (
+from relay.room.dispatch import queue
+from relay.room.dispatch.breaker import Verdict
+from relay.room.dispatch.roster import Member, Roster
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q
+from relay.room.journal.live_bus import Live
+from relay.room.journal.values import CycleState, Job, JobState
+from relay.room.routing.dispatcher import (
     Action,
     AgentBrief,
     Cause,
@@ -31,11 +36,7 @@ from relay.room.dispatcher import (
     RoomLine,
     step,
 )
-from relay.room.fallback import SHOWN_BY_PROBE
-from relay.room.ledger import Q
-from relay.room.live import Live
-from relay.room.roster import Member, Roster
-from relay.room.values import CycleState, Job, JobState
+from relay.room.routing.fallback import SHOWN_BY_PROBE
 from relay.store.ports import Row, Store, Tx
 
 log = structlog.get_logger(__name__)

@@ -32,18 +32,20 @@ from relay.model import (
     Refusal,
     references,
 )
-from relay.room import commands, hops, ledger, pages, roster
-from relay.room.cycle import Router
-from relay.room.desk import Desk
-from relay.room.drain import Drain
-from relay.room.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
-from relay.room.ledger import NewMessage, Q, Rules
-from relay.room.live import Live, LiveFeed
-from relay.room.mentions import clean_name, is_reserved, posing_as
-from relay.room.roster import Roster
-from relay.room.transcript import Transcript
-from relay.room.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
-from relay.room.visitors import visitors
+from relay.room.dispatch import roster
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.worker import Drain
+from relay.room.journal import hop_limit, ledger, pages
+from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
+from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.live_bus import Live, LiveFeed
+from relay.room.journal.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
+from relay.room.journal.visitors import visitors
+from relay.room.parsing import commands
+from relay.room.parsing.mentions import clean_name, is_reserved, posing_as
+from relay.room.routing.router import Router
+from relay.room.steward.worker import Desk
+from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store, StoreBusy, StoreMoved, Tx
 
 log = structlog.get_logger(__name__)
@@ -176,7 +178,7 @@ class Room:
                 visitors=await self._visitors(tx) if "@" in body else (),
             )
             if verified:
-                await hops.reset(tx)
+                await hop_limit.reset(tx)
             return admitted
 
         message = await self._write(work, durable=True)

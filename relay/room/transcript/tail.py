@@ -26,12 +26,14 @@ import structlog
 from relay.base.files import NotRegular, reading
 from relay.log.events import Lane, dumps
 from relay.model import Kind, TurnLimits
-from relay.room import entry, ledger, place, swap
-from relay.room.entry import Entry, Junk, Parsed, Plain, Reason
-from relay.room.ledger import NewMessage, Q, Rules
-from relay.room.mentions import is_reserved
-from relay.room.place import Chunk, Line, Place
-from relay.room.swap import PlaceMoved
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.parsing import line_format
+from relay.room.parsing.line_format import Entry, Junk, Parsed, Plain, Reason
+from relay.room.parsing.mentions import is_reserved
+from relay.room.transcript import file_position, rotation
+from relay.room.transcript.file_position import Chunk, Line, Place
+from relay.room.transcript.rotation import PlaceMoved
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -77,7 +79,7 @@ async def begin_anew(tx: Tx, here: Place, size: int, *, now: float) -> Place:
     Raises PlaceMoved.
     """
     fresh = Place(history_until=size)
-    await swap.move(tx, here, fresh)
+    await rotation.move(tx, here, fresh)
     text = (
         "The transcript file was replaced or cut. What is in it now is shown as history and starts no work; "
         "new lines are read as usual."
@@ -240,7 +242,7 @@ class Transcript:
 
     async def _stand_anew(self) -> None:
         """The file, or the place in it, was exchanged beside us (`relay archive`): go on from what is kept."""
-        await swap.settle(self._store, self.path, self._lock)
+        await rotation.settle(self._store, self.path, self._lock)
         self._place, self._agents_until = None, 0
 
     async def _look(self, here: Place) -> Chunk:
@@ -249,23 +251,23 @@ class Transcript:
         Editors empty the file and write it anew, or move it away first: half-way through, what stood there
         would look like new lines.
         """
-        chunk = await asyncio.to_thread(place.read, self.path, here, self._largest_line)
+        chunk = await asyncio.to_thread(file_position.read, self.path, here, self._largest_line)
         for _ in range(SETTLE_LOOKS):
             if not chunk.replaced:
                 break
             await asyncio.sleep(SETTLE_S)
             size = chunk.size
-            chunk = await asyncio.to_thread(place.read, self.path, here, self._largest_line)
+            chunk = await asyncio.to_thread(file_position.read, self.path, here, self._largest_line)
             if size and chunk.size == size:
                 break
         return chunk
 
     async def _first_place(self) -> Place:
-        found = await self._store.read(swap.kept_place)
+        found = await self._store.read(rotation.kept_place)
         if found is not None:
             return found
         # A room that has never read this file answers what nobody has answered; the rest is history.
-        until = await asyncio.to_thread(place.answered_until, self.path)
+        until = await asyncio.to_thread(file_position.answered_until, self.path)
         return Place(history_until=until)
 
     async def _replaced(self, before: Place, chunk: Chunk) -> Place:
@@ -276,7 +278,7 @@ class Transcript:
         return fresh
 
     async def _settle(self, tx: Tx, here: Place, after: Place, notices: Sequence[Notice]) -> None:
-        await swap.move(tx, here, after)
+        await rotation.move(tx, here, after)
         for notice in notices:
             await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
 
@@ -431,7 +433,7 @@ class Transcript:
         ids = [row["message_id"] for row in rows]
 
         async def work(tx: Tx) -> None:
-            await swap.move(tx, here, after)
+            await rotation.move(tx, here, after)
             await tx.execute(Q.seen_in_file, ids=dumps(ids))
 
         try:
@@ -444,7 +446,7 @@ class Transcript:
 
 
 def _parse(lines: Sequence[Line]) -> list[Parsed | None]:
-    return [None if line.text is None else entry.decode(line.text) for line in lines]
+    return [None if line.text is None else line_format.decode(line.text) for line in lines]
 
 
 def _append_at_end(path: Path, lock: Path, here: Place, lines: bytes) -> Place | None:
@@ -453,17 +455,17 @@ def _append_at_end(path: Path, lock: Path, here: Place, lines: bytes) -> Place |
     The new place; None when there is something unread (read it, then come again), or when others wrote around
     our lines without the lock (the tail then reads ours like any other).
     """
-    with entry.holding(lock):
+    with line_format.holding(lock):
         try:
             size = path.stat().st_size
         except FileNotFoundError:
             size = 0
         if size != here.offset and not _only_unfinished(path, here.offset):
             return None
-        end = entry.append_held(path, lines)
+        end = line_format.append_held(path, lines)
         if end - len(lines) != here.offset:
             return None
-        return place.stand_at(path, end, here.history_until)
+        return file_position.stand_at(path, end, here.history_until)
 
 
 def _only_unfinished(path: Path, offset: int) -> bool:

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, references
-from relay.room import commands, cycle, ledger, queue, steward
-from relay.room.breaker import BreakerState
-from relay.room.ledger import Q, Rules
-from relay.room.permissions import ALLOW, REJECT, PermissionDesk, code_span
-from relay.room.room_view import StewardView
-from relay.room.roster import Roster
-from relay.room.values import Job, JobState, message_of_row
+from relay.room.dispatch import queue
+from relay.room.dispatch.breaker import BreakerState
+from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk, code_span
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.view import StewardView
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q, Rules
+from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.parsing import commands
+from relay.room.routing import router
+from relay.room.steward import answers
 from relay.store.ports import Tx
 
 #: Jobs that ended badly among which the one is looked for that an agent is tried with.
@@ -72,13 +76,13 @@ class Acts:
         """Do what `command` says, and answer. `view` looks at the room, which costs as much as the room is large."""
         match command:
             case commands.ShowHelp(name):
-                return Done(steward.render_help(name))
+                return Done(answers.render_help(name))
             case commands.ShowWho():
-                return Done(steward.render_who(await view()))
+                return Done(answers.render_who(await view()))
             case commands.ShowQueue():
-                return Done(steward.render_queue(await view()))
+                return Done(answers.render_queue(await view()))
             case commands.ShowTasks():
-                return Done(steward.render_tasks(await view()))
+                return Done(answers.render_tasks(await view()))
             case commands.Route(number, agents):
                 self._guard(act, "/route")
                 return await self.route(tx, await _message(tx, number), list(agents), act)
@@ -126,10 +130,10 @@ class Acts:
 
     async def _show_locks(self, tx: Tx, path: str | None, view: StewardView) -> Done:
         if path is None or self._holds is None:
-            return Done(steward.render_locks(view))
+            return Done(answers.render_locks(view))
         met = await self._holds.meeting(tx, path)
         keys = frozenset((str(one["file_path"]), str(one["locked_by"]), str(one["session"])) for one in met)
-        return Done(steward.render_locks_at(view, path, keys))
+        return Done(answers.render_locks_at(view, path, keys))
 
     async def _unlock(self, tx: Tx, path: str, reason: str, act: Act) -> Done:
         if self._holds is None:
@@ -201,7 +205,7 @@ class Acts:
                 "Route one that a person wrote.",
             )
         self._known(agents)
-        asked = await cycle.overrule(tx, message, agents, by=act.by, now=act.now, parents=[act.event_id])
+        asked = await router.overrule(tx, message, agents, by=act.by, now=act.now, parents=[act.event_id])
         named = ", ".join(agents)
         if not asked:
             return Done(f"{references.message(message.number)} is with {named} already.")

@@ -17,12 +17,15 @@ from relay.config.command_line import command
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.model import STEWARD, Board, Holds, Message, Refusal
-from relay.room import commands, ledger, roster, steward
-from relay.room.acts import Act, Acts, Done
-from relay.room.drain import Drain
-from relay.room.ledger import Q
-from relay.room.roster import Roster
-from relay.room.values import Job
+from relay.room.dispatch import roster
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.worker import Drain
+from relay.room.journal import ledger
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import Job
+from relay.room.parsing import commands
+from relay.room.steward import answers
+from relay.room.steward.actions import Act, Acts, Done
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -124,7 +127,7 @@ class Desk:
         if isinstance(command, commands.Problem):
             return Done(command.text), {"error": True}
         if command is None:
-            return Done(steward.answer(message.body, await self.view(tx, message.speaker))), {}
+            return Done(answers.answer(message.body, await self.view(tx, message.speaker))), {}
         event = await tx.one(Q.event_of_message, id=message.id)
         act = Act(
             by=message.speaker,

@@ -15,9 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from relay.base.terminal_text import flat
 from relay.config.command_line import command
 from relay.model import PROGRAMS, STEWARD, references
-from relay.room.commands import COMMANDS, find
-from relay.room.prose import prose
-from relay.room.room_view import (
+from relay.room.dispatch.view import (
     AgentView,
     BudgetView,
     DispatcherView,
@@ -29,6 +27,8 @@ from relay.room.room_view import (
     TaskView,
     VisitorView,
 )
+from relay.room.parsing.commands import COMMANDS, find
+from relay.room.parsing.markdown import prose
 
 __all__ = [
     "AgentView",

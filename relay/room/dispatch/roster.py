@@ -11,12 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from relay.log.events import dumps
-from relay.room import budget, queue
-from relay.room.budget import Budget
-from relay.room.drain import Running
-from relay.room.ledger import Q
-from relay.room.queue import Policy
-from relay.room.room_view import (
+from relay.room.dispatch import budget, queue
+from relay.room.dispatch.budget import Budget
+from relay.room.dispatch.queue import Policy
+from relay.room.dispatch.view import (
     AgentView,
     BudgetView,
     DispatcherView,
@@ -27,8 +25,10 @@ from relay.room.room_view import (
     TaskView,
     VisitorView,
 )
-from relay.room.values import Job, iso
-from relay.room.visitors import visitors
+from relay.room.dispatch.worker import Running
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import Job, iso
+from relay.room.journal.visitors import visitors
 from relay.store.ports import Tx
 
 

@@ -22,13 +22,15 @@ import uuid_utils
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, dumps
 from relay.model import DISPATCHER, STEWARD, Kind, Message, references
-from relay.room import commands, entry, hops, jitter
-from relay.room.mentions import mentions, misspelt
-from relay.room.values import CycleState, Job, JobState, iso, message_of_row
-from relay.room.visitors import told_apart
+from relay.room.journal import debounce
+from relay.room.journal import hop_limit as hops
+from relay.room.journal.values import CycleState, Job, JobState, iso, message_of_row
+from relay.room.journal.visitors import told_apart
+from relay.room.parsing import commands, line_format
+from relay.room.parsing.mentions import mentions, misspelt
 from relay.store.ports import Queries, Tx
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]
 Q = Queries(FOLDER)
 ROOM = "room"
 
@@ -50,15 +52,15 @@ class Rules:
     agents: tuple[str, ...] = ()
     busy: int = 5
     medium: int = 3
-    busy_s: float = jitter.BUSY_S
-    medium_s: float = jitter.MEDIUM_S
-    quiet_s: float = jitter.QUIET_S
+    busy_s: float = debounce.BUSY_S
+    medium_s: float = debounce.MEDIUM_S
+    quiet_s: float = debounce.QUIET_S
     hop_limit: int = 4
     agent_mentions: bool = False
 
     def delay_s(self, entries_last_minute: int) -> float:
         """Seconds to wait before a cycle (002, section 2)."""
-        return jitter.delay_s(
+        return debounce.delay_s(
             entries_last_minute,
             self.busy,
             self.medium,
@@ -156,7 +158,7 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
         plain_digest=new.plain_digest,
     )
     if not new.in_file:
-        line = entry.encode(message)
+        line = line_format.encode(message)
         await tx.execute(Q.put_outbox, message_id=message.id, number=number, line=line)
     return replace(message, cursor=event.pos), event
 

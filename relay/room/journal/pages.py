@@ -12,10 +12,10 @@ import unicodedata
 from relay.log import events
 from relay.log.events import dumps
 from relay.model import Message, references
-from relay.room.ledger import Q
-from relay.room.mentions import mentions
-from relay.room.snippet import snippet
-from relay.room.values import Page, message_of_row
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import Page, message_of_row
+from relay.room.parsing.mentions import mentions
+from relay.room.parsing.search_snippet import snippet
 from relay.store.ports import Tx
 
 #: Words of a search that are looked for; what comes behind them is not.

@@ -18,12 +18,12 @@ from functools import lru_cache
 
 from relay.model import RESERVED_NAMES
 from relay.model.confusables import LOOK_LIKE
-from relay.room.prose import prose
+from relay.room.parsing.markdown import prose
 
 EVERYONE = "all"
 MAX_NAME = 32
 #: Of an agent that is no part of the configuration: with a UUID in it, and no longer than a tag of the transcript
-#: (relay/room/entry.py).
+#: (relay/room/parsing/line_format.py).
 MAX_AGENT_NAME = 64
 
 _URL = re.compile(r"(?:://|\bwww\.)[^\s<>\"]*", re.IGNORECASE)
