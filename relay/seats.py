@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from relay import guard_cli
-from relay.agents import AgentSpec, Permissions, SpecError, build_agent
-from relay.agents.hooks import GuardHook
-from relay.agents.mcp import McpServer
+from relay.agents.factory import AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.ollama import OllamaAgent
+from relay.agents.setup.hooks import GuardHook
+from relay.agents.setup.mcp import McpServer
 from relay.config.settings import AgentSettings, Settings
 from relay.model import Agent, Availability, EndPart, FailureClass, Guard, Part, Permits, Turn
 from relay.room.dispatch.budget import Budget

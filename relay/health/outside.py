@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 
-from relay.agents.presets import PRESETS
+from relay.agents.setup.presets import PRESETS
 from relay.airspace.hangar import EDITORS
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
 from relay.config.settings import AgentSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AgentSpec, CommandAgent
+from relay.agents.factory import AgentSpec, CommandAgent
 from relay.model import Agent, EndPart, LogPart, Part, TextPart, Turn
 
 FAKES = Path(__file__).parent.parent / "fakes"

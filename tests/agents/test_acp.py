@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from relay.agents import AcpAgent, AgentSpec, Permissions, SpecError, build_agent
-from relay.agents.acp import ACP_PRESETS
-from relay.agents.acp_calls import lines_of
-from relay.agents.acp_turn import _usage_of
-from relay.agents.mcp import McpServer
+from relay.agents.acp.acp import ACP_PRESETS
+from relay.agents.acp.calls import lines_of
+from relay.agents.acp.turn import _usage_of
+from relay.agents.factory import AcpAgent, AgentSpec, Permissions, SpecError, build_agent
+from relay.agents.setup.mcp import McpServer
 from relay.model import (
     LOCKED,
     FailureClass,
@@ -292,7 +292,7 @@ async def test_one_that_asks_again_and_again_is_rejected_in_the_end(stage: Stage
 async def test_one_that_does_not_end_its_prompt_is_ended(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay.agents.acp_turn.YIELD_S", 0.2)
+    monkeypatch.setattr("relay.agents.acp.turn.YIELD_S", 0.2)
     parts = await collect(stage.agent("stubborn_deaf", guard=Standing("a.py")), edits())
     assert end(parts).failure is FailureClass.CRASH and "did not end its prompt" in end(parts).detail
 
@@ -362,7 +362,7 @@ async def test_a_sign_in_is_told_how(stage: Stage) -> None:
 
 
 async def test_one_that_does_not_speak_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.agents.acp_turn.HELLO_S", 1.5)
+    monkeypatch.setattr("relay.agents.acp.turn.HELLO_S", 1.5)
     parts = await collect(stage.agent("mute"), reads())
     assert end(parts).failure is FailureClass.CRASH and "did not speak" in end(parts).detail
 

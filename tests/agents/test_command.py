@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from relay.agents import AgentSpec, CommandAgent, Permissions
+from relay.agents.factory import AgentSpec, CommandAgent, Permissions
 from relay.model import PROGRAMS, FailureClass, SessionPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import MakeAgent, collect, end, log, text
 
@@ -241,7 +241,7 @@ async def test_a_grandchild_that_holds_the_output_open_does_not_hold_up_the_turn
 async def test_a_program_that_lingers_after_its_turn_is_ended(
     make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay.agents.command.LINGER_S", 0.2)
+    monkeypatch.setattr("relay.agents.command.command.LINGER_S", 0.2)
     parts = await collect(make_agent("claude", "linger"), Turn("BOT", "hi"))
     assert (end(parts).failure, end(parts).text) == (None, "All done.")
     assert living(left(tmp_path)) == []

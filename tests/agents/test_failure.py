@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from relay.agents.failure import StreamError, classify, recognise, retry_time
-from relay.agents.process import Exit
+from relay.agents.process.failure import StreamError, classify, recognise, retry_time
+from relay.agents.process.process import Exit
 from relay.model import FailureClass
 
 VIENNA = ZoneInfo("Europe/Vienna")

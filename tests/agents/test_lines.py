@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.agents.lines import Lines
+from relay.agents.process.lines import Lines
 
 
 def test_a_line_beyond_the_limit_is_dropped_whole() -> None:

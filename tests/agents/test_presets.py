@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AgentSpec, CommandAgent, Permissions, SpecError, build_agent
-from relay.agents.hooks import GEMINI_VARIABLE, gemini_file
-from relay.agents.mcp import McpServer
-from relay.agents.presets import PRESETS, Call, fill_template
+from relay.agents.factory import AgentSpec, CommandAgent, Permissions, SpecError, build_agent
+from relay.agents.setup.hooks import GEMINI_VARIABLE, gemini_file
+from relay.agents.setup.mcp import McpServer
+from relay.agents.setup.presets import PRESETS, Call, fill_template
 from relay.model import Turn
 
 READ, EDIT, SKIP = Permissions.READ_ONLY, Permissions.EDIT, Permissions.SKIP_ALL_CHECKS

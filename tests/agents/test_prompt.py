@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.agents.prompt import FOOTER, compose, fence, mark_for
+from relay.agents.setup.prompt import FOOTER, compose, fence, mark_for
 from relay.model import Turn
 
 

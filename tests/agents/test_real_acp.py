@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AcpAgent, AgentSpec
-from relay.agents.acp import ACP_PRESETS
+from relay.agents.acp.acp import ACP_PRESETS
+from relay.agents.factory import AcpAgent, AgentSpec
 from relay.model import FailureClass, SessionPart, ToolPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import REPOSITORY, collect, end, log, text
 from tests.agents.test_real_agents import pinned

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AgentSpec, CommandAgent, Permissions
-from relay.agents.presets import PRESETS, Call
+from relay.agents.factory import AgentSpec, CommandAgent, Permissions
+from relay.agents.setup.presets import PRESETS, Call
 from relay.model import FailureClass, SessionPart, ToolPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import REPOSITORY, collect, end, log, text
 from tests.fakes.llm import FakeService

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from relay import guard_cli
-from relay.agents import AgentSpec, CommandAgent
-from relay.agents.hooks import GuardHook, rooted
+from relay.agents.factory import AgentSpec, CommandAgent
+from relay.agents.setup.hooks import GuardHook, rooted
 from relay.faces.guard_api import GuardDoor
 from relay.model import Turn, TurnLimits
 from tests.agents.conftest import collect, end, log

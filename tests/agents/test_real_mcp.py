@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AcpAgent, AgentSpec, CommandAgent
-from relay.agents.hooks import GuardHook, rooted
-from relay.agents.mcp import McpServer
+from relay.agents.factory import AcpAgent, AgentSpec, CommandAgent
+from relay.agents.setup.hooks import GuardHook, rooted
+from relay.agents.setup.mcp import McpServer
 from relay.mcp_cli import main
 from relay.model import Turn, TurnLimits
 from tests.agents.conftest import REPOSITORY, collect, end, log

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AgentSpec, Permissions, SpecError, build_agent
+from relay.agents.factory import AgentSpec, Permissions, SpecError, build_agent
 from relay.model import FailureClass, SessionPart, TextPart, ToolPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import collect, end, text
 

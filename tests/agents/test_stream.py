@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.agents.failure import classify
-from relay.agents.process import Exit
-from relay.agents.stream import STREAMS, Stream, tool
+from relay.agents.command.stream import STREAMS, Stream, tool
+from relay.agents.process.failure import classify
+from relay.agents.process.process import Exit
 from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents import AgentSpec, Permissions, build_agent
+from relay.agents.factory import AgentSpec, Permissions, build_agent
 from relay.model import Agent
 from relay.room.dispatch.worker import Seat
 from relay.store.ports import Store

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from relay.agents.failure import StreamError
+from relay.agents.process.failure import StreamError
 from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
 JSON = Mapping[str, Any]

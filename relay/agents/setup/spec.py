@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from relay.agents.hooks import GuardHook
-from relay.agents.mcp import McpServer
+from relay.agents.setup.hooks import GuardHook
+from relay.agents.setup.mcp import McpServer
 
 
 class SpecError(ValueError):

@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from relay.agents.mcp import NAME, McpServer, gemini_entry
+from relay.agents.setup.mcp import NAME, McpServer, gemini_entry
 from relay.base.files import write_atomically
 
 #: Seconds after which a program gives a hook up; the hook itself takes two at most (relay/guard_cli.py).

@@ -18,16 +18,16 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from relay.agents.environment import environment
-from relay.agents.failure import Verdict, classify
-from relay.agents.hooks import GuardHook, guarded
-from relay.agents.kept import Kept
-from relay.agents.lines import Lines
-from relay.agents.presets import PRESETS, Call, Preset, check_template, fill_template
-from relay.agents.process import STDOUT, AgentProcess, Exit
-from relay.agents.prompt import compose
-from relay.agents.spec import AgentSpec, Permissions
-from relay.agents.stream import STREAMS
+from relay.agents.command.stream import STREAMS
+from relay.agents.process.failure import Verdict, classify
+from relay.agents.process.kept import Kept
+from relay.agents.process.lines import Lines
+from relay.agents.process.process import STDOUT, AgentProcess, Exit
+from relay.agents.setup.environment import environment
+from relay.agents.setup.hooks import GuardHook, guarded
+from relay.agents.setup.presets import PRESETS, Call, Preset, check_template, fill_template
+from relay.agents.setup.prompt import compose
+from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.terminal_text import safe, safe_line
 from relay.model import (
     Availability,

@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from relay.agents import hooks, mcp
-from relay.agents.hooks import GuardHook
-from relay.agents.mcp import McpServer
-from relay.agents.spec import AgentSpec, Permissions, SpecError
+from relay.agents.setup import hooks, mcp
+from relay.agents.setup.hooks import GuardHook
+from relay.agents.setup.mcp import McpServer
+from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
 from relay.model import PROGRAMS
 
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
-from relay.agents.script import Rule, load_script
-from relay.agents.spec import AgentSpec, Permissions
+from relay.agents.scripted.script import Rule, load_script
+from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.model import (
     Availability,
     EndPart,

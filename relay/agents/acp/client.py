@@ -19,10 +19,10 @@ from typing import Any
 from acp import RequestError, schema
 from pydantic import ValidationError
 
-from relay.agents.acp_calls import WRITING, Call, Calls
-from relay.agents.acp_wire import Outbox
-from relay.agents.mcp import is_ours
-from relay.agents.spec import Permissions
+from relay.agents.acp.calls import WRITING, Call, Calls
+from relay.agents.acp.wire import Outbox
+from relay.agents.setup.mcp import is_ours
+from relay.agents.setup.spec import Permissions
 from relay.base.files import inside, reading, write_atomically
 from relay.base.terminal_text import safe_line
 from relay.model import (

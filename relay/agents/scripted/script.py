@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from relay.agents.spec import SpecError
+from relay.agents.setup.spec import SpecError
 from relay.base.files import read_regular
 from relay.model import FailureClass, ToolPart, UsagePart
 

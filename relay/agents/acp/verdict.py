@@ -9,8 +9,8 @@ from datetime import datetime
 
 from acp import RequestError
 
-from relay.agents.failure import StreamError, Verdict, classify, last_lines, sentence
-from relay.agents.process import Exit
+from relay.agents.process.failure import StreamError, Verdict, classify, last_lines, sentence
+from relay.agents.process.process import Exit
 from relay.base.terminal_text import safe, safe_line
 from relay.model import FailureClass
 

@@ -16,15 +16,15 @@ from acp import PROTOCOL_VERSION, RequestError, schema
 from acp.connection import Connection
 
 from relay import __version__
-from relay.agents.acp_client import AcpClient
-from relay.agents.acp_verdict import AUTH_REQUIRED, Failed, failed, text_of
-from relay.agents.acp_watch import SETTLE_S, watching
-from relay.agents.acp_wire import Outbox, Wire
-from relay.agents.failure import Verdict
-from relay.agents.mcp import acp_servers
-from relay.agents.process import AgentProcess
-from relay.agents.prompt import compose
-from relay.agents.spec import AgentSpec, Permissions
+from relay.agents.acp.client import AcpClient
+from relay.agents.acp.verdict import AUTH_REQUIRED, Failed, failed, text_of
+from relay.agents.acp.watch import SETTLE_S, watching
+from relay.agents.acp.wire import Outbox, Wire
+from relay.agents.process.failure import Verdict
+from relay.agents.process.process import AgentProcess
+from relay.agents.setup.mcp import acp_servers
+from relay.agents.setup.prompt import compose
+from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.terminal_text import safe_line
 from relay.model import (
     EndPart,

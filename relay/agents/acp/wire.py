@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from relay.agents.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL
-from relay.agents.kept import Kept
-from relay.agents.lines import Lines
-from relay.agents.process import STDOUT, AgentProcess
+from relay.agents.command.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL
+from relay.agents.process.kept import Kept
+from relay.agents.process.lines import Lines
+from relay.agents.process.process import STDOUT, AgentProcess
 from relay.base.terminal_text import safe, safe_line
 from relay.model import LogPart, Part, TextPart
 

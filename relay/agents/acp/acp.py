@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from relay.agents.command import CommandAgent
-from relay.agents.presets import Call, Preset
-from relay.agents.spec import AgentSpec, Permissions, SpecError
+from relay.agents.command.command import CommandAgent
+from relay.agents.setup.presets import Call, Preset
+from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
 from relay.model import (
     PROGRAMS,
     EndPart,
@@ -124,8 +124,8 @@ class AcpAgent(CommandAgent):
         if self.spec.timeout_s is not None:
             limit = min(limit, self.spec.timeout_s)
         deadline = asyncio.get_running_loop().time() + limit
-        await asyncio.to_thread(importlib.import_module, "relay.agents.acp_turn")
-        from relay.agents.acp_turn import AcpTurn, Manner  # a look-up: the thread has imported it
+        await asyncio.to_thread(importlib.import_module, "relay.agents.acp.turn")
+        from relay.agents.acp.turn import AcpTurn, Manner  # a look-up: the thread has imported it
 
         manner = Manner()
         if self.manner is not None:

@@ -1,0 +1,44 @@
+"""Ways to run one agent turn.
+
+Invariant: whatever the kind, a turn is a stream of parts that ends with exactly one EndPart, and closing the
+stream ends every process it started. Nothing above this wing knows how an agent runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from relay.agents.acp.acp import AcpAgent
+from relay.agents.command.command import CommandAgent
+from relay.agents.scripted.scripted import ScriptedAgent
+from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
+from relay.model import Agent, Guard, Permits
+
+__all__ = [
+    "AcpAgent",
+    "AgentSpec",
+    "CommandAgent",
+    "Permissions",
+    "ScriptedAgent",
+    "SpecError",
+    "build_agent",
+]
+
+
+def build_agent(
+    spec: AgentSpec,
+    *,
+    daemon_env: Mapping[str, str] | None = None,
+    guard: Guard | None = None,
+    permits: Permits | None = None,
+) -> Agent:
+    """The agent that `spec` describes. Raises SpecError; reads the script of a scripted agent.
+
+    `daemon_env` is what the agent's environment is chosen from; None = this process's own. `guard` and
+    `permits` are for an agent that asks while it works (kind `acp`); None = nothing is contested, nobody is there.
+    """
+    if spec.kind == "scripted":
+        return ScriptedAgent(spec)
+    if spec.kind == "acp":
+        return AcpAgent(spec, daemon_env=daemon_env, guard=guard, permits=permits)
+    return CommandAgent(spec, daemon_env=daemon_env)
