@@ -18,9 +18,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.calibrated import NAME
-from relay.airspace.pairs import BadPairs, Lines, Sides, lines
-from relay.airspace.profiles import PROFILES
+from relay.airspace.profiles.calibrated import NAME
+from relay.airspace.scan.profile_registry import PROFILES
+from relay.airspace.scan.recorded_pairs import BadPairs, Lines, Sides, lines
 from relay.base.gc_pause import held_back
 
 #: Lines that one process works on at once: about half a second of work, beside a second to start it.

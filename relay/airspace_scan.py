@@ -18,17 +18,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from relay.airspace import scenario
-from relay.airspace.calibrated import NAME
-from relay.airspace.chart import PairFacts, outline
-from relay.airspace.embedding import Embedding, Placement
-from relay.airspace.hangar import scan_repo
-from relay.airspace.profiles import PROFILES
-from relay.airspace.reading import Level
-from relay.airspace.right_of_way import right_of_way
-from relay.airspace.scan import Airspace, Link, Profile, Scan
-from relay.airspace.scenario import ScenarioError
-from relay.airspace.sky import counts_json, link_json
+from relay.airspace.advisories.rules.right_of_way import right_of_way
+from relay.airspace.live.embedding import Embedding, Placement
+from relay.airspace.live.graph_keeper import PairFacts, outline
+from relay.airspace.live.picture import counts_json, link_json
+from relay.airspace.profiles.calibrated import NAME
+from relay.airspace.readings import Level
+from relay.airspace.scan import scenario
+from relay.airspace.scan.profile_registry import PROFILES
+from relay.airspace.scan.scan import Airspace, Link, Profile, Scan
+from relay.airspace.scan.scenario import ScenarioError
+from relay.airspace.worktrees.registry import scan_repo
 from relay.base.terminal_text import indented, safe_line
 from relay.code.build.listing import ListingError, listed, read_file, wanted
 from relay.code.code_graph import graph_of

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from relay.airspace import intent
+from relay.airspace.advisories import intents
 from relay.base.terminal_text import flat
 from relay.log.events import Event
 from relay.model import references
@@ -56,13 +56,13 @@ class EndedIntents:
 
     name = "coordination-intents"
     reads = frozenset({ENDED})
-    emits = frozenset({intent.DECLARED})
+    emits = frozenset({intents.DECLARED})
 
     async def apply(self, tx: Tx, event: Event) -> None:
         session = (event.outputs or {}).get("session") or {}
         agent, id = session.get("agent_id"), session.get("session_id")
         if agent and id:
-            await intent.end_session(tx, agent, id, cause=[event.id])
+            await intents.end_session(tx, agent, id, cause=[event.id])
 
 
 def lines(type: str, told: Json, agents: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ import relay
 from relay import faces, instance
 from relay.access.agent_keys import AgentKeys
 from relay.access.keys import Keys
-from relay.airspace.changed import RepoChanges
+from relay.airspace.worktrees.changes import RepoChanges
 from relay.base.files import stamp_of, write_atomically
 from relay.base.git_checkouts import top_of
 from relay.config.command_line import script

@@ -11,7 +11,7 @@ import time
 
 import structlog
 
-from relay.airspace.worktrees import CHANGED, Happened, Record
+from relay.airspace.worktrees.lifecycle import CHANGED, Happened, Record
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.room.journal import ledger

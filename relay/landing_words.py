@@ -5,9 +5,9 @@ Invariant: only words of the time in which the work was made; an answer that cha
 
 from __future__ import annotations
 
-from relay.airspace import records
-from relay.airspace.commit_message import About, asked_of
-from relay.airspace.landing import Tell
+from relay.airspace.advisories import table
+from relay.airspace.worktrees.commit_message import About, asked_of
+from relay.airspace.worktrees.merge import Tell
 from relay.coordination import claims
 from relay.model import Kind
 from relay.room.journal import ledger
@@ -30,7 +30,7 @@ def tell(store: Store) -> Tell:
             asked = [await ledger.message(tx, one.in_reply_to) for one in told if one.in_reply_to]
             people = [one.body for one in asked if one is not None and one.kind == Kind.HUMAN]
             requests = dict.fromkeys(asked_of(agent, body) for body in people)
-            said = (one.decided_against(agent) for one in (await records.standing(tx)).advisories.values())
+            said = (one.decided_against(agent) for one in (await table.standing(tx)).advisories.values())
             decided = next((words for words in said if words), "")
             return About(tuple(tasks), tuple(requests), told[-1].body if told else "", decided)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.airspace import intent, records, wording
-from relay.airspace.intent import Source
+from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories.intents import Source
 from relay.config.settings import Settings
 from relay.faces.services import SessionsApi
 from relay.holds import RoomHolds
@@ -80,8 +80,8 @@ class RoomDesk:
         """`{enabled, advisories, near: [{agents, level}], intents: {agent: [path]}}`."""
 
         async def work(tx: Tx) -> Json:
-            standing = await records.standing(tx)
-            declared = await intent.declared(tx, await tx.now())
+            standing = await table.standing(tx)
+            declared = await intents.declared(tx, await tx.now())
             near = [
                 {"agents": list(pair), "level": track.level.word}
                 for pair, track in list(standing.tracks.items())[:_MOST_PAIRS]
@@ -115,7 +115,7 @@ class IntentDesk:
             raise Rejected(Fault.REFUSED, "airspace_off", message, fix)
 
         async def work(tx: Tx) -> Sequence[str]:
-            return await intent.declare(
+            return await intents.declare(
                 tx,
                 caller.agent,
                 paths,

@@ -110,7 +110,7 @@ class _Changesets:
 
     def _there(self) -> Changesets:
         if self._made is None:
-            from relay.airspace.changed import RepoChanges
+            from relay.airspace.worktrees.changes import RepoChanges
             from relay.coordination.changesets import Changesets
 
             self._made = Changesets(

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from relay import guard_git
-from relay.airspace.answers import Answers
-from relay.airspace.chart import Chart, outline
-from relay.airspace.ground import Ground
-from relay.airspace.guard import AirspaceGuard, Interrupter
-from relay.airspace.hangar import Hangar
-from relay.airspace.held import Held
-from relay.airspace.landings import Landings
-from relay.airspace.live import LiveAirspace
-from relay.airspace.lookout import Lookout
-from relay.airspace.measure import LiveMeasure
-from relay.airspace.profiles import PROFILES
-from relay.airspace.protocol import AdvisoryProtocol
-from relay.airspace.scan import Profile
-from relay.airspace.scanner import Scanner
-from relay.airspace.sightings import Sightings
+from relay.airspace.advisories.answers import Answers
+from relay.airspace.advisories.edit_guard import AirspaceGuard, Interrupter
+from relay.airspace.advisories.lock_intents import Held
+from relay.airspace.advisories.merge_outcomes import Landings
+from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.live.graph_keeper import Chart, outline
+from relay.airspace.live.measure import LiveMeasure
+from relay.airspace.live.scanner import Scanner
+from relay.airspace.live.service import LiveAirspace
+from relay.airspace.scan.profile_registry import PROFILES
+from relay.airspace.scan.scan import Profile
+from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.turns import Ground
+from relay.airspace.worktrees.watcher import Lookout
+from relay.airspace.worktrees.working_sets import Sightings
 from relay.asked import asked
 from relay.config.airspace import AirspaceSettings
 from relay.config.settings import Settings

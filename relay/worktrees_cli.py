@@ -130,8 +130,8 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
 @asynccontextmanager
 async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     """The worktrees without a daemon: those that are there; none is made."""
-    from relay.airspace.ground import Ground
-    from relay.airspace.hangar import Hangar
+    from relay.airspace.worktrees.registry import Hangar
+    from relay.airspace.worktrees.turns import Ground
     from relay.base.case_folding import folds_case
     from relay.coordination.judge import LockJudge
     from relay.daemon import open_room_store

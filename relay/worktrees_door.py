@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
-from relay.airspace.ground import Ground
-from relay.airspace.hangar import Hangar
-from relay.airspace.landing import Wish
-from relay.airspace.worktree_view import difference, rows
+from relay.airspace.worktrees.merge import Wish
+from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.turns import Ground
+from relay.airspace.worktrees.view import difference, rows
 from relay.git.run import GitError
 from relay.model import Refusal
 

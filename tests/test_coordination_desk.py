@@ -14,10 +14,10 @@ import pytest
 
 from relay.access.agent_keys import AgentKeys
 from relay.access.keys import Keys
-from relay.airspace import intent
-from relay.airspace.held import Held
-from relay.airspace.intent import Source
-from relay.airspace.scanner import with_intents
+from relay.airspace.advisories import intents
+from relay.airspace.advisories.intents import Source
+from relay.airspace.advisories.lock_intents import Held
+from relay.airspace.live.scanner import with_intents
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.guard import OVERRIDDEN, REFUSED, Answer, caller_of
 from relay.coordination.judge import LockJudge
@@ -137,7 +137,7 @@ async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
     for session, path in (("s1", "a.py"), ("s2", "b.py")):
         await desk.locks.acquire(Caller("CLAUDE", session), [f"{session}.lock"], ttl_s=10.0)
         await desk.store.write(
-            lambda tx, session=session, path=path: intent.declare(  # type: ignore[misc]
+            lambda tx, session=session, path=path: intents.declare(  # type: ignore[misc]
                 tx, "CLAUDE", [path], source=Source.AGENT, by="CLAUDE", now=now, session=session
             )
         )
@@ -146,7 +146,7 @@ async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
     desk.clock[0] += 20.0
     await desk.desk.sweep()
     await desk.follow()
-    held = await desk.store.read(lambda tx: intent.declared(tx, now))
+    held = await desk.store.read(lambda tx: intents.declared(tx, now))
     assert list(held["CLAUDE"]) == ["b.py"], "only the dead one's"
 
 
@@ -202,7 +202,7 @@ async def test_a_lock_is_what_its_holder_is_about_to_touch(desk: Desk) -> None:
     mine = found["CLAUDE"]
     assert list(found) == ["CLAUDE"], "people and others have no working set here"
     assert {"new.py", "lib/deep/x.py", "src/99.py", "src/0.py"} <= mine.keys() and "lib" not in mine
-    assert len([path for path in mine if path.startswith("src/")]) == intent.MOST_PATHS
+    assert len([path for path in mine if path.startswith("src/")]) == intents.MOST_PATHS
     assert set(mine.values()) == {frozenset({Source.LOCK})}
     made = with_intents(sets, found)["CLAUDE"]
     assert all(touch.locked for touch in made.intent)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.commit_message import About, Committed, asked_of, proposed
+from relay.airspace.worktrees.commit_message import About, Committed, asked_of, proposed
 from relay.landing_words import tell
 from relay.log.events import Lane
 from relay.model import Kind

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from relay.airspace.near import Likeness
+from relay.airspace.pair_facts import Likeness
 
 #: Characters of one text that are read: a long prompt says what it is about in its beginning.
 MOST_TEXT = 4000

@@ -9,7 +9,7 @@ import asyncio
 import shutil
 
 from relay.agents.setup.presets import PRESETS
-from relay.airspace.hangar import EDITORS
+from relay.airspace.worktrees.registry import EDITORS
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
 from relay.config.settings import AgentSettings
 from relay.git.checkout import Unfit, head_of, open_checkout

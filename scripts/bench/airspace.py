@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from relay.airspace.distances import Dependencies, Floats
-from relay.airspace.embedding import Embedding, Placement, majorized, plain, wanted
-from relay.airspace.formulas import Formula
-from relay.airspace.profiles import PROFILES
-from relay.airspace.scan import Airspace, Link, Profile
+from relay.airspace.live.embedding import Embedding, Placement, majorized, plain, wanted
+from relay.airspace.profiles.formulas import Formula
+from relay.airspace.scan.import_distances import Dependencies, Floats
+from relay.airspace.scan.profile_registry import PROFILES
+from relay.airspace.scan.scan import Airspace, Link, Profile
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
 

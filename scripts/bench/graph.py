@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relay import airspace
-from relay.airspace.symbols import SymbolFacts
+from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.code.service import GraphService
 from relay.log import events
 from relay.model.working_set import FileTouch, Span, WorkingSet

@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from relay.airspace.hangar import Hangar
-from relay.airspace.listener import Listener
-from relay.airspace.lookout import Lookout
+from relay.airspace.worktrees.change_feed import Listener
+from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.watcher import Lookout
 from relay.config import settings
 from relay.git.trial_merge import merge_trees
 from scripts.bench.figures import Figure, at_most, run, single, spread

@@ -1,6 +1,6 @@
 """Fits the calibrated profile of the airspace: `python -m scripts.fit.airspace --train FILE.. [--write] [--report]`.
 
-Prints the coefficients as JSON; `--write` puts them into relay/airspace/calibration.py; `--report` adds, for
+Prints the coefficients as JSON; `--write` puts them into relay/airspace/profiles/calibration.py; `--report` adds, for
 repositories that the fit has not seen, what docs/calibration.md states. Invariant: the same data gives the same
 numbers, to the last digit written.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from relay.airspace.pairs import BadPairs, Pair, read
+from relay.airspace.scan.recorded_pairs import BadPairs, Pair, read
 from scripts.fit import report
 from scripts.fit.design import Design, Floats, design
 from scripts.fit.model import NAMES, Whole, fit
@@ -102,7 +102,7 @@ def constants(data: Data, length: int) -> dict[str, float]:
 
 
 def module(found: dict[str, float], count: int, repos: int) -> str:
-    """The text of relay/airspace/calibration.py."""
+    """The text of relay/airspace/profiles/calibration.py."""
     lines = [
         '"""The fitted numbers of the calibrated profile. Written by `python -m scripts.fit.airspace --write`.',
         "",

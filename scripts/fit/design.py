@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relay.airspace.calibrated import churn_scale, near_row, overlap_row, size_row, words_row
-from relay.airspace.pairs import Sides
-from relay.airspace.sketch import Sketch, folder
-from relay.airspace.together import Together
+from relay.airspace.profiles.calibrated import churn_scale, near_row, overlap_row, size_row, words_row
+from relay.airspace.profiles.features import Sketch, folder
+from relay.airspace.profiles.pair_features import Together
+from relay.airspace.scan.recorded_pairs import Sides
 
 Floats = NDArray[np.float64]
 

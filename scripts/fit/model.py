@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from relay.airspace import calibrated as profile
+from relay.airspace.profiles import calibrated as profile
 from scripts.fit.design import Design, Floats
 
 NEAR = ("NEAR_BASE", "NEAR_GAP", "NEAR_COMMITS", "NEAR_HUNKS", "NEAR_SIZE", "NEAR_LENGTH")

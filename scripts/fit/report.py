@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import minimize
 
-from relay.airspace.calibrated import AHEAD, THRESHOLDS
-from relay.airspace.formulas import FORMULAS
-from relay.airspace.pairs import Pair
+from relay.airspace.profiles.calibrated import AHEAD, THRESHOLDS
+from relay.airspace.profiles.formulas import FORMULAS
+from relay.airspace.scan.recorded_pairs import Pair
 from scripts.fit import scores
 from scripts.fit.before import risk_before
 from scripts.fit.design import Floats

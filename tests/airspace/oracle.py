@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from relay.airspace.near import Near
+from relay.airspace.pair_facts import Near
 from relay.model.working_set import FileTouch, WorkingSet
 
 Graph = Mapping[str, Sequence[str]]

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from relay import airspace
-from relay.airspace import records
-from relay.airspace.advisories import Pair, Sample, ceiling
-from relay.airspace.advisory import Advisory
-from relay.airspace.answers import Answers
-from relay.airspace.protocol import AdvisoryProtocol
-from relay.airspace.reading import Evidence, Reading, Thresholds, assess
-from relay.airspace.tick import Observation, seen_of
+from relay.airspace.advisories import table
+from relay.airspace.advisories.answers import Answers
+from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.advisories.rules.advisory import Advisory
+from relay.airspace.advisories.rules.decision import Observation, seen_of
+from relay.airspace.advisories.rules.hysteresis import Pair, Sample, ceiling
+from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.log.events import Event
@@ -116,7 +116,7 @@ class Sky:
         return one
 
     async def all(self) -> list[Advisory]:
-        return await self.store.read(lambda tx: records.latest(tx, 100))
+        return await self.store.read(lambda tx: table.latest(tx, 100))
 
     async def said(self) -> list[Message]:
         """The advisories in the room, without what is for people only."""

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.ground import Ground
-from relay.airspace.hangar import Hangar
-from relay.airspace.worktrees import Happened
+from relay.airspace.worktrees.lifecycle import Happened
+from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.turns import Ground
 from relay.config import settings
 from relay.model.working_set import FileTouch, WorkingSet
 

@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.advisories import Rules, Sample, Track, ceiling, closing, next_said_at, rate_of, step
-from relay.airspace.reading import Assessment, Level, Reading, Thresholds, assess
+from relay.airspace.advisories.rules.hysteresis import (
+    Rules,
+    Sample,
+    Track,
+    ceiling,
+    closing,
+    next_said_at,
+    rate_of,
+    step,
+)
+from relay.airspace.readings import Assessment, Level, Reading, Thresholds, assess
 
 CLEAR, TRAFFIC, RESOLUTION = Level
 AT_ONCE = Rules(cooldown_s=0.0)

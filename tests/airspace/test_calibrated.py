@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.airspace import calibrated as profile
-from relay.airspace import calibration as fitted
-from relay.airspace.advisories import ceiling
-from relay.airspace.calibrated import THRESHOLDS, calibrated
-from relay.airspace.near import CallLink, Coupling, Hazard, Likeness, Near, SharedTest
-from relay.airspace.reading import Level, assess
-from relay.airspace.sketch import folder, sketch
-from relay.airspace.sky import link_json, near_text
-from relay.airspace.together import Together
+from relay.airspace.advisories.rules.hysteresis import ceiling
+from relay.airspace.live.picture import link_json, near_text
+from relay.airspace.pair_facts import CallLink, Coupling, Hazard, Likeness, Near, SharedTest
+from relay.airspace.profiles import calibrated as profile
+from relay.airspace.profiles import calibration as fitted
+from relay.airspace.profiles.calibrated import THRESHOLDS, calibrated
+from relay.airspace.profiles.features import folder, sketch
+from relay.airspace.profiles.pair_features import Together
+from relay.airspace.readings import Level, assess
 from relay.git.hunks import apart, meeting
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet

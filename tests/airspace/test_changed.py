@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.changed import RepoChanges
+from relay.airspace.worktrees.changes import RepoChanges
 from relay.model import Fault, Rejected
 from tests.airspace.repository import commit, git, repository, room
 

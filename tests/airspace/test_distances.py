@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.airspace.coupling import Kind
-from relay.airspace.distances import FAR, Dependencies
-from relay.airspace.nearest import Nearest, Weighed, strongest
+from relay.airspace.scan.coupling import Kind
+from relay.airspace.scan.import_distances import FAR, Dependencies
+from relay.airspace.scan.nearest_coupling import Nearest, Weighed, strongest
 
 
 def made(seed: int, nodes: int, edges: int) -> dict[str, list[str]]:

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.stats import spearmanr
 
-from relay.airspace.distances import Dependencies
-from relay.airspace.embedding import (
+from relay.airspace.live.embedding import (
     PULL,
     Embedding,
     Placement,
@@ -23,9 +22,10 @@ from relay.airspace.embedding import (
     plain,
     wanted,
 )
-from relay.airspace.formulas import FORMULAS
-from relay.airspace.reading import Assessment, Level
-from relay.airspace.scan import Airspace, Link
+from relay.airspace.profiles.formulas import FORMULAS
+from relay.airspace.readings import Assessment, Level
+from relay.airspace.scan.import_distances import Dependencies
+from relay.airspace.scan.scan import Airspace, Link
 from relay.model.working_set import FileTouch, WorkingSet
 from tests.airspace.test_scan import airspaces, graphs
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import intent, records
-from relay.airspace.advisory import Outcome, Steering
-from relay.airspace.answers import Answers
-from relay.airspace.guard import Interrupter
-from relay.airspace.protocol import AdvisoryProtocol
-from relay.airspace.scanner import Scanner
+from relay.airspace.advisories import intents, table
+from relay.airspace.advisories.answers import Answers
+from relay.airspace.advisories.edit_guard import Interrupter
+from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.advisories.rules.advisory import Outcome, Steering
+from relay.airspace.live.scanner import Scanner
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.board import Board
 from relay.git.trial_merge import Merge
@@ -126,11 +126,11 @@ async def test_one_steers_and_the_room_says_so_from_beginning_to_end(flight: Fli
     flight.scanner.poke()
 
     async def closed() -> bool:
-        found = await flight.store.read(lambda tx: records.latest(tx, 10))
+        found = await flight.store.read(lambda tx: table.latest(tx, 10))
         return bool(found) and not found[0].open and set(found[0].answers) == set(AGENTS)
 
     await until(closed)
-    (one,) = await flight.store.read(lambda tx: records.latest(tx, 10))
+    (one,) = await flight.store.read(lambda tx: table.latest(tx, 10))
     assert (one.steering, one.outcome) == (Steering.LEFT, Outcome.AVERTED)
     assert one.answers["CODEX"].intent == ("src/free.py",)
     said = [message for message in await all_messages(flight.store) if message.kind is Kind.ADVISORY]
@@ -138,7 +138,7 @@ async def test_one_steers_and_the_room_says_so_from_beginning_to_end(flight: Fli
     assert sum(message.body.startswith("clear: ") for message in said) == 1
     assert {job.agent for job in await all_jobs(flight.store)} == set(AGENTS)
     assert len(await all_jobs(flight.store)) == 2, "the answers' mentions set nobody to work"
-    assert len(await all_events(flight.store, intent.DECLARED)) == 2
+    assert len(await all_events(flight.store, intents.DECLARED)) == 2
     assert flight.protocol.clear
 
 
@@ -151,7 +151,7 @@ async def test_one_that_ignores_it_is_told_by_the_guard_and_people_are_asked(fli
     (asked,) = await until(lambda: notices(flight.store, "advisory"))
     assert asked.body.startswith(f"CODEX was to leave {FILE}")
     assert flight.protocol.steer_for("CODEX", FILE) is not None
-    (one,) = await flight.store.read(lambda tx: records.latest(tx, 10))
+    (one,) = await flight.store.read(lambda tx: table.latest(tx, 10))
     assert (one.steering, one.outcome) == (Steering.STAYED, Outcome.TRUE)
     await asyncio.sleep(0.2)
     assert len(await notices(flight.store, "advisory")) == 1

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relay.airspace import calibration
-from relay.airspace.calibrated import THRESHOLDS, calibrated
-from relay.airspace.formulas import FORMULAS
-from relay.airspace.pairs import Sides, read
+from relay.airspace.profiles import calibration
+from relay.airspace.profiles.calibrated import THRESHOLDS, calibrated
+from relay.airspace.profiles.formulas import FORMULAS
+from relay.airspace.scan.recorded_pairs import Sides, read
 from scripts.fit import airspace, scores
 from scripts.fit.design import design
 from scripts.fit.model import NAMES, hazards, risk

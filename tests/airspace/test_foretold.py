@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import foretold, intent, records, wording
-from relay.airspace.answers import Answers
-from relay.airspace.foretold import Came, Lookahead
-from relay.airspace.guard import AirspaceGuard
-from relay.airspace.reading import Assessment, Evidence, Level, Reading
+from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories.answers import Answers
+from relay.airspace.advisories.edit_guard import AirspaceGuard
+from relay.airspace.advisories.rules import forecasts
+from relay.airspace.advisories.rules.forecasts import Came, Lookahead
+from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
 from relay.model.working_set import FileTouch, WorkingSet
@@ -39,7 +40,7 @@ async def sky(tmp_path: Path) -> AsyncIterator[Sky]:
 
 
 async def counts(sky: Sky) -> dict[str, Any]:
-    told: dict[str, Any] = (await sky.store.read(records.counts))["lookahead"]
+    told: dict[str, Any] = (await sky.store.read(table.counts))["lookahead"]
     return told
 
 
@@ -111,13 +112,13 @@ async def test_each_kind_is_counted_apart(sky: Sky) -> None:
     await draw(sky)
     sky.seen[PAIR] = near(0.9)
     await sky.tick(ahead=frozenset([PAIR]), conflicts={PAIR: (FILE,)})
-    told = await sky.store.read(records.counts)
+    told = await sky.store.read(table.counts)
     assert (told["true"], told["n"], told["traffic"]["n"], told["lookahead"]["n"]) == (1, 1, 0, 1)
     assert wording.precision(told) == "Came true so far: resolution 1 of 1, look-ahead 1 of 1."
     assert wording.precision({"n": 0, "traffic": {"n": 0}, "lookahead": NOTHING}) == ""
     # An advisory says more than a look-ahead: what is at a level is not counted as one.
-    assert foretold.look({}, (), {}, {}, (), {}, 1.0) == {}
-    assert foretold.look({PAIR: Lookahead(1.0)}, (), {}, {}, (), {}, 2.0)[PAIR].came is Came.UNKNOWN
+    assert forecasts.look({}, (), {}, {}, (), {}, 1.0) == {}
+    assert forecasts.look({PAIR: Lookahead(1.0)}, (), {}, {}, (), {}, 2.0)[PAIR].came is Came.UNKNOWN
 
 
 async def test_switched_off_nobody_knows(sky: Sky) -> None:
@@ -156,7 +157,7 @@ async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     # It is over when CLAUDE has left the file: then another time begins.
     house.trees.sets = [WorkingSet("CLAUDE"), work("CODEX", "src/free.py")]
     await house.tick()
-    assert not (await store.read(records.standing)).told
+    assert not (await store.read(table.standing)).told
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
     await house.tick()
     assert "CLAUDE changes" in (await guard().decide("CODEX", Location(FILE, None, True))).note
@@ -213,7 +214,7 @@ async def test_an_intent_is_answered_with_what_is_in_hand(sky: Sky) -> None:
     assert bodies == [
         "GEMINI changes src/free.py now, lines 1-10. What is your part? Keep to it, or agree in the room first."
     ]
-    declared = await sky.store.read(lambda tx: intent.declared(tx, sky.clock()))
+    declared = await sky.store.read(lambda tx: intents.declared(tx, sky.clock()))
     assert set(declared["CODEX"]) == {"src/free.py", "docs/a.md"}
 
 

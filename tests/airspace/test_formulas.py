@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.closure import closure_rate, enters_early
-from relay.airspace.formulas import (
+from relay.airspace.advisories.rules.closure_rate import closure_rate, enters_early
+from relay.airspace.advisories.rules.right_of_way import in_order, right_of_way
+from relay.airspace.pair_facts import Coupling, Near
+from relay.airspace.profiles.formulas import (
     FORMULAS,
     THRESHOLDS,
     Edit,
@@ -22,10 +24,8 @@ from relay.airspace.formulas import (
     seed,
     tree_distance,
 )
-from relay.airspace.near import Coupling, Near
-from relay.airspace.reading import Assessment, Level
-from relay.airspace.right_of_way import in_order, right_of_way
-from relay.airspace.scan import lying_between
+from relay.airspace.readings import Assessment, Level
+from relay.airspace.scan.scan import lying_between
 from relay.model.working_set import FileTouch, Span, WorkingSet
 from tests.airspace import oracle
 from tests.airspace.test_scan import files, graphs

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.guard import AirspaceGuard, Interrupter
-from relay.airspace.reading import Assessment, Evidence, Level, Reading
+from relay.airspace.advisories.edit_guard import AirspaceGuard, Interrupter
+from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.model import Location
 from relay.model.working_set import FileTouch, Span, WorkingSet
 from tests.airspace.parts import FILE, Sky, near, open_sky, work

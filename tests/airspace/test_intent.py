@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace import intent
-from relay.airspace.intent import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
-from relay.airspace.reading import Level
+from relay.airspace.advisories import intents
+from relay.airspace.advisories.intents import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
+from relay.airspace.readings import Level
 from relay.model import Message, Refusal
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.worker import Drain
@@ -125,7 +125,7 @@ async def test_a_command_for_nothing_clears_all(store: Store) -> None:
     await say(store, Source.AGENT, "b.py")
     await say(store, Source.COMMAND)
     assert await held(store) == {}
-    last = (await all_events(store, intent.DECLARED))[-1]
+    last = (await all_events(store, intents.DECLARED))[-1]
     assert last.outputs == {"agent": "A", "paths": [], "source": "command", "by": "ann"}
 
 
@@ -172,7 +172,7 @@ async def test_people_say_an_intent_in_the_room(store: Store) -> None:
     house.trees.sets = [work("CLAUDE", FILE)]
     told = await office.ask(f"/intent @codex {FILE} 'docs/a b.md'")
     assert told.body == f"CODEX intends to touch `{FILE}`, `docs/a b.md`."
-    (event,) = await all_events(store, intent.DECLARED)
+    (event,) = await all_events(store, intents.DECLARED)
     assert event.outputs["by"] == "ann" and event.parents
     await house.tick()
     assert (await house.room.only()).level is Level.TRAFFIC
@@ -188,7 +188,7 @@ async def test_a_wrong_intent_is_refused_and_changes_nothing(store: Store) -> No
     office = Office(store)
     told = await office.ask("/intent @codex ../etc/passwd")
     assert told.meta["error"] and "not a path inside the repository" in told.body
-    assert await all_events(store, intent.DECLARED) == []
+    assert await all_events(store, intents.DECLARED) == []
     office.house.room.settings = replace(office.house.room.settings, enabled=False)
     assert "switched off" in (await office.ask("/intent @codex a.py")).body
     assert "switched off" in (await office.ask("/airspace")).body
@@ -223,6 +223,6 @@ async def test_what_a_session_declared_ends_with_it(store: Store) -> None:
                 tx, "A", [p], source=Source.AGENT, by="A", now=0.0, session=s
             )
         )
-    ended = [await store.write(lambda tx: intent.end_session(tx, "A", "s-1")) for _ in range(2)]
+    ended = [await store.write(lambda tx: intents.end_session(tx, "A", "s-1")) for _ in range(2)]
     assert ended == [True, False]
     assert await held(store) == {"b.py": ["agent"]}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace import records
-from relay.airspace.reading import Level
+from relay.airspace.advisories import table
+from relay.airspace.readings import Level
 from relay.log.verify import verify
 from relay.model import Kind
 from relay.room.journal.values import JobState
@@ -70,7 +70,7 @@ async def test_killed_in_the_middle_of_ticks(tmp_path: Path) -> None:
     try:
         said = [one for one in await all_messages(store) if one.kind is Kind.ADVISORY]
         assert [one.meta["level"] for one in said] == [heard.word for _, heard in PHASES]
-        found = await store.read(lambda tx: records.latest(tx, 10))
+        found = await store.read(lambda tx: table.latest(tx, 10))
         assert [one.open for one in found] == [True, False]
         jobs = [(job.agent, job.state) for job in await all_jobs(store)]
         assert len(jobs) == 6 and jobs[4:] == [(n, JobState.PENDING) for n in ("CLAUDE", "CODEX")]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.commit_message import About
-from relay.airspace.landing import Wish
-from relay.airspace.worktree_view import rows
+from relay.airspace.worktrees.commit_message import About
+from relay.airspace.worktrees.merge import Wish
+from relay.airspace.worktrees.view import rows
 from relay.model import Refusal
 from tests.airspace.repository import ENV, Room, commit, git, lines, repository, room, write
 from tests.airspace.test_git import set_traps

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.lookahead import before, to_base, touches
+from relay.airspace.advisories.rules.edit_check import before, to_base, touches
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 PATH = "src/a.py"

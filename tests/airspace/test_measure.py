@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from relay.airspace.formulas import FORMULAS
-from relay.airspace.measure import LiveMeasure
+from relay.airspace.live.measure import LiveMeasure
+from relay.airspace.profiles.formulas import FORMULAS
 from relay.git.trial_merge import Merge
 from relay.model.working_set import WorkingSet
 from tests.airspace.parts import FILE, touch, work

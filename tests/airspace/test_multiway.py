@@ -7,9 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.advisories import Pair
-from relay.airspace.multiway import Contact, Known, Place, group, latch, roles
-from relay.airspace.reading import Level
+from relay.airspace.advisories.rules.grouping import Contact, Known, Place, group, latch, roles
+from relay.airspace.advisories.rules.hysteresis import Pair
+from relay.airspace.readings import Level
 
 TRAFFIC, RESOLUTION = Level.TRAFFIC, Level.RESOLUTION
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relay import airspace_risk
-from relay.airspace.pairs import BadPairs, read
+from relay.airspace.scan.recorded_pairs import BadPairs, read
 from relay.cli import main
 from relay.model.working_set import Change, Span
 

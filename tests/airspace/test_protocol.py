@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import intent, records, wording
-from relay.airspace.advisories import Sample
-from relay.airspace.advisory import Mark, Outcome, Steering
-from relay.airspace.reading import Evidence, Level
-from relay.airspace.sky import near_text
-from relay.airspace.tick import Seen
+from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories.rules.advisory import Mark, Outcome, Steering
+from relay.airspace.advisories.rules.decision import Seen
+from relay.airspace.advisories.rules.hysteresis import Sample
+from relay.airspace.live.picture import near_text
+from relay.airspace.readings import Evidence, Level
 from relay.log.follow import step
 from relay.log.verify import verify
 from relay.model import Kind
@@ -46,7 +46,7 @@ async def sky(tmp_path: Path) -> AsyncIterator[Sky]:
 
 async def test_a_resolution_says_why_in_one_line_and_asks_both(sky: Sky) -> None:
     def tasks(tx: Tx) -> Any:
-        return sky.board.create(tx, "Write the docs", by="ann", lane=records.lane_of("t"))
+        return sky.board.create(tx, "Write the docs", by="ann", lane=table.lane_of("t"))
 
     await sky.store.write(tasks)
     one = await sky.meet()
@@ -64,7 +64,7 @@ async def test_a_resolution_says_why_in_one_line_and_asks_both(sky: Sky) -> None
     shown = one.as_json()
     assert (shown["level"], shown["hold"], shown["steer"]) == ("resolution", ["CLAUDE"], ["CODEX"])
     assert (shown["message_id"], shown["asked"]) == (message.id, ["CLAUDE", "CODEX"])
-    last = (await sky.events(records.CHANGED))[-1]
+    last = (await sky.events(table.CHANGED))[-1]
     assert last.outputs["advisory"]["id"] == one.id and last.lane == f"advisory:{one.id}"
 
 
@@ -79,7 +79,7 @@ async def test_a_traffic_advisory_asks_both_to_transmit(sky: Sky) -> None:
 async def test_a_task_that_names_the_contested_file_is_no_free_work(sky: Sky) -> None:
     async def tasks(tx: Tx) -> None:
         for title in (f"Mend {FILE}", "Tidy session.py up"):
-            await sky.board.create(tx, title, by="ann", lane=records.lane_of("t"))
+            await sky.board.create(tx, title, by="ann", lane=table.lane_of("t"))
 
     await sky.store.write(tasks)
     await sky.meet()
@@ -90,7 +90,7 @@ async def test_it_is_said_once_however_long_it_lasts(sky: Sky) -> None:
     await sky.meet()
     for _ in range(5):
         assert not await sky.tick()
-    assert len(await sky.said()) == 1 and len(await sky.events(records.CHANGED)) == 2
+    assert len(await sky.said()) == 1 and len(await sky.events(table.CHANGED)) == 2
 
 
 async def test_worse_is_said_again_and_takes_the_place_of_what_waits(sky: Sky) -> None:
@@ -224,7 +224,7 @@ async def test_two_daemons_decide_it_once(sky: Sky, tmp_path: Path) -> None:
 async def test_the_latch_is_one_row_that_the_second_finds(sky: Sky) -> None:
     one = await sky.meet()
     turned = replace(one, id="another", latched=one.latched[::-1])
-    assert not await sky.store.write(lambda tx: records.latch(tx, turned))
+    assert not await sky.store.write(lambda tx: table.latch(tx, turned))
     assert (await sky.only()).latched == one.latched
 
 
@@ -272,9 +272,9 @@ async def test_an_answers_intent_goes_to_the_other_and_is_declared(sky: Sky) -> 
     answered = await sky.only()
     assert answered.answers["CODEX"].intent == ("docs/a.md", "src/new.py")
     assert answered.unanswered == ("CLAUDE",)
-    held = await sky.store.read(lambda tx: intent.declared(tx, sky.clock()))
+    held = await sky.store.read(lambda tx: intents.declared(tx, sky.clock()))
     assert {agent: sorted(paths) for agent, paths in held.items()} == {"CODEX": ["docs/a.md", "src/new.py"]}
-    (declared,) = await sky.events(intent.DECLARED)
+    (declared,) = await sky.events(intents.DECLARED)
     assert declared.outputs["source"] == "answer" and declared.parents
     after = await sky.turn("CLAUDE", "INTENT: none")
     assert f"CODEX intends to touch `docs/a.md`, `src/new.py` (its answer to m{one.number})." in after.context
@@ -307,7 +307,7 @@ async def test_without_an_answer_people_are_asked_once(sky: Sky) -> None:
     assert not await sky.protocol.remind()
     (asked,) = await sky.asked_people()
     assert asked.body.startswith("CODEX has not answered within 3 min (m1): both change lines 40-58")
-    assert (await sky.events(records.CHANGED))[-1].outputs["what"] == ["escalated"]
+    assert (await sky.events(table.CHANGED))[-1].outputs["what"] == ["escalated"]
 
 
 async def test_an_agent_that_cannot_answer_is_reported_at_once(sky: Sky) -> None:
@@ -345,11 +345,11 @@ async def test_killed_between_the_answer_and_its_effects_nothing_is_lost_or_twic
     sky.voice.say = dies  # type: ignore[method-assign]
     with pytest.raises(Killed):
         await step(sky.store, sky.answers)
-    assert (await sky.only()).answers == {} and await sky.events(intent.DECLARED) == []
+    assert (await sky.only()).answers == {} and await sky.events(intents.DECLARED) == []
     sky.voice.say = real  # type: ignore[method-assign]
     await sky.follow()
     await sky.follow()
-    assert len(await sky.events(intent.DECLARED)) == 1
+    assert len(await sky.events(intents.DECLARED)) == 1
     told = [one for one in await parts.all_messages(sky.store) if "intent" in one.meta]
     assert len(told) == 1
 
@@ -553,10 +553,10 @@ async def test_a_branch_that_was_merged_has_not_steered(sky: Sky) -> None:
 async def test_precision_counts_what_was_said(sky: Sky) -> None:
     await sky.meet(conflicts={("CLAUDE", "CODEX"): (FILE,)})
     await sky.protocol.mark((await sky.only()).id, Mark.USEFUL, by="ann")
-    found = await sky.store.read(records.counts)
+    found = await sky.store.read(table.counts)
     assert (found["true"], found["false"], found["useful"], found["precision"]) == (1, 0, 1, 1.0)
     assert found["traffic"]["precision"] is None
-    last = (await sky.events(records.CHANGED))[-1].outputs
+    last = (await sky.events(table.CHANGED))[-1].outputs
     assert (last["what"], last["by"], last["advisory"]["mark"]) == (["marked"], "ann", "useful")
     assert await sky.protocol.mark("no such", None, by="ann") is None
 
@@ -582,7 +582,7 @@ async def test_the_message_has_the_advisory_as_its_cause(sky: Sky) -> None:
     await sky.meet()
     (message,) = await sky.said()
     (posted,) = await sky.events("message.posted")
-    opened, asked = await sky.events(records.CHANGED)
+    opened, asked = await sky.events(table.CHANGED)
     assert posted.outputs["message"]["id"] == message.id
     assert posted.parents == (opened.id,) and posted.id in asked.parents
 
@@ -636,10 +636,10 @@ async def test_a_person_who_does_not_steer_is_not_told_to_be_cancelled(sky: Sky)
 
 async def test_connected_clients_get_the_advisory_as_a_stored_frame(sky: Sky) -> None:
     one = await sky.meet()
-    (_, event) = await sky.events(records.CHANGED)
+    (_, event) = await sky.events(table.CHANGED)
     (frame,) = frames_of(event)
     assert (frame.cursor, frame.type, frame.data["id"]) == (event.pos, "advisory", one.id)
-    assert records.CHANGED in SHOWN and frame.data == wording.shown(one)
+    assert table.CHANGED in SHOWN and frame.data == wording.shown(one)
 
 
 async def test_the_line_names_lines_before_what_weighs_more(sky: Sky) -> None:

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import history, intent, records
-from relay.airspace.advisories import Pair
-from relay.airspace.intent import Source
-from relay.airspace.live import LiveAirspace
-from relay.airspace.near import Likeness
-from relay.airspace.reading import Assessment, Evidence, Level, Reading, Thresholds, assess
-from relay.airspace.scanner import Scanner, with_intents, without
-from relay.airspace.sightings import Sightings
-from relay.airspace.sky import Sampled, Sky
+from relay.airspace.advisories import intents, table
+from relay.airspace.advisories.intents import Source
+from relay.airspace.advisories.rules.hysteresis import Pair
+from relay.airspace.live import history
+from relay.airspace.live.picture import Sampled, Sky
+from relay.airspace.live.scanner import Scanner, with_intents, without
+from relay.airspace.live.service import LiveAirspace
+from relay.airspace.pair_facts import Likeness
+from relay.airspace.readings import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.words import Vocabulary
-from relay.airspace.worktree_view import rows
+from relay.airspace.worktrees.view import rows
+from relay.airspace.worktrees.working_sets import Sightings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.model import Refusal
 from relay.model.working_set import WorkingSet, all_paths, could_collide
@@ -252,7 +253,7 @@ async def test_an_intent_ends_with_the_work_that_it_was_about_whoever_merged_it(
         now = house.room.clock()
         declared = (agent, [path])
         await house.room.store.write(
-            lambda tx: intent.declare(tx, *declared, source=Source.AGENT, by=agent, now=now, session=session)
+            lambda tx: intents.declare(tx, *declared, source=Source.AGENT, by=agent, now=now, session=session)
         )
 
     async def meant() -> dict[str, list[str]]:
@@ -270,7 +271,7 @@ async def test_an_intent_ends_with_the_work_that_it_was_about_whoever_merged_it(
     await house.tick()
     assert await meant() == {"CLAUDE": ["src/next.py"], "CODEX": ["src/other.py"]}
     await house.tick()
-    ended = [one.outputs for one in await house.room.events(intent.DECLARED)][-1]
+    ended = [one.outputs for one in await house.room.events(intents.DECLARED)][-1]
     assert ended == {"agent": "CLAUDE", "paths": [], "source": "agent", "by": "RELAY"}
 
 
@@ -326,7 +327,7 @@ async def test_muted_files_are_not_measured_and_their_conflicts_do_not_count(hou
 async def test_a_declared_intent_is_looked_at_and_reaches_traffic_at_most(house: House) -> None:
     house.trees.sets = [work("CLAUDE", FILE)]
     await house.room.store.write(
-        lambda tx: intent.declare(
+        lambda tx: intents.declare(
             tx, "GEMINI", [FILE], source=Source.COMMAND, by="ann", now=house.room.clock()
         )
     )
@@ -338,7 +339,7 @@ async def test_a_declared_intent_is_looked_at_and_reaches_traffic_at_most(house:
 async def test_who_only_declares_is_an_agent_of_somebody_elses(house: House) -> None:
     house.trees.sets = [work("CLAUDE", FILE), work("ann", "docs/a.md")]
     await house.room.store.write(
-        lambda tx: intent.declare(
+        lambda tx: intents.declare(
             tx, "dev", ["src/b.py"], source=Source.AGENT, by="dev", now=house.room.clock(), session="s1"
         )
     )
@@ -395,7 +396,7 @@ async def test_an_intent_declared_elsewhere_wakes_it(house: House) -> None:
         await until(lambda: _true(house.scanner.ticks == 1))
         await asyncio.sleep(0.05)
         await house.room.store.write(
-            lambda tx: intent.declare(
+            lambda tx: intents.declare(
                 tx, "CODEX", [FILE], source=Source.AGENT, by="CODEX", now=house.room.clock()
             )
         )
@@ -526,7 +527,7 @@ async def test_marks_and_the_list_of_advisories(house: House) -> None:
     assert await house.live.mark("none", "noise", by="ann") is None
     listed = await house.live.advisories(10)
     assert [each["id"] for each in listed["advisories"]] == [one.id] and listed["precision"]["noise"] == 1
-    assert (await house.room.store.read(records.counts))["open"] == 1
+    assert (await house.room.store.read(table.counts))["open"] == 1
 
 
 async def test_a_merge_that_a_follower_tells_of_from_its_thread_is_looked_at(house: House) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relay.airspace.scenario import ScenarioError, read
+from relay.airspace.scan.scenario import ScenarioError, read
 from relay.cli import main
 from relay.model.working_set import FileTouch, Span, WorkingSet
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import records, wording
-from relay.airspace.advisory import Advisory, Outcome, Steering
-from relay.airspace.order import best
+from relay.airspace.advisories import table, wording
+from relay.airspace.advisories.rules.advisory import Advisory, Outcome, Steering
+from relay.airspace.worktrees.merge_order import best
 from relay.git.trial_merge import Target, Trial, Verdict
 from relay.model import Refusal
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
@@ -117,7 +117,7 @@ async def test_each_landing_that_reaches_new_files_is_told(sky: Sky) -> None:
     assert len(await told_of(sky)) == 1, "it knows of this file"
     await look(sky, Target("main", "4" * 40), CODEX=torn(FILE, "src/free.py"))
     assert "src/free.py" in (await bodies(sky))[-1] and len(await told_of(sky)) == 2
-    counts = await sky.store.read(records.counts)
+    counts = await sky.store.read(table.counts)
     assert (counts["true"], counts["open"]) == (0, 0), "it forecasts nothing"
 
 

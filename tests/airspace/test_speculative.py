@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay.airspace.hangar import scan_repo
+from relay.airspace.worktrees.registry import scan_repo
 from tests.airspace.repository import Room, commit, git, lines, repository, room, write
 
 

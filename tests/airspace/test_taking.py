@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from relay.airspace import taking
-from relay.airspace.landing import Landing, Wish
-from relay.airspace.taking import Taking
-from relay.airspace.worktree_view import rows
+from relay.airspace.worktrees import main_merge
+from relay.airspace.worktrees.main_merge import Taking
+from relay.airspace.worktrees.merge import Landing, Wish
+from relay.airspace.worktrees.view import rows
 from relay.git.checkout import Checkout
 from relay.git.merge_state import left_lines
 from relay.git.run import Git, GitError
@@ -490,7 +490,7 @@ async def test_a_daemon_that_is_killed_at_any_step(
 ) -> None:
     """Whatever was done, the next daemon ends with both sides' work."""
     one = await conflicting(tmp_path)
-    where: Any = WHERE.get(step, taking)
+    where: Any = WHERE.get(step, main_merge)
     real, calls = getattr(where, step), 0
 
     def dies(*args: Any) -> Any:

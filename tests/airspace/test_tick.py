@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.advisories import Pair, Rules, Sample
-from relay.airspace.advisory import Advisory
-from relay.airspace.outcomes import at_merge, looked, on_close
-from relay.airspace.reading import Assessment, Evidence, Level, Reading
-from relay.airspace.tick import Decision, Observation, Standing, decide, seen_of
+from relay.airspace.advisories.rules.advisory import Advisory
+from relay.airspace.advisories.rules.decision import Decision, Observation, Standing, decide, seen_of
+from relay.airspace.advisories.rules.hysteresis import Pair, Rules, Sample
+from relay.airspace.advisories.rules.outcomes import at_merge, looked, on_close
+from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from tests.airspace.parts import near, work
 
 RULES = Rules(cooldown_s=100.0)

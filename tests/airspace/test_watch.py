@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from relay.airspace import lookout
-from relay.airspace.listener import Listener
-from relay.airspace.lookout import Lookout
+from relay.airspace.worktrees import watcher
+from relay.airspace.worktrees.change_feed import Listener
+from relay.airspace.worktrees.watcher import Lookout
 from relay.git.folder_watch import MOST_PATHS, Changed, Watched, WatchError, changes, sort_changes
 from relay.git.snapshot import Camera
 from tests.airspace.repository import Room, commit, git, lines, repository, write
@@ -191,7 +191,7 @@ async def test_without_a_watcher_everything_is_polled(
         raise WatchError("OS file watch limit reached")
         yield {}
 
-    monkeypatch.setattr(lookout, "changes", broken)
+    monkeypatch.setattr(watcher, "changes", broken)
     one = Room(repository(tmp_path / "repo"), "A")
     look = Lookout(one.hangar, poll_s=0.02)
     kept = Kept(one, one.hangar.listen(), look)

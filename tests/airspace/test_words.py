@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace import reasons
-from relay.airspace.calibrated import calibrated
-from relay.airspace.near import Near
-from relay.airspace.profiles import PROFILES
-from relay.airspace.scan import Airspace
+from relay.airspace.pair_facts import Near
+from relay.airspace.profiles import reasons
+from relay.airspace.profiles.calibrated import calibrated
+from relay.airspace.scan.profile_registry import PROFILES
+from relay.airspace.scan.scan import Airspace
 from relay.airspace.words import Likenesses, Vocabulary, likeness, terms, text_of
 from relay.model.working_set import FileTouch, WorkingSet
 

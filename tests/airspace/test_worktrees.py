@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from relay import cli
-from relay.airspace.changed import RepoChanges
-from relay.airspace.hangar import Hangar
-from relay.airspace.worktree_view import difference, rows
+from relay.airspace.worktrees.changes import RepoChanges
+from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.view import difference, rows
 from relay.git.checkout import Unfit, list_worktrees, open_checkout
 from relay.health import outside
 from relay.health.scene import survey
@@ -566,18 +566,18 @@ async def test_what_relay_would_not_commit_is_asked_about(tmp_path: Path) -> Non
 async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from relay.airspace import landing
+    from relay.airspace.worktrees import merge
 
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "agent\n"})
-    real = landing.Landing.commit_work
+    real = merge.Landing.commit_work
 
-    async def meanwhile(self: landing.Landing, *args: object) -> str:
+    async def meanwhile(self: merge.Landing, *args: object) -> str:
         git(repo, "commit", "-q", "--allow-empty", "-m", "meanwhile")
         return await real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(landing.Landing, "commit_work", meanwhile)
+    monkeypatch.setattr(merge.Landing, "commit_work", meanwhile)
     with pytest.raises(Refusal, match="changed while this ran"):
         await one.ground.merge("A", "ann")
     assert git(repo, "log", "-1", "--format=%s") == "meanwhile"

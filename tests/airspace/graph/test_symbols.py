@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.near import CallLink, Hazard, SharedTest
-from relay.airspace.symbols import Facts, SymbolFacts, is_test
+from relay.airspace.pair_facts import CallLink, Hazard, SharedTest
+from relay.airspace.scan.symbol_hazards import Facts, SymbolFacts, is_test
 from relay.code.call_graph import CallGraph
 from relay.code.code_graph import CodeGraph, graph_of
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet

@@ -1,0 +1,115 @@
+"""What agents answer to an advisory: their intent goes to the others and into what they have declared.
+
+Invariant: an answer's effects commit with the follower's cursor, so each counts once; nothing here sets an agent
+to work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories.intents import Source
+from relay.airspace.advisories.rules.advisory import Advisory, Answer
+from relay.log.events import Event
+from relay.model import Message, Voice
+from relay.store.ports import Tx
+
+#: The room's events about its jobs (docs/http.md, JOB), which say how an agent's turn for a message went.
+TURN_ENDED = "turn.ended"
+JOB_CHANGED = "dispatch.changed"
+#: Characters of an answer that are kept with the advisory; the message has all of it.
+MOST_TEXT = 500
+
+
+class Answers:
+    """A follower of the log (`relay.log.follow`). `in_hand`: who but
+    the third changes which of these files, for the first (`LiveAirspace.in_hand`)."""
+
+    name = "airspace-answers"
+    reads = frozenset({TURN_ENDED, JOB_CHANGED})
+    emits = frozenset({table.CHANGED, intents.DECLARED, "message.posted"})
+
+    def __init__(
+        self,
+        voice: Voice,
+        *,
+        in_hand: Callable[
+            [str, Sequence[str], Collection[str]], Sequence[str]
+        ] = lambda agent, paths, but: (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._voice = voice
+        self._in_hand = in_hand
+        self._clock = clock
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        for job in (event.outputs or {}).get("jobs", ()):
+            one = await table.of_message(tx, job["message_id"])
+            if one is not None and job["agent"] in one.asked:
+                await self._heard(tx, one, job, event)
+
+    async def _heard(self, tx: Tx, one: Advisory, job: Mapping[str, Any], event: Event) -> None:
+        agent, asked = job["agent"], one.asked[job["agent"]]
+        latest = asked.message_id == job["message_id"]
+        if job["state"] == "done" and job["answer_id"]:
+            message = await self._voice.message(tx, job["answer_id"])
+            known = one.answers.get(agent)
+            if message is not None and (known is None or known.message_id != message.id):
+                # One to an earlier question says what the agent is about, but is not yet what it was asked for.
+                await self._answered(tx, one, agent, message, event, latest=latest)
+            return
+        if not latest:
+            return
+        failed = ""
+        if job["state"] in ("skipped", "dead"):
+            failed = job["reason"] or str(job["state"])
+        if failed != asked.failed:
+            told = {**one.asked, agent: replace(asked, failed=failed)}
+            await table.change(tx, replace(one, asked=told), ["unreached"], cause=[event.id])
+
+    async def _answered(
+        self, tx: Tx, one: Advisory, agent: str, message: Message, event: Event, *, latest: bool
+    ) -> None:
+        now = self._clock()
+        paths = intents.parse(message.body)
+        answer = Answer(paths or (), message.body[:MOST_TEXT], message.id, now)
+        one = replace(
+            one,
+            answers={**one.answers, agent: answer},
+            asked={**one.asked, agent: replace(one.asked[agent], answered=True, failed="")}
+            if latest
+            else one.asked,
+        )
+        one = await table.change(tx, one, ["answered"], cause=[event.id])
+        if paths is None:
+            return
+        assert one.event_id is not None
+        await intents.declare(
+            tx,
+            agent,
+            paths,
+            source=Source.ANSWER,
+            by=agent,
+            now=now,
+            cause=[one.event_id],
+            session="" if event.session == table.ROOM else event.session,
+        )
+        others = [other for other in one.roles.agents if other != agent]
+        # Who is part of the advisory has been named in it.
+        if paths and (held := self._in_hand(agent, paths, others)):
+            lane, cause = table.lane_of(one.id), [one.event_id]
+            await self._voice.say(tx, "\n\n".join(held), now=now, lane=lane, to=[agent], cause=cause)
+        if paths and others and one.open:
+            await self._voice.say(
+                tx,
+                wording.intent(agent, paths, one.number),
+                now=now,
+                lane=table.lane_of(one.id),
+                to=others,
+                cause=[one.event_id],
+                meta={"advisory": one.id, "intent": {"agent": agent, "paths": list(paths)}},
+            )

@@ -1,0 +1,150 @@
+"""While an agent works: what stands against an edit, and which turn is cut off (docs/airspace.md).
+
+Invariants:
+- a decision looks at what is in memory and nothing else, so that an edit never waits for it;
+- of two agents one may always go on: who has the latched right of way over another is never told to steer for it;
+- who enters a file that another has in hand is told so, once for each file and other, and is not refused;
+- a turn is cut off once for an advisory, and not when it began after that was said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+
+from relay.airspace.advisories import wording
+from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
+from relay.airspace.advisories.rules import edit_check
+from relay.airspace.globs import matches
+from relay.airspace.readings import Assessment
+from relay.config.airspace import AirspaceSettings
+from relay.model import GuardDecision, Location
+from relay.model.working_set import WorkingSet
+
+log = structlog.get_logger(__name__)
+
+
+class AirspaceGuard:
+    """`relay.model.Guard`. `sets` gives the working sets as they were last seen, `links` what lies between the pairs,
+    `about` what each agent was asked for; `changed` asks for a tick, which keeps what was told over a restart."""
+
+    def __init__(
+        self,
+        protocol: AdvisoryProtocol,
+        sets: Callable[[], Mapping[str, WorkingSet]],
+        settings: Callable[[], AirspaceSettings],
+        *,
+        links: Callable[[], Mapping[tuple[str, str], Assessment]] = dict,
+        about: Callable[[str], str] = lambda agent: "",
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._protocol = protocol
+        self._sets = sets
+        self._settings = settings
+        self._links = links
+        self._about = about
+        self._changed = changed
+
+    async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
+        """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
+        of an agent that holds against it, which no scan has seen yet."""
+        settings = self._settings()
+        if not settings.enabled:
+            return GuardDecision(reason="The airspace is switched off.")
+        if location.writes is False or matches(location.path, settings.muted):
+            return GuardDecision()
+        steer = self._protocol.steer(agent, location.path)
+        if steer is not None:
+            return GuardDecision(True, wording.steer_off(steer.reason, location.path), steer.advisory)
+        sets, behind = self._sets(), self._protocol.behind(agent)
+        mine = sets.get(agent, WorkingSet(agent))
+        if location.lines is not None and location.path not in self._protocol.settles(agent):
+            others = [one for name, one in sets.items() if name not in behind]
+            found = edit_check.before(mine, others, location.path, location.lines)
+            if found is not None:
+                return GuardDecision(True, wording.steer_off(found.evidence.text, location.path))
+        return GuardDecision(note=self._entering(mine, sets, location.path))
+
+    def _entering(self, mine: WorkingSet, sets: Mapping[str, WorkingSet], path: str) -> str:
+        """Who has this file in hand, or with whom a collision is foretold there; '' when it was told before."""
+        in_hand = edit_check.in_hand(sets.values(), path)
+        links = self._links()
+        ahead_of = {*self._protocol.standing.foretold, *(pair for pair, one in links.items() if one.ahead)}
+        here = {one for one in self._protocol.told if one[2] == path}
+        before = self._protocol.told
+        self._protocol.told = (before - here) | edit_check.still_told(here, sets, ahead_of)
+        notes = []
+        for other in sorted(sets.keys() - {mine.agent}):
+            theirs = in_hand.get(other)
+            link = links.get((min(mine.agent, other), max(mine.agent, other)))
+            ahead = link.evidence if link is not None and link.ahead else ()
+            about = theirs is not None or any(path in (one.path, one.other_path) for one in ahead)
+            key = (mine.agent, other, path)
+            if not about or key in self._protocol.told:
+                continue
+            self._protocol.told |= {key}
+            if theirs is not None and mine.agent in in_hand:
+                # It has entered before anybody looked: nothing is new but what is foretold.
+                theirs = None
+            if theirs is not None or ahead:
+                notes.append(wording.entering(other, path, theirs, self._about(other), ahead))
+        if self._protocol.told != before:
+            self._changed()
+        return " ".join([*notes, "This edit is allowed."]) if notes else ""
+
+
+class Interrupter:
+    """Cuts off the turns of agents that cannot be asked before an edit, `airspace.interrupt_s` after a resolution
+    told them to steer.
+
+    `working` gives since when (Unix seconds) each agent at work is at its turn; `guarded` says whether an agent
+    is asked before its edits; `interrupt` begins its turn anew with the text in front (`relay.room.dispatch.worker`).
+    """
+
+    def __init__(
+        self,
+        protocol: AdvisoryProtocol,
+        settings: Callable[[], AirspaceSettings],
+        *,
+        working: Callable[[], Mapping[str, float]],
+        guarded: Callable[[str], bool],
+        interrupt: Callable[[str, str], Awaitable[bool]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._protocol = protocol
+        self._settings = settings
+        self._working = working
+        self._guarded = guarded
+        self._interrupt = interrupt
+        self._clock = clock
+        self._looked = asyncio.Event()
+        self._done: dict[tuple[str, str], float] = {}
+
+    def look(self) -> None:
+        """After each tick."""
+        if self._due():
+            self._looked.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._looked.wait()
+            self._looked.clear()
+            for agent, steer in self._due():
+                self._done[(agent, steer.advisory)] = steer.since
+                cut = await self._interrupt(agent, wording.interrupted(steer.reason, steer.files))
+                log.info("turn cut off for an advisory", agent=agent, advisory=steer.advisory, cut=cut)
+
+    def _due(self) -> list[tuple[str, Steer]]:
+        after, now = self._settings().interrupt_s, self._clock()
+        standing = self._protocol.standing.advisories
+        self._done = {key: since for key, since in self._done.items() if key[1] in standing}
+        return [
+            (agent, steer)
+            for agent, began in self._working().items()
+            if not self._guarded(agent)
+            for steer in self._protocol.steers(agent)
+            if began < steer.since <= now - after and self._done.get((agent, steer.advisory)) != steer.since
+        ]

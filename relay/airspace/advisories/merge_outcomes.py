@@ -1,0 +1,51 @@
+"""What became of a branch that an advisory was about: it was merged or discarded, or git could not merge it.
+
+Invariant: each merge counts once, whoever made it and whether or not a daemon ran: the log says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from relay.airspace.advisories import intents, table
+from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.worktrees.lifecycle import CHANGED, CONFLICTED, DISCARDED, MERGED
+from relay.log.events import Event
+from relay.store.ports import Tx
+
+
+class Landings:
+    """A follower of the log (`relay.log.follow`). `merged` is told of each agent whose branch was merged."""
+
+    name = "airspace-landings"
+    reads = frozenset({CHANGED})
+    emits = frozenset({table.CHANGED, intents.DECLARED})
+
+    def __init__(
+        self,
+        protocol: AdvisoryProtocol,
+        merged: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._protocol = protocol
+        self._merged = merged
+        self._clock = clock
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        told = event.outputs or {}
+        change, agent = told.get("change"), told.get("agent")
+        if change not in (MERGED, CONFLICTED, DISCARDED) or not agent:
+            return
+        if change != CONFLICTED:
+            # A merge takes all of a branch. What is meant since is about other work.
+            await intents.end_work(tx, agent, datetime.fromisoformat(event.at).timestamp(), cause=[event.id])
+            await self._protocol.undecided(tx, agent, cause=[event.id])
+        if change == DISCARDED:
+            return
+        conflicts = tuple(told.get("conflicts", ()))
+        await self._protocol.merged(tx, agent, conflicts, now=self._clock(), cause=[event.id])
+        if change == MERGED:
+            self._merged(agent)

@@ -1,0 +1,526 @@
+"""The protocol at work: advisories as rows, events and messages, and what follows from them (000, section 3).
+
+Invariants:
+- what a tick decides (pairs, advisory, its event, its message, the turns it asks for) is one transaction, decided
+  inside it from what the database holds: killed at any instant, nothing is said twice and nothing is lost, and
+  two processes on one database decide it once;
+- people are told once that nobody answers, and once that nobody steers off; who goes on they are asked once;
+- what is kept in memory is a copy for looking only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+import uuid_utils
+
+from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories.choices import choices
+from relay.airspace.advisories.rules import outcomes, steering
+from relay.airspace.advisories.rules.advisory import Advisory, Asked, Mark, Steering
+from relay.airspace.advisories.rules.decision import Observation, Standing, Step, decide, next_at, part_of
+from relay.airspace.advisories.rules.edit_check import Told
+from relay.airspace.advisories.rules.grouping import Contact
+from relay.airspace.advisories.rules.hysteresis import Pair, Rules
+from relay.airspace.readings import Level, Thresholds
+from relay.config.airspace import AirspaceSettings
+from relay.model import TAKE_MAIN, Board, Refusal, Spoken, Voice
+from relay.model.working_set import WorkingSet
+from relay.store.ports import Store, Tx
+
+log = structlog.get_logger(__name__)
+#: What people are asked is for them alone: the room keeps messages with a notice out of the agents' contexts.
+ASKS_PEOPLE = {"notice": "advisory"}
+#: Seconds after its end in which a conflict at a merge still speaks for an advisory: a day's work.
+MERGE_AFTER_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """A standing resolution advisory that tells an agent to leave a file. `since`: Unix seconds."""
+
+    advisory: str
+    reason: str
+    files: tuple[str, ...]
+    since: float
+
+
+class AdvisoryProtocol:
+    """Says, asks, waits, checks. `thresholds` are those of the profile in use."""
+
+    def __init__(
+        self,
+        store: Store,
+        voice: Voice,
+        settings: Callable[[], AirspaceSettings],
+        *,
+        thresholds: Callable[[], Thresholds] = Thresholds,
+        board: Board | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._voice = voice
+        self._settings = settings
+        self._thresholds = thresholds
+        self._board = board
+        self._clock = clock
+        self._alone = asyncio.Lock()
+        self.standing = Standing()
+        #: What agents were told at an edit: the guard adds to it, and the next tick keeps it.
+        self.told: frozenset[Told] = frozenset()
+        self._loaded = False
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self._thresholds(), self._settings().cooldown_s)
+
+    @property
+    def clear(self) -> bool:
+        """Is no pair near another?"""
+        return all(track.level is Level.CLEAR for track in self.standing.tracks.values())
+
+    def due_at(self) -> float | None:
+        """When something is due that no change of the airspace announces (Unix seconds)."""
+        return next_at(self.standing, self.rules, self._clock())
+
+    async def load(self) -> None:
+        """Take what the database holds."""
+        async with self._alone:
+            self.standing = await self._store.read(table.standing)
+            if not self._loaded:
+                self.told |= self.standing.told
+                self._loaded = True
+
+    # -- a tick
+
+    async def observe(self, observation: Observation) -> bool:
+        """Carry out what this observation decides; False when it changes nothing."""
+        settings, rules = self._settings(), self.rules
+
+        async def work(tx: Tx) -> Standing:
+            standing = await table.standing(tx)
+            decision = decide(standing, observation, rules, steer_s=settings.steer_s)
+            # The clear ones too, which are forgotten when their cool-down is over.
+            clear = {pair: one for pair, one in standing.tracks.items() if one.level is Level.CLEAR}
+            await table.keep_tracks(tx, {**clear, **decision.tracks}, rules, observation.at)
+            await table.keep_foretold(tx, standing.foretold, decision.foretold)
+            if decision.told and observation.told is not None:
+                await table.keep_told(tx, standing.told, observation.told)
+            for step in decision.steps:
+                await self._carry_out(tx, step, observation, settings)
+            for agent, until in observation.emptied.items():
+                await intents.end_work(tx, agent, until)
+            return await table.standing(tx)
+
+        async with self._alone:
+            # Most ticks change nothing: that is seen without a transaction, and off the event loop.
+            looked = await asyncio.to_thread(
+                decide, self.standing, observation, rules, steer_s=settings.steer_s
+            )
+            if not looked and not observation.emptied:
+                self._renew(observation)
+                return False
+            self.standing = await self._store.write(work)
+        return True
+
+    def _renew(self, observation: Observation) -> None:
+        """The risks and the evidence that the doors show follow the scan, though nothing is recorded for them."""
+
+        def renewed(pair: Pair, contact: Contact) -> Contact:
+            seen = observation.seen.get(pair)
+            if seen is None:
+                return contact
+            return Contact(contact.level, seen.sample.risk, seen.files, seen.evidence)
+
+        fresh = {
+            id: replace(one, contacts={pair: renewed(pair, was) for pair, was in one.contacts.items()})
+            for id, one in self.standing.advisories.items()
+        }
+        self.standing = replace(self.standing, advisories=fresh)
+
+    async def _carry_out(
+        self, tx: Tx, step: Step, observation: Observation, settings: AirspaceSettings
+    ) -> None:
+        after, now = step.after, observation.at
+        if step.before is None:
+            after = replace(after, id=str(uuid_utils.uuid7()))
+            if not await table.latch(tx, after):
+                return  # another process was first: its advisory is found at the next tick
+        if step.heard is Level.CLEAR:
+            await self._say_clear(tx, after, step.what, now, clear=not step.against)
+        elif step.heard is not None:
+            after = await self._say(tx, after, step, observation, settings)
+        elif step.what:
+            after = await table.change(tx, after, step.what)
+        if step.set_back:
+            await self._say_set_back(tx, after, step, observation)
+        log.info(
+            "advisory", id=after.id, what=list(step.what), level=after.level.word, files=len(after.files)
+        )
+
+    async def _say(
+        self, tx: Tx, after: Advisory, step: Step, observation: Observation, settings: AirspaceSettings
+    ) -> Advisory:
+        now, told = observation.at, after.roles
+        reach = await self._voice.reach(tx, told.agents)
+        ask = [agent for agent in step.ask if reach[agent] == ""]
+        unable = {agent: why for agent in step.ask if (why := reach[agent])}
+        for agent in ask:
+            if agent in after.asked:
+                before = after.asked[agent].message_id
+                await self._voice.withdraw(
+                    tx, before, "a newer advisory takes its place", now=now, agents=[agent]
+                )
+        after = replace(
+            after,
+            asked={**after.asked, **dict.fromkeys(ask, Asked("", now))},
+            not_asked=unable,
+            deadline_at=now + settings.answer_s if ask else after.deadline_at,
+        )
+        free = await self._free_work(tx, after, observation) if told.steer else None
+        after = replace(after, text=wording.line(after, free))
+        body = wording.message(after, ask=ask, answer_s=settings.answer_s, free_work=free)
+        after = await table.change(tx, after, [*step.what, "said"])
+        spoken = await self._speak(tx, after, body, now, to=told.agents, ask=ask)
+        await tx.execute(table.Q.put_advisory_message, message_id=spoken.id, advisory_id=after.id)
+        asked = {
+            agent: replace(one, message_id=spoken.id) if agent in ask else one
+            for agent, one in after.asked.items()
+        }
+        return await table.change(
+            tx,
+            replace(after, message_id=spoken.id, number=spoken.number, asked=asked),
+            ["asked"],
+            cause=[spoken.event_id],
+        )
+
+    async def _say_set_back(self, tx: Tx, after: Advisory, step: Step, observation: Observation) -> None:
+        """Tell agents that their work does not merge into the main branch any more, and the people with them. Each
+        that can be reached gets a turn to merge it; nothing is asked that has to be answered."""
+        now, names = observation.at, step.set_back
+        reach = await self._reach(tx, after)
+        ask = [name for name in names if reach.get(name) == ""]
+        unable = {name: why for name in names if (why := reach.get(name))}
+        for name in ask:
+            if name in after.asked:
+                reason = "what is in the main branch comes first"
+                before = after.asked[name].message_id
+                await self._voice.withdraw(tx, before, reason, now=now, agents=[name])
+        backs = {
+            name: replace(one, told=tuple(dict.fromkeys([*one.told, *one.paths]))) if name in names else one
+            for name, one in after.set_back.items()
+        }
+        merged = [
+            one.agent for one in after.latched if observation.gone(one.agent) and one.agent not in backs
+        ]
+        told = [backs[name] for name in names]
+        offered = choices(after, reach)
+        body = wording.set_back(
+            told, merged, ask=ask, unable=unable, steer=after.roles.steer, choices=offered
+        )
+        after = replace(after, set_back=backs)
+        after = replace(after, text=wording.line(after))
+        after = await table.change(tx, after, ["told"])
+        # Who has somebody else ahead takes it in later, when that one is merged.
+        taking = [name for name in ask if name not in after.roles.steer]
+        meta = {"actions": [one.as_json() for one in offered], TAKE_MAIN: taking}
+        spoken = await self._speak(tx, after, body, now, to=names, ask=ask, meta=meta)
+        if after.message_id is None or not after.contacts:
+            named = replace(after, message_id=spoken.id, number=spoken.number)
+            await table.change(tx, named, ["said"], cause=[spoken.event_id])
+
+    async def _say_clear(
+        self, tx: Tx, after: Advisory, what: Sequence[str], now: float, *, clear: bool
+    ) -> None:
+        for message_id in {one.message_id for one in after.asked.values()}:
+            await self._voice.withdraw(tx, message_id, "all is clear", now=now, agents=[*after.asked])
+        after = await table.change(tx, after, what)
+        agents = [one.agent for one in after.latched]
+        await self._speak(tx, after, wording.all_clear(after, clear=clear), now, to=agents)
+
+    async def _speak(
+        self,
+        tx: Tx,
+        about: Advisory,
+        body: str,
+        now: float,
+        *,
+        to: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
+    ) -> Spoken:
+        return await self._voice.say(
+            tx,
+            body,
+            now=now,
+            lane=table.lane_of(about.id),
+            to=to,
+            ask=ask,
+            cause=[about.event_id] if about.event_id else [],
+            meta={"advisory": about.id, "level": about.level.word, **(meta or {})},
+        )
+
+    async def _reach(self, tx: Tx, about: Advisory) -> dict[str, str]:
+        """Of those who are part of it, the room's agents: empty, or why one cannot be asked."""
+        reach = await self._voice.reach(tx, about.part)
+        return {name: why for name, why in reach.items() if why is not None}
+
+    async def _free_work(self, tx: Tx, after: Advisory, observation: Observation) -> int | None:
+        if self._board is None:
+            return None
+        tasks = []
+        for task in await self._board.list(tx):
+            told = task.as_json()
+            if told["status"] == "pending" and not told["badge"] and not told["assignee"]:
+                tasks.append((task.number, str(told["title"]), int(told["priority"])))
+        mine = [
+            path
+            for agent in after.roles.steer
+            if agent in observation.sets
+            for touch in observation.sets[agent].files
+            for path in touch.paths
+            if path not in after.files
+        ]
+        return wording.nearest_free(tasks, after.files, mine)
+
+    # -- deadlines
+
+    async def remind(self) -> bool:
+        """Ask the people about what is overdue; False when nothing is."""
+        now = self._clock()
+        if not any(_overdue(one, now) for one in self.standing.advisories.values()):
+            return False
+        settings = self._settings()
+
+        async def work(tx: Tx) -> Standing:
+            for one in (await table.standing(tx)).advisories.values():
+                if _overdue(one, now):
+                    await self._ask_people(tx, one, now, settings)
+            return await table.standing(tx)
+
+        async with self._alone:
+            self.standing = await self._store.write(work)
+        return True
+
+    async def _ask_people(self, tx: Tx, one: Advisory, now: float, settings: AirspaceSettings) -> None:
+        told, what = [], []
+        if _unanswered(one, now):
+            silent = {agent: one.asked[agent].failed for agent in one.unanswered}
+            told.append(wording.no_answer(silent, settings.answer_s))
+            one, what = replace(one, escalated_at=now), ["escalated"]
+        if _unsteered(one, now):
+            agents = steering.stayed(one)
+            told.append(wording.stayed(agents, steering.told_files(one, agents), settings.steer_s))
+            one, what = replace(one, people_asked_at=now, steering=Steering.STAYED), [*what, "steering"]
+        asks = one.between is Level.RESOLUTION
+        if asks and one.question_at is not None:
+            # Who goes on was asked already, and no second time: the page shows how it stands.
+            await table.change(tx, one, what)
+            return
+        one = await table.change(tx, replace(one, question_at=now if asks else None), what)
+        offered = choices(one, await self._reach(tx, one)) if asks else ()
+        meta = {**ASKS_PEOPLE, "actions": [each.as_json() for each in offered]}
+        await self._speak(tx, one, wording.to_people(one, told, offered), now, meta=meta)
+
+    # -- what people decide
+
+    async def go_first(
+        self,
+        tx: Tx,
+        agent: str,
+        sets: Mapping[str, WorkingSet],
+        *,
+        by: str,
+        now: float,
+        cause: Sequence[str] = (),
+    ) -> str:
+        """A person says that this agent goes first, in each resolution that it is part of; gives what the room
+        answers. Raises Refusal."""
+        found = [
+            one
+            for one in (await table.standing(tx)).advisories.values()
+            if agent in (*one.roles.hold, *one.roles.steer)
+        ]
+        if not found:
+            raise Refusal(
+                f"{agent} is not part of a resolution advisory, so nobody has to give way to it.",
+                "`/airspace` shows who is near whom.",
+            )
+        decided = {one.id: one.decided for one in found}
+        found = [one for one in found if (first := decided[one.id]) is None or first.agent != agent]
+        if not found:
+            by_whom = next(first.by for first in decided.values() if first is not None)
+            raise Refusal(
+                f"{agent} goes first already: {by_whom} decided that.", "`/first` for another one changes it."
+            )
+        settings, given_way = self._settings(), dict[str, None]()
+        for one in found:
+            mine = next(place for place in one.latched if place.agent == agent)
+            others = [replace(place, by="") for place in one.latched if place.agent != agent]
+            stands = {name: stand for name, stand in one.stands.items() if name != agent}
+            after = replace(one, latched=(replace(mine, by=by), *others), stands=stands)
+            told = after.roles
+            given_way |= dict.fromkeys(told.steer)
+            after = replace(after, told={name: part_of(name, told.hold, told.steer) for name in told.agents})
+            # Told anew: from now on each has its time to leave, and a running turn is cut off once.
+            after = steering.begin(replace(after, resolved_at=now), sets, now, settings.steer_s)
+            after = replace(after, text=wording.line(after))
+            reach = await self._voice.reach(tx, told.agents)
+            ask = [name for name in told.agents if reach[name] == ""]
+            for name in {name for name in ask if name in after.asked}:
+                before = after.asked[name].message_id
+                await self._voice.withdraw(tx, before, f"{by} has decided", now=now, agents=[name])
+            done = {name: replace(each, answered=True) for name, each in after.asked.items()}
+            after = await table.change(tx, replace(after, asked=done), ["decided"], cause=cause, by=by)
+            body = wording.decided(after, agent, by)
+            spoken = await self._speak(tx, after, body, now, to=told.agents, ask=ask)
+            named = replace(after, message_id=spoken.id, number=spoken.number)
+            await table.change(tx, named, ["said"], cause=[spoken.event_id])
+        behind = [name for name in given_way if name != agent]
+        verb = "gives" if len(behind) == 1 else "give"
+        return f"{by} decided: {agent} goes first; {' and '.join(behind)} {verb} way."
+
+    async def take_main(
+        self, tx: Tx, agent: str, branch: str, *, by: str, now: float, cause: Sequence[str] = ()
+    ) -> str:
+        """A person asks this agent to take the main branch in: it gets a turn. Gives what the room answers. Raises
+        Refusal."""
+        why = (await self._voice.reach(tx, [agent]))[agent]
+        if why:
+            raise Refusal(f"{agent} cannot be asked: it is {why}.", f"`/resume @{agent}` lifts a pause.")
+        standing = (await table.standing(tx)).advisories.values()
+        about = next((one for one in standing if agent in one.set_back), None)
+        back = None if about is None else about.set_back[agent]
+        body = wording.asked_to_take_in(by, agent, branch, back)
+        lane = table.lane_of(about.id if about is not None else f"update:{agent}")
+        meta: dict[str, Any] = {TAKE_MAIN: [agent]}
+        if about is not None:
+            meta |= {"advisory": about.id, "level": about.level.word}
+        spoken = await self._voice.say(
+            tx, body, now=now, lane=lane, to=[agent], ask=[agent], cause=cause, meta=meta
+        )
+        if about is not None:
+            await table.change(tx, about, ["asked"], cause=[spoken.event_id], by=by)
+        return f"{by} asked {agent} to merge {branch} into its branch."
+
+    # -- what others ask
+
+    def steer(self, agent: str, path: str) -> Steer | None:
+        """The resolution advisory that tells this agent to keep off this file, if one stands."""
+        for one in self.steers(agent):
+            if path in one.files:
+                return one
+        return None
+
+    def steer_for(self, agent: str, path: str) -> str | None:
+        """Why this agent should not change this file now; None when nothing is against it."""
+        found = self.steer(agent, path)
+        return None if found is None else found.reason
+
+    def settles(self, agent: str) -> set[str]:
+        """The files in which this agent has the conflicts of a merge to settle."""
+        backs = (one.set_back.get(agent) for one in self.standing.advisories.values())
+        return {path for one in backs if one is not None and one.unsettled for path in one.paths}
+
+    def steers(self, agent: str) -> list[Steer]:
+        """The resolution advisories that tell this agent to steer, the oldest first; off no file that it settles a
+        conflict in."""
+        if not self._settings().enabled:
+            return []
+        found, settles = [], self.settles(agent)
+        for one in sorted(self.standing.advisories.values(), key=lambda one: (one.opened_at, one.id)):
+            told = one.roles.off.get(agent)
+            off = tuple(path for path in told or () if path not in settles)
+            if told is not None and (off or not told) and one.resolved_at is not None:
+                # What was said may be of another level by now; while it is not, it names free work as well.
+                reason = one.text if one.reason in one.text.split("; ") else wording.line(one)
+                found.append(Steer(one.id, reason, off, one.resolved_at))
+        return found
+
+    def behind(self, agent: str) -> frozenset[str]:
+        """The agents that this one has the latched right of way over, where both stand in one advisory."""
+        found: set[str] = set()
+        for one in self.standing.advisories.values():
+            names = one.roles.agents
+            if agent in names:
+                found |= set(names[names.index(agent) + 1 :])
+        return frozenset(found)
+
+    def decided(self) -> set[str]:
+        """The agents that somebody gives way to because a person said that they go first."""
+        found = ((one.decided, one.roles.hold) for one in self.standing.advisories.values())
+        return {first.agent for first, hold in found if first is not None and first.agent in hold}
+
+    async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
+        """What a person says of an advisory; None when there is none of that id."""
+
+        async def work(tx: Tx) -> tuple[Advisory | None, Standing]:
+            one = await table.advisory(tx, advisory_id)
+            if one is not None and one.mark is not mark:
+                marked = replace(one, mark=mark, marked_by=by if mark else None)
+                one = await table.change(tx, marked, ["marked"], by=by)
+            return one, await table.standing(tx)
+
+        async with self._alone:
+            found, self.standing = await self._store.write(work)
+        return found
+
+    async def merged(
+        self, tx: Tx, agent: str, conflicts: Sequence[str], *, now: float, cause: Sequence[str] = ()
+    ) -> None:
+        """An agent's branch was merged into the main one, or could not be for `conflicts`."""
+        ended = await tx.all(table.Q.ended_since, since=now - MERGE_AFTER_S)
+        for one in [*(await table.standing(tx)).advisories.values(), *map(table.of_row, ended)]:
+            after = outcomes.at_merge(one, agent, conflicts)
+            if after != one:
+                await table.change(tx, after, ["outcome"], cause=cause)
+
+    async def undecided(self, tx: Tx, agent: str, *, cause: Sequence[str] = ()) -> None:
+        """An agent's work was merged or discarded: what a person decided about it is over."""
+        for one in (await table.standing(tx)).advisories.values():
+            after = one.without_decision({agent})
+            if after != one:
+                await table.change(tx, after, ["decided"], cause=cause)
+
+    async def end_all(self, why: str) -> None:
+        """Close what stands: the airspace is switched off."""
+        now = self._clock()
+
+        async def work(tx: Tx) -> Standing:
+            standing = await table.standing(tx)
+            for one in standing.advisories.values():
+                ended = outcomes.on_close(replace(one, contacts={}, closed_at=now, closed_why=why))
+                if one.message_id is None:
+                    await table.change(tx, ended, ["closed"])
+                else:
+                    await self._say_clear(tx, ended, ["closed"], now, clear=False)
+            await tx.execute(table.Q.forget_pairs)
+            await tx.execute(table.Q.end_lookaheads, now=now)
+            return await table.standing(tx)
+
+        async with self._alone:
+            self.standing = await self._store.write(work)
+
+
+def _unanswered(one: Advisory, now: float) -> bool:
+    """Is an answer overdue, or can none come?"""
+    silent = one.unanswered
+    if one.escalated_at is not None or not silent or not one.open:
+        return False
+    late = one.deadline_at is not None and now >= one.deadline_at
+    return late or all(one.asked[agent].failed for agent in silent)
+
+
+def _unsteered(one: Advisory, now: float) -> bool:
+    """Is an agent overdue that should have left, while its resolution stands?"""
+    late = one.steer_by is not None and now >= one.steer_by
+    return one.open and late and one.people_asked_at is None and bool(steering.stayed(one))
+
+
+def _overdue(one: Advisory, now: float) -> bool:
+    return _unanswered(one, now) or _unsteered(one, now)

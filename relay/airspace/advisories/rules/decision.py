@@ -1,0 +1,463 @@
+"""One tick, decided: what every pair and every advisory become when the airspace was looked at.
+
+Invariant: the same standing and the same observation give the same decision, in whatever order they come; what
+is decided is said once, since the decision holds the standing after it. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from relay.airspace.advisories.rules import forecasts as foretold
+from relay.airspace.advisories.rules import set_back, steering
+from relay.airspace.advisories.rules.advisory import Advisory, Steering
+from relay.airspace.advisories.rules.edit_check import Told
+from relay.airspace.advisories.rules.forecasts import Lookahead
+from relay.airspace.advisories.rules.grouping import Contact, Group, Place, behind, group, latch, place_of
+from relay.airspace.advisories.rules.hysteresis import Pair, Rules, Sample, Track, next_said_at, step
+from relay.airspace.advisories.rules.outcomes import looked, on_close
+from relay.airspace.advisories.rules.set_back import SetBack
+from relay.airspace.globs import matches
+from relay.airspace.readings import Assessment, Evidence, Level
+from relay.git.trial_merge import Target, Trial, Verdict
+from relay.model.working_set import WorkingSet, all_paths
+
+#: Evidence counts as a reason for the level from this share of the strongest channel's on: half of it. A weaker
+#: channel alone would not have carried the level (000, equation 2).
+COUNTS_FROM = 0.5
+#: Files and pieces of evidence that are kept of a pair: what a person reads; the link in the state has them all.
+MOST_FILES = 20
+MOST_EVIDENCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A pair at this tick."""
+
+    sample: Sample
+    files: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The airspace at one moment. Pairs that are not in `seen` are clear.
+
+    `conflicts`: the files that git cannot merge, by pair; a pair that is not in it was not looked at. `merged`:
+    agents whose branch was merged into the main one. `announced`: by agent, the paths that are its intent only
+    since it answered an advisory. `trials`: of each agent with a worktree, what came of trying to merge it into
+    `target`, the main branch; `target` None: git was not asked. `muted`: patterns of files that count for nothing.
+    `ahead`: the pairs that something is foretold of; `told`: what agents were told at an edit, None: nobody asked.
+    """
+
+    at: float
+    sets: Mapping[str, WorkingSet]
+    seen: Mapping[Pair, Seen] = field(default_factory=dict)
+    conflicts: Mapping[Pair, tuple[str, ...]] = field(default_factory=dict)
+    merged: frozenset[str] = frozenset()
+    announced: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    trials: Mapping[str, Trial] = field(default_factory=dict)
+    target: Target | None = None
+    muted: tuple[str, ...] = ()
+    ahead: frozenset[Pair] = frozenset()
+    told: frozenset[Told] | None = None
+    #: Whose work the main branch has all of since the last look, and when it still had not.
+    emptied: Mapping[str, float] = field(default_factory=dict)
+
+    def gone(self, agent: str) -> bool:
+        """Was its work merged, by the room or by a person's git, or is there none any more?"""
+        trial = self.trials.get(agent)
+        return agent in self.merged or (trial is not None and trial.verdict is Verdict.NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is kept from one tick to the next: the pairs that are not clear or were said lately, the advisories
+    that are open, by id, the look-aheads that are open, and what agents were told at an edit."""
+
+    tracks: Mapping[Pair, Track] = field(default_factory=dict)
+    advisories: Mapping[str, Advisory] = field(default_factory=dict)
+    foretold: Mapping[Pair, Lookahead] = field(default_factory=dict)
+    told: frozenset[Told] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of one advisory. `what`: opened, worsened, eased, joined, parted, set back, taken in, closed,
+    steering, outcome.
+
+    `heard`: the level to be said, None for silence. `ask`: who is to be given a turn for it. `set_back`: who is to be
+    told that it does not merge into the main branch any more. `against`: of an advisory that closes, who is against
+    the main branch in another one: then nothing is clear.
+    """
+
+    after: Advisory
+    before: Advisory | None = None
+    what: tuple[str, ...] = ()
+    heard: Level | None = None
+    ask: tuple[str, ...] = ()
+    set_back: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`tracks`, `foretold`: those that are another than before (a CLEAR track that was never said may be forgotten);
+    `told`: what was told at an edit is another than before."""
+
+    tracks: Mapping[Pair, Track] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    foretold: Mapping[Pair, Lookahead] = field(default_factory=dict)
+    told: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.tracks or self.steps or self.foretold or self.told)
+
+
+def seen_of(assessment: Assessment, sample: Sample, muted: Sequence[str] = ()) -> Seen:
+    """A pair with what is contested: the evidence of the channels that carry its level, without muted files.
+
+    When all of the evidence is in muted files, the pair is clear whatever its risk.
+    """
+    strongest = max((one.weighted for one in assessment.channels.values()), default=0.0)
+    ordered = sorted(assessment.channels.items(), key=lambda one: (-one[1].weighted, one[0]))
+    carrying = [one for _, one in ordered if one.weighted > 0 and one.weighted >= COUNTS_FROM * strongest]
+    evidence = list(dict.fromkeys(evidence for one in carrying for evidence in one.evidence))
+    kept = [one for one in evidence if not _muted(one, muted)]
+    if evidence and not kept:
+        sample = replace(sample, ceiling=Level.CLEAR)
+    paths = (path for one in kept for path in (one.path, one.other_path))
+    files = dict.fromkeys(path for path in paths if path and not matches(path, muted))
+    return Seen(sample, tuple(files)[:MOST_FILES], tuple(kept)[:MOST_EVIDENCE])
+
+
+def _muted(evidence: Evidence, muted: Sequence[str]) -> bool:
+    """Is all that this evidence is about muted? Evidence without a path is not."""
+    paths = [path for path in (evidence.path, evidence.other_path) if path]
+    return bool(paths) and all(matches(path, muted) for path in paths)
+
+
+def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_s: float = 300.0) -> Decision:
+    """One tick. `steer_s`: seconds that a steering agent has to leave."""
+    now = observation.at
+    tracks: dict[Pair, Track] = {}
+    contacts: dict[Pair, Contact] = {}
+    heard: dict[Pair, Level] = {}
+    open_ones = {id: one for id, one in standing.advisories.items() if one.open}
+    for pair in sorted({*standing.tracks, *observation.seen}):
+        if set_back.is_main(pair):
+            continue
+        seen = observation.seen.get(pair) or Seen(Sample(0.0))
+        before = standing.tracks.get(pair, Track())
+        after, say = step(before, seen.sample, rules, now)
+        if before.level is not Level.CLEAR and after.level is Level.CLEAR and _held(pair, observation):
+            # What git cannot merge is not clear, however far apart it looks.
+            after, say = before, None
+            seen = _as_before(pair, seen, open_ones, observation)
+        if after != before:
+            tracks[pair] = after
+        if say is not None:
+            heard[pair] = say
+        if after.level is not Level.CLEAR:
+            contacts[pair] = Contact(after.level, seen.sample.risk, seen.files, seen.evidence)
+    backs = set_back.look(
+        {name: one for each in open_ones.values() for name, one in each.set_back.items()},
+        observation.trials,
+        observation.target,
+        now,
+        observation.muted,
+    )
+    mains, due = _main_tracks(standing, backs, observation, rules)
+    tracks |= mains
+    groups = group(contacts, {id: one.known for id, one in open_ones.items()})
+    owned = _owners(backs, open_ones, observation)
+    groups += [Group(None, {}) for _ in owned.get(None, ())]
+    places = {name: place_of(one) for name, one in observation.sets.items()}
+    alone = list(owned.get(None, ()))
+    steps = []
+    for one in groups:
+        was = open_ones.get(one.id) if one.id is not None else None
+        mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
+        group_backs = {name: backs[name] for name in mine}
+        tell = tuple(name for name, each in group_backs.items() if each.untold and name in due)
+        made = _step(was, one, heard, observation, places, steer_s, group_backs, tell, backs)
+        if made is not None:
+            steps.append(made)
+    return Decision(
+        tracks,
+        tuple(steps),
+        _foretold(standing, tracks, observation),
+        observation.told is not None and observation.told != standing.told,
+    )
+
+
+def _foretold(
+    standing: Standing, tracks: Mapping[Pair, Track], observation: Observation
+) -> dict[Pair, Lookahead]:
+    """What was foretold and how it came: drawn is what is clear, since an advisory says more."""
+    drawn = [
+        pair
+        for pair in observation.ahead
+        if (tracks.get(pair) or standing.tracks.get(pair, Track())).level is Level.CLEAR
+    ]
+    return foretold.look(
+        standing.foretold,
+        drawn,
+        observation.sets,
+        observation.conflicts,
+        observation.merged,
+        observation.trials,
+        observation.at,
+    )
+
+
+def _held(pair: Pair, observation: Observation) -> bool:
+    """Does git still say, of two that both have something in hand, that the one does not merge onto the other; or
+    has it not said yet?"""
+    if any(not (work := observation.sets.get(agent)) or not work.files for agent in pair):
+        return False
+    if pair in observation.conflicts:
+        return bool(observation.conflicts[pair])
+    told = [observation.trials.get(agent) for agent in pair]
+    return all(one is not None and not one.unrelated and one.verdict is not Verdict.NOTHING for one in told)
+
+
+def _as_before(pair: Pair, seen: Seen, open_ones: Mapping[str, Advisory], observation: Observation) -> Seen:
+    """A pair that git alone holds, with what it was about and what git says."""
+    paths = observation.conflicts.get(pair, ())
+    found = [one.contacts[pair] for one in open_ones.values() if pair in one.contacts]
+    files = tuple(dict.fromkeys([*paths, *(path for one in found for path in one.files)]))
+    said = tuple(Evidence(f"git cannot merge {path}", path) for path in paths[:MOST_EVIDENCE])
+    return Seen(seen.sample, files[:MOST_FILES], said or tuple(e for one in found for e in one.evidence))
+
+
+def _main_tracks(
+    standing: Standing, backs: Mapping[str, SetBack], observation: Observation, rules: Rules
+) -> tuple[dict[Pair, Track], frozenset[str]]:
+    """What is kept of agents and main, where it is another than before, and who may be told now: while main
+    stands still, one that conflicts in ever more files is told once in a cool-down. Who merges again is told of the
+    next conflict at once, since the room has said "clear"."""
+    now = observation.at
+    found = {}
+    keys = {set_back.track_of(name, one.commit): one for name, one in backs.items()}
+    due = set()
+    for key in sorted({*(pair for pair in standing.tracks if set_back.is_main(pair)), *keys}):
+        before = standing.tracks.get(key, Track())
+        if key[0] not in backs:
+            found[key] = Track()
+            continue
+        after, say = step(before, Sample(1.0 if key in keys else 0.0), rules, now)
+        if say is None and key in keys and keys[key].untold and _is_long_ago(after, rules, now):
+            after = replace(after, said={**(after.said or {}), after.level.word: now})
+        if after != before:
+            found[key] = after
+        if key in keys and now in (after.said or {}).values():
+            due.add(key[0])
+    return found, frozenset(due)
+
+
+def _is_long_ago(told: Track, rules: Rules, now: float) -> bool:
+    """Is what was said of it last older than the cool-down?"""
+    return (
+        told.told is not Level.CLEAR
+        and max((told.said or {}).values(), default=now) <= now - rules.cooldown_s
+    )
+
+
+def _owners(
+    backs: Mapping[str, SetBack], open_ones: Mapping[str, Advisory], observation: Observation
+) -> dict[str | None, tuple[str, ...]]:
+    """Which advisory each agent that is set back belongs to, None for one of its own: the one that it is in already,
+    else the one that it had with somebody whose work is in the main branch now, or over one of these files."""
+    found: dict[str | None, tuple[str, ...]] = {}
+    for name, back in sorted(backs.items()):
+        mine = [one for id, one in sorted(open_ones.items()) if name in {each.agent for each in one.latched}]
+        owner = next((one.id for one in mine if name in one.set_back), None)
+        if owner is None:
+            near = [one for one in mine if set(one.files) & set(back.paths)]
+            over = [one for one in mine if any(observation.gone(each.agent) for each in one.latched)]
+            owner = next((one.id for one in (*near, *over)), None)
+        found[owner] = (*found.get(owner, ()), name)
+    return found
+
+
+def _step(
+    before: Advisory | None,
+    group: Group,
+    heard: Mapping[Pair, Level],
+    observation: Observation,
+    places: Mapping[str, Place],
+    steer_s: float,
+    backs: Mapping[str, SetBack],
+    tell: tuple[str, ...],
+    all_backs: Mapping[str, SetBack],
+) -> Step | None:
+    now = observation.at
+    base = before or Advisory(id="", opened_at=now)
+    # Who is only near stands behind those that it is said to, so that it turns none of them round later.
+    latched = latch(latch(base.latched, group.resolved, places), group.agents, places)
+    latched = latch(latched, backs, places)
+    # Whose merge is under way settles it now.
+    late = {name for name, one in all_backs.items() if not one.unsettled}
+    kept, latched = latched, behind(latched, late)
+    after = replace(
+        base,
+        contacts=dict(group.contacts),
+        set_back=dict(backs),
+        was_set_back=tuple(dict.fromkeys([*base.was_set_back, *backs])),
+        latched=latched,
+        pairs=tuple(dict.fromkeys([*base.pairs, *group.contacts])),
+        files=tuple(
+            dict.fromkeys(
+                [
+                    *base.files,
+                    *(f for c in group.contacts.values() for f in c.files),
+                    *(path for one in backs.values() for path in one.paths),
+                ]
+            )
+        ),
+    )
+    after = replace(after, worst=max(after.worst, after.level))
+    # Not `merged`, which stands for a while: there may be new work by now.
+    empty = {name for name, trial in observation.trials.items() if trial.verdict is Verdict.NOTHING}
+    after = after.without_decision(empty)
+    landed = frozenset(one.agent for one in latched if observation.gone(one.agent))
+    after = steering.check(after, observation.sets, landed, now)
+    resolved = after.between is Level.RESOLUTION
+    after = replace(after, resolved_at=(after.resolved_at or now) if resolved else None)
+    after = looked(after, observation.conflicts)
+    what = [*_changed(before, after)]
+    if not after.founded:
+        against = tuple(one.agent for one in latched if one.agent in all_backs)
+        why = _why_closed(base, after, observation, against)
+        after = on_close(replace(after, closed_at=now, closed_why=why))
+        what.append("closed")
+        if after.outcome is not None and base.outcome is None and "outcome" not in what:
+            what.append("outcome")
+        said = Level.CLEAR if after.message_id is not None else None
+        return Step(after, before, tuple(what), said, against=against)
+    said_now = {pair: level for pair, level in heard.items() if pair in group.contacts}
+    if latched != kept and base.told:
+        # Who was told to hold steers now: both are told so.
+        said_now |= _turned(base, after)
+        after = replace(
+            after, stands={name: one for name, one in after.stands.items() if name in after.roles.steer}
+        )
+    if not said_now:
+        return Step(after, before, tuple(what), set_back=tell) if what or tell else None
+    ask = _ask(after, said_now, observation)
+    told = after.roles
+    parts = {agent: part_of(agent, told.hold, told.steer) for agent in told.agents}
+    after = steering.begin(replace(after, told=parts), observation.sets, now, steer_s)
+    if after.steering != base.steering and "steering" not in what:
+        what.append("steering")
+    return Step(after, before, tuple(what), max(said_now.values()), ask, tell)
+
+
+def _turned(before: Advisory, after: Advisory) -> dict[Pair, Level]:
+    """The pairs at a resolution in which who was told to hold steers now."""
+    now = {name for name in after.roles.steer if before.told.get(name) == "hold"}
+    found = {pair: one.level for pair, one in after.contacts.items() if now & set(pair)}
+    return {pair: level for pair, level in found.items() if level is Level.RESOLUTION}
+
+
+def _changed(before: Advisory | None, after: Advisory) -> list[str]:
+    if before is None:
+        return ["opened"]
+    what = []
+    if after.founded and after.level != before.level:
+        what.append("worsened" if after.level > before.level else "eased")
+    had, have = set(before.roles.agents), set(after.roles.agents)
+    if have - had:
+        what.append("joined")
+    if after.contacts and had - have:
+        what.append("parted")
+    if not {"worsened", "eased", "joined", "parted"} & set(what) and before.roles != after.roles and have:
+        what.append("turned")
+    if set(after.set_back) - set(before.set_back):
+        what.append("set back")
+    elif before.set_back != after.set_back:
+        what.append("set back" if set(before.set_back) == set(after.set_back) else "taken in")
+    if before.steering != after.steering:
+        what.append("steering")
+    if before.outcome != after.outcome:
+        what.append("outcome")
+    return what
+
+
+def _ask(after: Advisory, heard: Mapping[Pair, Level], observation: Observation) -> tuple[str, ...]:
+    """Who is to have a turn: whom the newly said pairs concern, but not who knows it all.
+
+    Where a newcomer joins, only whose part changes is asked. A pair that is near only by what one of the two has
+    announced in an answer is told and not asked: an answer must set nobody to work.
+    """
+    told = after.roles
+    part = {agent: part_of(agent, told.hold, told.steer) for agent in told.agents}
+    new = {agent for agent in told.agents if agent not in after.told}
+    asked: set[str] = set()
+    for pair in heard:
+        if _by_answer_only(pair, after.contacts[pair], observation):
+            continue
+        changed = {agent for agent in pair if after.told.get(agent) != part[agent]}
+        asked |= changed if new & set(pair) else {a for a in pair if a in changed or part[a] != "hold"}
+    return tuple(agent for agent in told.agents if agent in asked)
+
+
+def part_of(agent: str, hold: Sequence[str], steer: Sequence[str]) -> str:
+    """The part that an agent plays: hold, steer or transmit."""
+    return "hold" if agent in hold else "steer" if agent in steer else "transmit"
+
+
+def _by_answer_only(pair: Pair, contact: Contact, observation: Observation) -> bool:
+    if contact.level is Level.RESOLUTION or not contact.files:
+        return False
+    announced: set[str] = set()
+    for agent in pair:
+        work = observation.sets.get(agent)
+        announced |= observation.announced.get(agent, frozenset()) - all_paths(work.files if work else ())
+    return set(contact.files) <= announced
+
+
+def _why_closed(before: Advisory, after: Advisory, observation: Observation, against: Sequence[str]) -> str:
+    """Why nothing stands any more, of what git says: never that somebody merges whom git was not asked about."""
+    branch = observation.target.name if observation.target is not None else "the main branch"
+    still = [f"{name} does not merge into {branch}" for name in against]
+    ended = [
+        set_back.why_ended(name, observation.trials, observation.merged, branch) for name in before.set_back
+    ]
+    if ended:
+        return "; ".join([*ended, *still])
+    names = [one.agent for one in after.latched if one.agent not in before.set_back]
+    gone = [name for name in names if name not in observation.sets]
+    merged = [name for name in names if name in observation.merged and name not in gone]
+    empty = [name for name in names if observation.gone(name) and name not in (*gone, *merged)]
+    for those, one, many in (
+        (gone, "no longer has anything in hand", "no longer have anything in hand"),
+        (merged, "merged", "merged"),
+        (empty, f"has nothing left to merge into {branch}", f"have nothing left to merge into {branch}"),
+    ):
+        if those:
+            ended.append(f"{' and '.join(those)} {one if len(those) == 1 else many}")
+    left = [name for name in names if name not in (*gone, *merged, *empty)]
+    told = [observation.trials.get(name) for name in left]
+    if left and all(one is not None and one.verdict is Verdict.CLEAN for one in told):
+        ended.append(f"git merges {' and '.join(left)} into {branch}")
+    return "; ".join([*ended, *still])
+
+
+def next_at(standing: Standing, rules: Rules, now: float) -> float | None:
+    """When something is due that no change announces (Unix seconds): a deadline, or what the cool-down holds
+    back; None when nothing is."""
+    times: list[float] = []
+    for track in standing.tracks.values():
+        said_at = next_said_at(track, rules)
+        times += [] if said_at is None else [said_at]
+        times += [track.early_until] if track.early_until > now else []
+    for one in standing.advisories.values():
+        if one.deadline_at is not None and one.escalated_at is None and one.unanswered:
+            times.append(one.deadline_at)
+        waits = one.steering is Steering.WAITING
+        if waits and one.steer_by is not None and one.people_asked_at is None:
+            times.append(one.steer_by)
+    return min(times, default=None)

@@ -1,0 +1,103 @@
+"""Would this edit collide, and whose file is it? Asked before it is made (the guard of an agent's turn).
+
+Invariant: it says no only where git would have no unchanged line between the edit and what another agent has
+standing there, and only to the one that would have to steer anyway (000, section 3): the other holds, so of two
+that ask, one may always go on. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from relay.airspace.advisories.rules.right_of_way import right_of_way
+from relay.airspace.readings import Evidence
+from relay.model.working_set import Change, FileTouch, Span, WorkingSet
+
+#: (agent, other, path): at an edit of the file, the agent was told of the other.
+Told = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What an edit would run into: the agent that holds, and what it has there."""
+
+    agent: str
+    evidence: Evidence
+
+
+def before(mine: WorkingSet, others: Iterable[WorkingSet], path: str, lines: tuple[int, int]) -> Ahead | None:
+    """The first of `others`, by right-of-way, whose standing change an edit of `lines` (first and last, as the
+    file is now in `mine`) would touch, when that one holds against `mine`; None when the edit may go on."""
+    touched = _touch_of(mine, path)
+    place = to_base(touched, lines)
+    if place is None:
+        return None
+    ahead = [other for other in others if other.agent != mine.agent and right_of_way(mine, other)[0] is other]
+    base_path = touched.path if touched else path
+    for other in sorted(ahead, key=lambda one: (-one.committed, one.started_at or float("inf"), one.agent)):
+        theirs = _touch_of(other, base_path)
+        if theirs is None:
+            continue
+        met = [span for span in theirs.lines if touches(span, place)]
+        if met:
+            return Ahead(other.agent, _evidence(other.agent, theirs, met))
+    return None
+
+
+def in_hand(works: Iterable[WorkingSet], path: str) -> Mapping[str, FileTouch]:
+    """Who has changed this file, and how, by agent."""
+    found = ((work.agent, _touch_of(work, path)) for work in works)
+    return {agent: touch for agent, touch in found if touch is not None}
+
+
+def still_told(
+    told: Iterable[Told], sets: Mapping[str, WorkingSet], foretold: Collection[tuple[str, str]]
+) -> frozenset[Told]:
+    """What was told and is not over: the other has the file in hand, or a look-ahead of the two stands."""
+    return frozenset(
+        (agent, other, path)
+        for agent, other, path in told
+        if (min(agent, other), max(agent, other)) in foretold
+        or ((work := sets.get(other)) is not None and _touch_of(work, path) is not None)
+    )
+
+
+def touches(one: Span, other: Span) -> bool:
+    """Is there no unchanged line between the two? Then git cannot merge them, unless they are the same."""
+    return one.start <= other.end + 1 and other.start <= one.end + 1
+
+
+def to_base(touch: FileTouch | None, lines: tuple[int, int]) -> Span | None:
+    """`lines` of the file as it is now, in the coordinates of the base; None when that cannot be known.
+
+    A line within a hunk stands for the whole of it: that is what git would see changed.
+    """
+    if touch is None:
+        return Span(*lines)
+    if touch.change is Change.ADDED or touch.binary or any(span.new_count is None for span in touch.lines):
+        return None
+    first, last = (_base_of(touch.lines, line) for line in lines)
+    return Span(min(first.start, last.start), max(first.end, last.end))
+
+
+def _base_of(hunks: Iterable[Span], line: int) -> Span:
+    grown = 0
+    for span in sorted(hunks, key=lambda one: (one.start, one.end)):
+        now, count = span.start + grown, span.new_count or 0
+        if line < now:
+            break
+        if line < now + count:
+            return span
+        grown += count - (span.end - span.start + 1)
+    return Span(line - grown, line - grown)
+
+
+def _touch_of(work: WorkingSet, path: str) -> FileTouch | None:
+    return next((one for one in work.files if path in one.paths), None)
+
+
+def _evidence(agent: str, touch: FileTouch, met: list[Span]) -> Evidence:
+    first, last = min(span.start for span in met), max(max(span.end, span.start) for span in met)
+    where = f"line {first}" if first == last else f"lines {first}-{last}"
+    return Evidence(f"{agent} has changed {where} of {touch.path}", touch.path, lines=((first, last),))

@@ -1,0 +1,108 @@
+"""What was foretold of a pair, and whether it came true: the look-aheads that were drawn, or told at an edit.
+
+A look-ahead is open from the tick that first draws it until git says how it went:
+
+- true: git cannot merge the two, while both have something in hand;
+- false: the one was merged, or dropped its work, and git had merged both at the last look;
+- unknown: git was not asked at the last look, or the end itself set the other one's work back.
+
+Invariant: of a pair at most one is open; what git cannot merge already was not foretold. A look-ahead that is not
+drawn any more stays open: it was said. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from relay.airspace.advisories.rules.hysteresis import Pair
+from relay.git.trial_merge import Trial, Verdict
+from relay.model.working_set import WorkingSet, all_paths
+
+
+class Came(StrEnum):
+    """How it went."""
+
+    OPEN = "open"
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """`worked`: which of the two have had changes since it began; `asked`: git could say at the last look whether it
+    merges both; times in Unix seconds."""
+
+    began_at: float
+    worked: tuple[str, ...] = ()
+    asked: bool = False
+    came: Came = Came.OPEN
+    ended_at: float | None = None
+
+
+def look(
+    standing: Mapping[Pair, Lookahead],
+    drawn: Collection[Pair],
+    sets: Mapping[str, WorkingSet],
+    conflicts: Mapping[Pair, Collection[str]],
+    merged: Collection[str],
+    trials: Mapping[str, Trial],
+    now: float,
+) -> dict[Pair, Lookahead]:
+    """Those that are another than before. `drawn`: the pairs that something is foretold of now; the rest as in
+    `relay.airspace.advisories.rules.decision.Observation`."""
+    found = {}
+    for pair in sorted({*standing, *drawn}):
+        before = standing.get(pair)
+        one = before or Lookahead(now)
+        over = [agent for agent in pair if _over(agent, one, sets, merged)]
+        if over:
+            after = replace(one, came=_at_end(pair, one, over, sets, trials), ended_at=now)
+        elif conflicts.get(pair):
+            after = replace(one, came=Came.TRUE, ended_at=now)
+        else:
+            worked = tuple(agent for agent in pair if agent in one.worked or sets[agent].files)
+            shared = all_paths(sets[pair[0]].files) & all_paths(sets[pair[1]].files)
+            after = replace(one, worked=worked, asked=pair in conflicts or not shared)
+        if after != before and (before is not None or after.came is Came.OPEN):
+            found[pair] = after
+    return found
+
+
+def _over(agent: str, one: Lookahead, sets: Mapping[str, WorkingSet], merged: Collection[str]) -> bool:
+    """Has this agent nothing in hand any more? An intent alone holds until what came of it was merged."""
+    work = sets.get(agent)
+    if work is None:
+        return True
+    return not work.files and (agent in merged or agent in one.worked or not work.intent)
+
+
+def _at_end(
+    pair: Pair,
+    one: Lookahead,
+    over: Collection[str],
+    sets: Mapping[str, WorkingSet],
+    trials: Mapping[str, Trial],
+) -> Came:
+    left = [trials.get(agent) for agent in pair if agent not in over and sets[agent].files]
+    merges = all(trial is not None and trial.verdict in (Verdict.CLEAN, Verdict.NOTHING) for trial in left)
+    return Came.FALSE if one.asked and merges else Came.UNKNOWN
+
+
+def precision(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """`{true, false, open, n, precision}` from rows `{outcome, lookaheads}`; `open`: of unknown outcome too,
+    `n`: those that precision is of."""
+    told = {str(came): 0 for came in Came}
+    for row in counts:
+        told[row["outcome"]] += row["lookaheads"]
+    n = told["true"] + told["false"]
+    return {
+        "true": told["true"],
+        "false": told["false"],
+        "open": told["open"] + told["unknown"],
+        "n": n,
+        "precision": told["true"] / n if n else None,
+    }

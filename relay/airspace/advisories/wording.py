@@ -1,0 +1,347 @@
+"""What the room says of an advisory: one line that a person can check, and what is asked of each.
+
+Invariant: the first line stands alone: the evidence, who holds and who steers and why, and where work is free.
+Names and paths come from outside; they enter on one line, and no backtick of theirs ends a code span. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relay.airspace.advisories.choices import Choice
+from relay.airspace.advisories.rules.advisory import Advisory
+from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
+from relay.airspace.advisories.rules.set_back import CLEAN_AGAIN, SetBack
+from relay.airspace.readings import Evidence, Level
+from relay.base.terminal_text import flat as one_line
+from relay.git.merge_state import Open, located
+from relay.model import references
+from relay.model.working_set import FileTouch, joined
+
+#: Files that one line names before it only counts, and characters of an answer that are shown.
+MOST_FILES = 3
+#: Words of what an agent was asked that another is told.
+MOST_WORDS = 20
+
+
+def shown(advisory: Advisory) -> dict[str, Any]:
+    """An advisory as every door shows it. `line`: why it is open, as it is now; of one that is over, what was said
+    of it last."""
+    now = line(advisory) if advisory.open and advisory.founded else advisory.text
+    return {**advisory.as_json(), "line": now}
+
+
+def line(advisory: Advisory, free_work: int | None = None) -> str:
+    """Why, who, and where to: "both change lines 40-58 of src/auth/session.py; HOLD: CLAUDE (3 files committed),
+    STEER: CODEX; nearest free work: t14"."""
+    parts = [_why(advisory), advisory.reason] if advisory.contacts else []
+    if advisory.set_back:
+        back = set_back_line(tuple(advisory.set_back.values()))
+        if advisory.between is Level.RESOLUTION:
+            parts.append(back)
+        else:
+            # What makes it a resolution comes first.
+            parts = [back, advisory.reason, *parts[:1]]
+    if advisory.between is Level.RESOLUTION and free_work is not None:
+        parts.append(f"nearest free work: {references.task(free_work)}")
+    parts += [
+        f"{flat(agent)} was not asked ({flat(why)})" for agent, why in sorted(advisory.not_asked.items())
+    ]
+    return "; ".join(parts)
+
+
+def _why(advisory: Advisory) -> str:
+    # Who is near at a lower level only is no part of what this level is about.
+    top = {pair: one for pair, one in advisory.contacts.items() if one.level is advisory.between}
+    agents = [flat(agent) for agent in advisory.roles.agents if any(agent in pair for pair in top)]
+    contested = tuple(dict.fromkeys(path for one in by_weight(top) for path in one.files))
+    evidence = evidence_of(top)
+    # Lines are what a person checks first; what weighs most (git's own word, say) follows.
+    lead = next((one for one in evidence if one.lines), evidence[0] if evidence else None)
+    first = flat(lead.text) if lead else f"they come close in {files(contested)}"
+    if lead is not None and lead is not evidence[0]:
+        first += f", {flat(evidence[0].text)}"
+    if len(agents) < 3:
+        return first
+    named = f"{', '.join(agents[:-1])} and {agents[-1]}"
+    return f"{named} meet in {files(contested)} ({first})"
+
+
+def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_work: int | None = None) -> str:
+    """The whole message in the room: the line, then what each is to do; `ask`: who is to answer."""
+    told, asks = advisory.roles, []
+    for agent in told.steer:
+        ahead = [flat(other) for other in told.ahead[agent]]
+        asks.append(
+            f"{flat(agent)}: make no further change in {files(told.off[agent])}; {' and '.join(ahead)} "
+            f"{'goes' if len(ahead) == 1 else 'go'} first. Take other work, or wait until this is merged."
+        )
+    for agent in told.hold:
+        back = advisory.set_back.get(agent)
+        then = (
+            "Go on with your work." if back is None else f"Merge {flat(back.branch)} into your branch first."
+        )
+        asks.append(f"{flat(agent)}: hold. {then}")
+    if ask:
+        asks.append(
+            f"Answer within {_span(answer_s)}, {' and '.join(sorted(ask))}: what you do now, and one "
+            "line `INTENT: path, path` with the files that you will touch next (`INTENT: none` for no file)."
+        )
+    return "\n\n".join(part for part in (line(advisory, free_work), "\n".join(asks)) if part)
+
+
+def set_back_line(told: Sequence[SetBack], merged: Sequence[str] = ()) -> str:
+    """Whose work the main branch does not take, in which files and lines, and by whose merge. One line."""
+    parts = [f"{flat(one.agent)} does not merge into {flat(one.branch)} now: {finds(one)}" for one in told]
+    why = f" (the work of {_names(merged)} is in {flat(told[0].branch)})" if merged and told else ""
+    return f"{'; '.join(parts)}{why}"
+
+
+def set_back(
+    told: Sequence[SetBack],
+    merged: Sequence[str],
+    *,
+    ask: Sequence[str],
+    unable: Mapping[str, str],
+    steer: Sequence[str],
+    choices: Sequence[Choice],
+) -> str:
+    """The whole message to those whose work the main branch does not take any more, and to the people. `steer`: who
+    has somebody else ahead of it besides."""
+    lines = []
+    for one in told:
+        agent, branch = flat(one.agent), flat(one.branch)
+        when = "Once those ahead of you are merged, " if one.agent in steer else "Now "
+        if one.agent in ask or one.agent in unable:
+            lines.append(f"{agent}: {when}{take_in(branch)}")
+        else:
+            lines.append(f"{agent}: `git merge {branch}` in your checkout shows the conflicts.")
+        if one.agent in unable:
+            lines.append(f"{agent} was not asked ({flat(unable[one.agent])}).")
+    return "\n\n".join([set_back_line(told, merged), "\n".join(lines), *_offer(choices)])
+
+
+def take_in(branch: str) -> str:
+    """What an agent does to take the main branch in."""
+    return (
+        f"merge {branch} into your branch. In a worktree that relay made, relay has run `git merge {branch}` when "
+        "your turn begins: resolve the conflicts by editing the files, so that the work of both sides stays, and run "
+        "the tests; relay commits at the end of your turn. In a checkout of your own, commit what you have, run "
+        f"`git merge {branch}`, resolve the conflicts and commit. Then say what you did."
+    )
+
+
+def listed(told: Sequence[Open]) -> str:
+    """Files with the lines of their conflicts: "src/cart.py (lines 3-9)"."""
+    shown = ", ".join(flat(located(path, lines)) for path, lines in told[:MOST_FILES])
+    more = len(told) - MOST_FILES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def to_clean(told: Sequence[Open]) -> str:
+    """What an agent is told whose commits have conflict markers in them."""
+    return (
+        f"Your branch has main's commits already, but conflict markers are left in {listed(told)}. Resolve them by "
+        "editing the files, so that the work of both sides stays; relay commits the files before they are merged."
+    )
+
+
+def to_settle(branch: str, told: Sequence[Open]) -> str:
+    """What an agent is told whose branch relay is merging the main branch into."""
+    branch = flat(branch)
+    if not told:
+        return (
+            f"relay has begun to merge {branch} into your branch, in your worktree, and no marker is left. Finish "
+            "what is not done: keep the work of both. relay commits at the end of your turn."
+        )
+    text = (
+        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {listed(told)}. "
+        "Resolve the markers by editing; relay commits at the end of your turn, and no git is needed. Between "
+        "`<<<<<<<` and `|||||||` stands your side, up to `=======` what both began from, up to `>>>>>>>` the side "
+        f"of {branch}. Keep the work of both, and leave no marker. To delete a file, delete it."
+    )
+    plain = [flat(path) for path, spans in told if not spans]
+    if plain:
+        text += (
+            f" Git puts no markers into {', '.join(plain[:MOST_FILES])}: your side stands there. Replace the file or "
+            "delete it; if it is to stay as it is, say so: a person has to `git add` it."
+        )
+    return text
+
+
+def taken_in(branch: str) -> str:
+    """What an agent is told whose branch has the main branch's work already."""
+    branch = flat(branch)
+    return f"relay has merged {branch} into your branch and committed it. Run the tests; mend what does not work."
+
+
+def finds(one: SetBack) -> str:
+    """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
+    # The lines are those of the file as it is, which the markers make longer.
+    return (
+        f"conflicts are not settled in {places(one)}, git's markers counted"
+        if one.unsettled
+        else f"git finds conflicts in {places(one)}"
+    )
+
+
+def places(one: SetBack) -> str:
+    """As `listed`, of what keeps an agent from merging."""
+    return listed([(path, one.lines.get(path, ())) for path in one.paths])
+
+
+def all_clear(advisory: Advisory, *, clear: bool = True) -> str:
+    """Said once, when nothing stands any more: what git says now, and never more. `clear` False: it is only over."""
+    named = _names([one.agent for one in advisory.latched])
+    why = flat(advisory.closed_why)
+    if advisory.was_set_back or not clear:
+        # Clear is what git merges; a branch that is gone is only over.
+        over = "clear" if clear and f" {CLEAN_AGAIN} " in f" {why} " else "over"
+        return f"{over}: {why} ({files(advisory.files)})"
+    return f"clear: {named} are apart again in {files(advisory.files)}{f' ({why})' if why else ''}"
+
+
+def no_answer(silent: Mapping[str, str], answer_s: float) -> str:
+    """An agent that was asked has not answered. `silent`: by agent, why it cannot, or empty."""
+    told = [
+        f"{flat(agent)} cannot answer ({flat(why)})"
+        if why
+        else f"{flat(agent)} has not answered within {_span(answer_s)}"
+        for agent, why in silent.items()
+    ]
+    return "; ".join(told)
+
+
+def stayed(agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
+    """An agent was told to steer off these files and has not."""
+    return (
+        f"{_names(agents)} {'was' if len(agents) == 1 else 'were'} to leave {files(told)} within {_span(steer_s)}, "
+        f"and {'has' if len(agents) == 1 else 'have'} not"
+    )
+
+
+def to_people(advisory: Advisory, told: Sequence[str], choices: Sequence[Choice]) -> str:
+    """To the people: what did not happen, and at a resolution the one question that is theirs."""
+    text = f"{'; '.join(told)}{_about(advisory)}: {line(advisory)}."
+    if advisory.between is not Level.RESOLUTION:
+        return f"{text} Nobody has to give way yet."
+    return "\n\n".join([f"{text} A person decides who goes on.", *_offer(choices)])
+
+
+def decided(advisory: Advisory, agent: str, by: str) -> str:
+    """A person has said who goes first."""
+    return f"{flat(by)} decided: {flat(agent)} goes first.\n\n{message(advisory, ask=(), answer_s=0)}"
+
+
+def asked_to_take_in(by: str, agent: str, branch: str, back: SetBack | None) -> str:
+    """A person asks an agent to take the main branch in."""
+    where = f" Now {finds(back)}." if back is not None else ""
+    agent, branch = flat(agent), flat(branch)
+    return f"{flat(by)} asks {agent} to merge {branch} into its branch.{where}\n\n{agent}: {take_in(branch)}"
+
+
+def _offer(choices: Sequence[Choice]) -> list[str]:
+    """What a person can write, which the page shows as buttons."""
+    told = [f"`{one.command}` ({one.label})" for one in choices]
+    return [f"A person can say: {', '.join(told)}."] if told else []
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(flat(one) for one in names)
+
+
+def steer_off(reason: str, path: str) -> str:
+    """To an agent that is about to change a contested file."""
+    return (
+        f"Steer clear of {flat(path)}: {reason}. Take other work, or end your turn and say what you wait for."
+    )
+
+
+def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead: Sequence[Evidence]) -> str:
+    """To an agent that changes a file next, which it may: who has it in hand, and what is foretold."""
+    parts = []
+    if theirs is not None:
+        spans = joined([(span.start, max(span.start, span.end)) for span in theirs.lines])[:MOST_FILES]
+        where = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)
+        lines = f", {'lines' if len(spans) > 1 or '-' in where else 'line'} {where}" if where else ""
+        task = " ".join(flat(about).split()[:MOST_WORDS])
+        why = f", for: {task}" if task else ""
+        parts.append(f"{flat(other)} changes {flat(path)} now{lines}{why}.")
+    if ahead:
+        told = "; ".join(flat(one.text) for one in ahead[:2])
+        parts.append(f"You and {flat(other)} may collide later: {told}.")
+    parts.append("What is your part? Keep to it, or agree in the room first.")
+    return " ".join(parts)
+
+
+def interrupted(reason: str, contested: Sequence[str]) -> str:
+    """In front of the prompt of a turn that was cut off."""
+    return (
+        f"Your turn was cut off, because another agent works in the same place: {reason}. Make no further change in "
+        f"{files(contested)}. Go on with the rest, or end your turn and say what you wait for."
+    )
+
+
+def precision(told: Mapping[str, Any]) -> str:
+    """How many of what was said and foretold came true, each kind apart; of a kind without an outcome nothing."""
+    kinds = {"resolution": told, "traffic": told.get("traffic", {}), "look-ahead": told.get("lookahead", {})}
+    parts = [f"{name} {one['true']} of {one['n']}" for name, one in kinds.items() if one.get("n")]
+    return f"Came true so far: {', '.join(parts)}." if parts else ""
+
+
+def intent(agent: str, paths: Sequence[str], number: int) -> str:
+    """An agent's declared intent, for the others."""
+    about = f" (its answer to {references.message(number)})" if number else ""
+    return f"{flat(agent)} intends to touch {', '.join(f'`{flat(path)}`' for path in paths)}{about}."
+
+
+def files(paths: Sequence[str]) -> str:
+    """The first few paths, and how many more."""
+    if not paths:
+        return "the same place"
+    shown = ", ".join(flat(path) for path in paths[:MOST_FILES])
+    more = len(paths) - MOST_FILES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def flat(text: str) -> str:
+    """On one line, without backticks."""
+    return one_line(text.replace("`", "'"))
+
+
+def _about(advisory: Advisory) -> str:
+    return f" ({references.message(advisory.number)})" if advisory.number else ""
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
+
+
+def nearest_free(
+    tasks: Sequence[tuple[int, str, int]], contested: Sequence[str], mine: Sequence[str]
+) -> int | None:
+    """The number of the open, unclaimed task that is nearest to what the steering agent has in hand, and whose
+    text names no contested file; None without one.
+
+    `tasks`: (number, text, priority), 1 the most urgent. Near: the longest common folder of a path in the text
+    and one of `mine`; then by priority and number.
+    """
+    names = {*contested, *(path.rsplit("/", 1)[-1] for path in contested)}
+    able = [one for one in tasks if not names & set(_words(one[1]))]
+
+    def nearness(text: str) -> int:
+        paths = [word.split("/") for word in _words(text) if "/" in word]
+        return max((_common(path, own.split("/")) for path in paths for own in mine), default=0)
+
+    return min(able, key=lambda one: (-nearness(one[1]), one[2], one[0]))[0] if able else None
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip("`'\",.;:()[]") for word in text.split()]
+
+
+def _common(one: list[str], other: list[str]) -> int:
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )

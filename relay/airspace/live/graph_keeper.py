@@ -1,0 +1,137 @@
+"""The graph of the main checkout, kept up to date, and handed to whoever measures.
+
+Invariant: building and reading happen in other processes; a graph that cannot be built is said and tried again, and
+the airspace goes on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from relay.airspace.live.embedding import Position, cloud
+from relay.airspace.live.measure import LiveMeasure
+from relay.airspace.scan import symbol_hazards
+from relay.airspace.scan.scan import Facts
+from relay.airspace.scan.symbol_hazards import SymbolFacts
+from relay.code.code_graph import CodeGraph
+from relay.code.read.extract import extract, unfit
+from relay.code.read.grammar import language_of
+from relay.code.service import GraphError, GraphService
+from relay.model.working_set import WorkingSet
+from relay.store.ports import Store
+
+log = structlog.get_logger(__name__)
+#: Seconds that changes of the main checkout are gathered: a merge or a checkout writes many files.
+GATHER_S = 0.2
+#: Seconds until a graph that could not be built is tried again.
+AGAIN_S = 30.0
+
+
+class PairFacts:
+    """`relay.airspace.scan.scan.Symbols` over one graph. Its indexes are made by whoever asks first: in the scan's
+    thread, not on the event loop."""
+
+    def __init__(self, graph: CodeGraph, text: symbol_hazards.Text | None) -> None:
+        self._graph, self._text = graph, text
+        self._facts: SymbolFacts | None = None
+
+    def facts(self, a: WorkingSet, b: WorkingSet) -> Facts:
+        if self._facts is None:
+            self._facts = SymbolFacts(self._graph, self._text)
+        return Facts(*self._facts.facts(a, b))
+
+
+class Chart:
+    """Keeps the graph of one checkout. `text` gives an agent's own text of a file; `drawn` is called with each new
+    graph."""
+
+    def __init__(
+        self,
+        store: Store,
+        measure: Callable[[], LiveMeasure],
+        text: symbol_hazards.Text,
+        drawn: Callable[[], None],
+    ) -> None:
+        self._service = GraphService(store)
+        self._measure, self._text, self._drawn = measure, text, drawn
+        self._changed: set[str] = set()
+        self._all = False
+        self._wake = asyncio.Event()
+        self._cloud: tuple[Mapping[str, tuple[str, ...]], Mapping[str, Position]] = ({}, {})
+        #: Why there is no graph; empty when there is one.
+        self.trouble = ""
+        self._service.on_change = self._take
+
+    def changed(self, paths: frozenset[str] | None) -> None:
+        """Files of the checkout changed; None: anything may have."""
+        if paths is None:
+            self._all = True
+        else:
+            self._changed |= paths
+        self._wake.set()
+
+    async def run(self, top: Path) -> None:
+        """Build the graph and keep it. Runs for ever."""
+        self._all = True
+        while True:
+            try:
+                await self._keep(top)
+                self.trouble = ""
+            except GraphError as error:
+                self.trouble = str(error)
+                log.warning("no graph", reason=self.trouble, again_in_s=AGAIN_S)
+                self._all = True
+                await asyncio.sleep(AGAIN_S)
+                continue
+            await self._wake.wait()
+            await asyncio.sleep(GATHER_S)
+
+    async def _keep(self, top: Path) -> None:
+        whole, paths = self._all, self._changed
+        self._all, self._changed = False, set()
+        self._wake.clear()
+        if whole:
+            await self._service.start(top)
+        elif paths:
+            await self._service.changed(paths)
+
+    async def close(self) -> None:
+        await self._service.close()
+
+    async def _take(self, graph: CodeGraph) -> None:
+        measure = self._measure()
+        measure.take_graph(graph.adjacency())
+        measure.set_symbols(PairFacts(graph, self._text))
+        self._drawn()
+
+    def state(self) -> dict[str, Any]:
+        """As docs/airspace.md has it."""
+        graph = self._service.graph
+        counts = graph.counts
+        return {
+            "files": counts.files,
+            "edges": counts.edges,
+            "failed": sorted(graph.failed),
+            "building": self._service.building,
+            "trouble": self.trouble,
+        }
+
+    async def cloud(self) -> Mapping[str, Position]:
+        """Where all files are; worked out once for each graph."""
+        adjacency = self._service.graph.adjacency()
+        if self._cloud[0] is not adjacency:
+            self._cloud = adjacency, await asyncio.to_thread(cloud, adjacency)
+        return self._cloud[1]
+
+
+def outline(path: str, data: bytes) -> list[tuple[int, int]]:
+    """First and last lines of the definitions in a text, for `relay.git.diff.Differ`; nothing for a text that
+    is not read. Called in a thread."""
+    if language_of(path) is None or unfit(path, data):
+        return []
+    return [(one.start, one.end) for one in extract(path, data).symbols.definitions]

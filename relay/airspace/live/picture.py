@@ -1,0 +1,247 @@
+"""The airspace as it was last seen: what a scan gives, and what the doors show of it (docs/airspace.md).
+
+Invariant: plain values; each has one JSON form, made here. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from relay.airspace.advisories import wording
+from relay.airspace.advisories.rules.advisory import Advisory, iso
+from relay.airspace.advisories.rules.hysteresis import Pair
+from relay.airspace.pair_facts import Likeness
+from relay.airspace.readings import Assessment, Level, Thresholds
+from relay.airspace.words import Vocabulary
+from relay.git.trial_merge import Merge, Target, Trial
+from relay.model.working_set import FileTouch, WorkingSet
+
+Point = tuple[float, float, float]
+#: What counts as a change that the history keeps: a move by 0.02 in units of D (relay.airspace.live.embedding),
+#: which is
+#: some five pixels of a view in which D = 1 is a quarter of the screen; a risk that differs by half of the
+#: hysteresis's slack (Thresholds.slack 0.05).
+MOVED = 0.02
+RISEN = 0.025
+
+
+@dataclass(frozen=True, slots=True)
+class Sky:
+    """One scan. `links`: the pairs above the floor; `counts` as the scenario's scan prints them."""
+
+    links: Mapping[Pair, Assessment] = field(default_factory=dict)
+    positions: Mapping[str, Point] = field(default_factory=dict)
+    file_coordinates: Mapping[str, Point] = field(default_factory=dict)
+    files: int = 0
+
+
+class Measure(Protocol):
+    """Measures the airspace (relay.airspace.scan.scan). Runs in a thread, one scan at a time."""
+
+    @property
+    def thresholds(self) -> Thresholds: ...
+
+    def scan(
+        self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
+    ) -> Sky:
+        """All sets as they are now; what did not change since the last scan is not measured again."""
+        ...
+
+    def graph(self) -> dict[str, Any]:
+        """`{files, edges, failed: [path], building}` of the dependency graph."""
+        ...
+
+
+class Worktrees(Protocol):
+    """Where the working sets come from."""
+
+    async def working_sets(self) -> Sequence[WorkingSet]: ...
+
+    async def target(self) -> Target | None:
+        """What worktrees are merged into at this moment; None: there is no repository."""
+        ...
+
+    def no_main(self) -> str:
+        """Why there is no target; empty when there is one."""
+        ...
+
+    def behind(self, agent: str) -> int | None:
+        """Commits of the main branch that an agent's branch lacks; None: it has no worktree, or nobody has looked."""
+        ...
+
+    async def trials(self, target: Target) -> Mapping[str, Trial]:
+        """Of each worktree: would it merge into the target as it stands?"""
+        ...
+
+    def pairs(self) -> Sequence[Pair]:
+        """The pairs that could not merge (`working_set.could_collide`)."""
+        ...
+
+    async def merges(
+        self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
+    ) -> Mapping[Pair, Merge | None]:
+        """Speculative merges of these pairs, `most` of them new ones; left out or None = it was not or could not be
+        tried."""
+        ...
+
+    def branches(self) -> Mapping[str, str]:
+        """The branch of each agent, where known."""
+        ...
+
+    def messages(self) -> Mapping[str, Sequence[str]]:
+        """Of each agent, the messages of its commits that the main branch has not got."""
+        ...
+
+    def vocabulary(self) -> Vocabulary:
+        """In how many of the main branch's messages each word is."""
+        ...
+
+
+def link_json(pair: Pair, found: Assessment, level: Level) -> dict[str, Any]:
+    """`channels` are the bare r in [0, 1]; `readings` have weight and evidence. `ahead`: nothing stands between them,
+    and a collision is foretold that is worth drawing; the room is not told of it."""
+    return {
+        "a": pair[0],
+        "b": pair[1],
+        "risk": round(found.risk, 6),
+        "distance": round(found.distance, 6),
+        "level": level.word,
+        "ahead": found.ahead and level is Level.CLEAR,
+        "channels": {name: round(one.risk, 6) for name, one in found.channels.items()},
+        "readings": {name: one.as_json() for name, one in found.channels.items()},
+    }
+
+
+def agent_json(
+    one: WorkingSet, *, person: bool, branch: str | None, position: Point | None
+) -> dict[str, Any]:
+    return {
+        "agentId": one.agent,
+        "kind": "person" if person else "agent",
+        "files": [_file_json(touch) for touch in one.files],
+        "intent": [touch.path for touch in one.intent],
+        "startedAt": iso(one.started_at or None),
+        "committed": one.committed,
+        "branch": branch,
+        "position": None if position is None else _point(position),
+    }
+
+
+def _file_json(touch: FileTouch) -> dict[str, Any]:
+    return {
+        "path": touch.path,
+        "new_path": touch.new_path,
+        "lines": [[span.start, span.end] for span in touch.lines],
+        "weight": round(touch.weight, 4),
+        "change": str(touch.change),
+    }
+
+
+def _point(point: Point) -> list[float]:
+    return [round(each, 5) for each in point]
+
+
+def points_json(points: Mapping[str, Point]) -> dict[str, list[float]]:
+    return {name: _point(point) for name, point in points.items()}
+
+
+def counts_json(agents: int, links: Mapping[Pair, Level], files: int) -> dict[str, int]:
+    """`pairs`: all there are; those that are not among the links are clear."""
+    levels = list(links.values())
+    pairs = agents * (agents - 1) // 2
+    near = levels.count(Level.TRAFFIC), levels.count(Level.RESOLUTION)
+    return {
+        "agents": agents,
+        "pairs": pairs,
+        "clear": pairs - sum(near),
+        "advisory": near[0],
+        "resolution": near[1],
+        "files": files,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the history keeps of one moment. `ahead`: the clear pairs of which a collision is foretold."""
+
+    at: float
+    positions: Mapping[str, Point]
+    links: Mapping[Pair, tuple[float, Level]]
+    advisories: tuple[str, ...]
+    ahead: frozenset[Pair] = frozenset()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "at": iso(self.at),
+            "positions": points_json(self.positions),
+            "links": [
+                {"a": a, "b": b, "risk": round(risk, 4), "level": level.word}
+                | ({"ahead": True} if (a, b) in self.ahead else {})
+                for (a, b), (risk, level) in sorted(self.links.items())
+            ],
+            "advisories": list(self.advisories),
+        }
+
+    def worse_than(self, other: Sampled | None) -> bool:
+        """Has a pair entered a level, or a worse one, since `other`?"""
+        before = {} if other is None else other.links
+        return any(
+            level > (before[pair][1] if pair in before else Level.CLEAR)
+            for pair, (_, level) in self.links.items()
+        )
+
+    def differs(self, other: Sampled | None) -> bool:
+        """Is this another picture than `other`, beyond what nobody would see?"""
+        if other is None:
+            return bool(self.positions or self.links)
+        if set(self.positions) != set(other.positions) or set(self.links) != set(other.links):
+            return True
+        if self.advisories != other.advisories or self.ahead != other.ahead:
+            return True
+        moved = any(
+            abs(here - there) > MOVED
+            for name, point in self.positions.items()
+            for here, there in zip(point, other.positions[name], strict=True)
+        )
+        return moved or any(
+            level is not other.links[pair][1] or abs(risk - other.links[pair][0]) > RISEN
+            for pair, (risk, level) in self.links.items()
+        )
+
+
+def near_text(
+    links: Mapping[Pair, tuple[Assessment, Level]],
+    advisories: Sequence[Advisory],
+    agents: Sequence[str],
+    conflicts: Mapping[Pair, Sequence[str]] | None = None,
+) -> str:
+    """Who is near whom, as markdown for the room: what stands first, as it is now and not as it was said, then
+    the nearest pairs. `conflicts`: what git cannot merge, by pair: nobody of these is clear."""
+    if not agents:
+        return "Nobody has anything in hand."
+    lines = [f"- {_level(one.level)} {wording.line(one)}" for one in advisories]
+    said = {pair for one in advisories for pair in one.contacts}
+    lines += [
+        f"- {a} and {b}: git cannot merge them together in {wording.files(paths)}"
+        for (a, b), paths in sorted((conflicts or {}).items())
+        if paths and (a, b) not in said
+    ]
+    ordered = sorted(links.items(), key=lambda one: (-one[1][0].risk, one[0]))
+    shown = [one for one in ordered if one[1][1] is Level.CLEAR and not (conflicts or {}).get(one[0])][:8]
+    lines += [
+        f"- {a} and {b}: risk {found.risk:.2f}, {'clear, but may collide later' if found.ahead else 'clear'}"
+        + (f" ({found.evidence[0].text})" if found.evidence else "")
+        for (a, b), (found, _) in shown
+    ]
+    if not lines:
+        named = ", ".join(agents)
+        return (
+            f"All is clear: {named} are apart." if len(agents) > 1 else f"All is clear: only {named} works."
+        )
+    return "**In the airspace:**\n" + "\n".join(lines)
+
+
+def _level(level: Level) -> str:
+    return {Level.TRAFFIC: "**traffic:**", Level.RESOLUTION: "**resolution:**"}.get(level, "clear:")

@@ -1,0 +1,143 @@
+"""The airspace as the commands and the doors reach it: what is seen, what was, and what people say of it.
+
+Invariant: reading changes nothing; what a person does is an event with the person's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories.intents import Source
+from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
+from relay.airspace.advisories.rules import edit_check
+from relay.airspace.advisories.rules.advisory import Mark
+from relay.airspace.live import history, picture
+from relay.airspace.live.picture import Point
+from relay.airspace.live.scanner import Scanner
+from relay.config.airspace import AirspaceSettings
+from relay.model import Refusal
+from relay.store.ports import Store, Tx
+
+
+class LiveAirspace:
+    """One running airspace (`relay.model.Airspace`, `relay.faces.airspace_api`)."""
+
+    def __init__(
+        self,
+        store: Store,
+        protocol: AdvisoryProtocol,
+        scanner: Scanner,
+        settings: Callable[[], AirspaceSettings],
+        *,
+        cloud: Callable[[], Awaitable[Mapping[str, Point]]] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cloud = cloud
+        self._store = store
+        self._protocol = protocol
+        self._scanner = scanner
+        self._settings = settings
+        self._clock = clock
+
+    async def state(self, *, all_files: bool = True) -> dict[str, Any]:
+        """The whole state; `fileCoordinates` of all files, or only of those that somebody works on."""
+        # Read, not remembered: with the database away this fails as every other call does.
+        precision = await self._store.read(table.counts)
+        state = await self._scanner.state() | {"precision": precision}
+        if self._cloud is not None and all_files:
+            everything = await asyncio.to_thread(picture.points_json, await self._cloud())
+            state["fileCoordinates"] = {**everything, **state["fileCoordinates"]}
+        return {**state, "text": self.who_is_near()}
+
+    async def past(self, since: float | None, until: float | None) -> list[dict[str, Any]]:
+        """The samples of that time (Unix seconds), but none older than `airspace.history_h` hours."""
+        now = self._clock()
+        oldest = now - self._settings().history_h * 3600.0
+        start = oldest if since is None else max(since, oldest)
+        end = now if until is None else until
+        return await self._store.read(lambda tx: history.between(tx, start, end), long=True)
+
+    async def advisories(self, limit: int) -> dict[str, Any]:
+        """The newest advisories, newest first, and the precision so far."""
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            found = await table.latest(tx, limit)
+            return {
+                "advisories": [wording.shown(one) for one in found],
+                "precision": await table.counts(tx),
+            }
+
+        return await self._store.read(work)
+
+    async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> dict[str, Any] | None:
+        """Mark an advisory useful or noise, or neither; None when there is none of that id."""
+        found = await self._protocol.mark(advisory_id, Mark(mark) if mark else None, by=by)
+        return None if found is None else wording.shown(found)
+
+    async def declare(
+        self, tx: Tx, agent: str, paths: Sequence[str], *, by: str, cause: Sequence[str] = ()
+    ) -> Sequence[str]:
+        if not self._settings().enabled:
+            raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
+        return await intents.declare(
+            tx, agent, paths, source=Source.COMMAND, by=by, now=self._clock(), cause=cause
+        )
+
+    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
+        """What a session of an agent says by a call of its own: no message in the room. Raises Refusal."""
+        if not self._settings().enabled:
+            raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
+        now = self._clock()
+        return await self._store.write(
+            lambda tx: intents.declare(
+                tx, agent, paths, source=Source.AGENT, by=agent, now=now, session=session
+            )
+        )
+
+    def in_hand(self, agent: str, paths: Sequence[str], *, but: Collection[str] = ()) -> list[str]:
+        """Whose of these files are in hand now, in words for the agent that means to change them."""
+        works = [one for one in self._scanner.sets.values() if one.agent != agent and one.agent not in but]
+        return [
+            wording.entering(other, path, touch, self._scanner.about(other), ())
+            for path in paths
+            for other, touch in sorted(edit_check.in_hand(works, path).items())
+        ]
+
+    def who_is_near(self) -> str:
+        if not self._settings().enabled:
+            return "The airspace is switched off (`airspace.enabled`)."
+        standing = sorted(self._protocol.standing.advisories.values(), key=lambda one: one.opened_at)
+        found = self._scanner
+        near = picture.near_text(found.links(), standing, found.names, found.conflicts)
+        if found.no_main and not found.names:
+            near = ""  # nobody could look
+        return "\n\n".join(part for part in (near, found.no_main, wording.precision(found.precision)) if part)
+
+    async def go_first(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
+        return await self._protocol.go_first(
+            tx, agent, self._scanner.sets, by=by, now=self._clock(), cause=cause
+        )
+
+    async def take_main(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
+        if not self._scanner.looked:
+            raise Refusal(
+                "The room has just started and has not looked at the worktrees yet.", "Try again in a moment."
+            )
+        found = self._scanner.main_of(agent)
+        if found is None:
+            raise Refusal(self._scanner.no_main or f"{agent} has no worktree to merge the main branch into.")
+        target, behind = found
+        if not behind:
+            raise Refusal(
+                f"{agent} has all of {target.name} already: there is nothing to merge.",
+                "Merge the branch of whoever goes first, then ask again.",
+            )
+        return await self._protocol.take_main(tx, agent, target.name, by=by, now=self._clock(), cause=cause)
+
+    def steer(self, agent: str, path: str) -> Steer | None:
+        """The standing resolution that tells this agent to keep off this file, for the guard."""
+        return self._protocol.steer(agent, path)

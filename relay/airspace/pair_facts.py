@@ -1,0 +1,91 @@
+"""What lies between two working sets: the facts that a profile turns into readings.
+
+Invariant: plain values, a's side first; whoever scans gathers them (relay.airspace.scan.scan, fast; the tests'
+oracle, slow), and every profile reads the same ones. A fact that could not be gathered is None, which is not
+the same as nothing found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from relay.git.trial_merge import Merge
+
+
+@dataclass(frozen=True, slots=True)
+class Coupling:
+    """The strongest pair of files for the dependency channel: `path` of a, `other_path` of b, `hops` d_G >= 1,
+    `share` = w_f w_g gamma^(d-1) (000, equations 4 and 5)."""
+
+    path: str
+    other_path: str
+    hops: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """One side rewrites or removes a definition that the other reads or newly calls.
+
+    `writer`: 0 = a, 1 = b. `lines`: the definition in the base; `reader_lines`: where the other side uses it.
+    """
+
+    writer: int
+    symbol: str
+    path: str
+    lines: tuple[int, int]
+    removed: bool
+    reader_path: str
+    reader_lines: tuple[int, int]
+    new_call: bool = False
+    #: The definition's signature changes (parameters, result), not just its body.
+    signature: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallLink:
+    """The nearest two changed definitions in the call graph: `symbol` of a, `other_symbol` of b, hops >= 1."""
+
+    symbol: str
+    path: str
+    other_symbol: str
+    other_path: str
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTest:
+    """A test file that reaches what both sides change."""
+
+    test: str
+    path: str
+    other_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """How alike the words are that both sides work by (`words.py`): a TF-IDF cosine in [0, 1], and the terms that
+    both were asked about, the weightiest first; `declared`: that one of them at least only declared as its intent."""
+
+    cosine: float
+    terms: tuple[str, ...] = ()
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Everything known about one pair beyond the two sets themselves.
+
+    `coupling`: direction-agnostic, any distance; `directed`: by the smaller of the two directed distances, at
+    most 6 hops. `tree`: r_tree of equation 6, in [0, 1]. `merge` None: not both worktrees are at hand. `words`
+    None: of one side nothing is known that it was asked or has said.
+    """
+
+    coupling: Coupling | None = None
+    directed: Coupling | None = None
+    tree: float = 0.0
+    hazards: tuple[Hazard, ...] = ()
+    calls: CallLink | None = None
+    tests: tuple[SharedTest, ...] = ()
+    merge: Merge | None = None
+    words: Likeness | None = None

@@ -1,0 +1,150 @@
+"""What the calibrated profile needs of one working set, made once for all its pairs.
+
+Invariant: a sketch depends on its working set alone and is kept by the set's identity, so a scan of n agents makes
+n of them, not n^2. Sums that a pair needs are here; nothing is searched twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from relay.airspace.profiles import calibration
+from relay.model.working_set import Change, FileTouch, WorkingSet
+
+_KEPT = 4096
+
+
+def folder(path: str) -> str:
+    """The directory of a path; empty at the root."""
+    return path.rpartition("/")[0]
+
+
+def parents(path: str) -> Iterator[str]:
+    """Every directory above a path, the nearest first."""
+    while path := folder(path):
+        yield path
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """`files` by base path; `activity`: the greatest recency weight, 1 for work of this moment."""
+
+    files: dict[str, FileTouch]
+    intent: dict[str, FileTouch]
+    activity: float
+
+    @cached_property
+    def targets(self) -> dict[str, str]:
+        """New path of a rename -> the old one."""
+        return {one.new_path: path for path, one in self.files.items() if one.new_path not in {None, path}}
+
+    @cached_property
+    def created(self) -> frozenset[str]:
+        """Paths that stand where nothing stood."""
+        added = (path for path, one in self.files.items() if one.change is Change.ADDED)
+        return frozenset(added) | self.targets.keys()
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """Directories that must be directories for this work."""
+        return frozenset(up for path in self.created for up in parents(path))
+
+    @cached_property
+    def left(self) -> dict[str, str]:
+        """Directories that this work renames as a whole, as far as it shows -> where to. Git takes one for renamed
+        when all of its files are gone and some of them stand in another (git-merge, "directory rename")."""
+        gone: dict[str, str] = {}
+        for new, old in self.targets.items():
+            if folder(old) and folder(old) != folder(new):
+                gone.setdefault(folder(old), folder(new))
+        standing = (path for path, one in self.files.items() if one.change is Change.MODIFIED)
+        for path in (*standing, *self.created):
+            for up in parents(path):
+                gone.pop(up, None)
+        return gone
+
+    @cached_property
+    def hunks(self) -> int:
+        return sum(len(one.lines) for one in self.files.values())
+
+    @cached_property
+    def modified(self) -> int:
+        return sum(one.change is Change.MODIFIED for one in self.files.values())
+
+    @cached_property
+    def commits(self) -> int:
+        """Commits on all its paths, each among the mainline's last 100."""
+        return sum(one.churn or 0 for one in self.files.values())
+
+    # The logarithms that the hazards of its pairs depend on, log(1 + n).
+
+    @cached_property
+    def log_files(self) -> float:
+        return math.log1p(len(self.files))
+
+    @cached_property
+    def log_hunks(self) -> float:
+        return math.log1p(self.hunks)
+
+    @cached_property
+    def log_modified(self) -> float:
+        return math.log1p(self.modified)
+
+    @cached_property
+    def log_commits(self) -> float:
+        return math.log1p(self.commits)
+
+    @cached_property
+    def exposure(self) -> dict[str, float]:
+        """How much each file invites the other side: weight x (1 + commits among the last 100)^power."""
+        power = calibration.CHURN_COMMITS
+        return {path: one.weight * (1.0 + (one.churn or 0)) ** power for path, one in self.files.items()}
+
+    @cached_property
+    def exposed(self) -> float:
+        return sum(self.exposure.values())
+
+    @cached_property
+    def exposed_in(self) -> dict[str, float]:
+        """The sum of exposures by directory."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for path, amount in self.exposure.items():
+            found[folder(path)] += amount
+        return found
+
+
+#: By identity; the set is held with it, so that its identity is not given away while it stands here.
+_made: dict[int, tuple[WorkingSet, Sketch]] = {}
+
+
+def sketch(working: WorkingSet) -> Sketch:
+    """The sketch of a working set. A path that comes twice has the lines of both, and the greater weight."""
+    kept = _made.get(id(working))
+    if kept is not None and kept[0] is working:
+        return kept[1]
+    files = _by_path(working.files)
+    activity = max((one.weight for one in working.files), default=0.0)
+    made = Sketch(files, _by_path(working.intent), activity)
+    if len(_made) >= _KEPT:
+        _made.clear()
+    _made[id(working)] = (working, made)
+    return made
+
+
+def _by_path(touches: tuple[FileTouch, ...]) -> dict[str, FileTouch]:
+    found: dict[str, FileTouch] = {}
+    for one in touches:
+        before = found.get(one.path)
+        found[one.path] = one if before is None else _both(before, one)
+    return found
+
+
+def _both(one: FileTouch, other: FileTouch) -> FileTouch:
+    """One file from two sources: what git says of it (anything but M) stands before what a tool says."""
+    main, more = (other, one) if one.change is Change.MODIFIED else (one, other)
+    lines = main.lines + more.lines if main.lines and more.lines else main.lines or more.lines
+    return replace(main, lines=tuple(dict.fromkeys(lines)), weight=max(one.weight, other.weight))

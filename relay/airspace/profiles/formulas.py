@@ -1,0 +1,251 @@
+"""The source's formulas: `seed`, the document to the letter, and `coefficient`, the origin's later form.
+
+Invariant: every number here stands in 000, sections 2 and 3, or in the issue "The airspace"; nothing is fitted.
+Pure and symmetric: what lies between the sets (distances, nearness in the tree) comes in as a `Near`.
+
+Where the document leaves a choice:
+- Line ranges are inclusive; overlapping and unsorted ones are merged first. An insertion (end = start - 1)
+  covers no line of the base: it overlaps nothing line by line, while its file still counts as shared.
+- A file without ranges is the whole file, and a whole file overlaps with whatever the other side does in it:
+  1, as in the origin's library, and whatever its length, which is mostly not known.
+- A rename touches both its paths; the new one is a whole file.
+- Intent is in no equation, so neither form reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from relay.airspace.pair_facts import Coupling, Near
+from relay.airspace.readings import Assessment, Evidence, Reading, Thresholds, assess
+from relay.model.working_set import FileTouch, Span, WorkingSet, joined
+
+#: Channel weights of equation 2 (000, the issue's "The metric").
+OVERLAP = 1.0
+DEPENDENCY = 0.9
+TREE = 0.25
+#: The bands of section 3: TA 0.35, RA 0.70.
+THRESHOLDS = Thresholds(traffic=0.35, resolution=0.70)
+#: Gamma of equation 4.
+GAMMA = 0.5
+#: The later form looks this many imports far (the issue's "coefficient").
+MAX_HOPS = 6
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One path of a working set as the equations see it. `lines` merged and sorted; None: the whole file."""
+
+    lines: Ranges | None
+    weight: float
+
+    @property
+    def size(self) -> int:
+        return _size(self.lines or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A profile that is nothing but a formula (see relay.airspace.scan.profile_registry)."""
+
+    name: str
+    thresholds: Thresholds
+    assess: Callable[[WorkingSet, WorkingSet, Near], Assessment]
+
+
+def seed(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+    """R(a, b) by equations 2 to 6 of 000, each channel able to reach a resolution advisory alone."""
+    return assess(
+        {
+            "overlap": _jaccard(edits(a.files), edits(b.files)),
+            "dependency": _dependency(near.coupling),
+            "tree": Reading(near.tree, TREE),
+        },
+        THRESHOLDS,
+    )
+
+
+def coefficient(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+    """The origin's later form: the overlap coefficient of lines, weighted, and directed distances."""
+    return assess(
+        {
+            "overlap": _coefficient(edits(a.files), edits(b.files)),
+            "dependency": _dependency(near.directed),
+            "tree": Reading(near.tree, TREE),
+        },
+        THRESHOLDS,
+    )
+
+
+FORMULAS: Mapping[str, Formula] = {
+    "seed": Formula("seed", THRESHOLDS, seed),
+    "coefficient": Formula("coefficient", THRESHOLDS, coefficient),
+}
+
+
+# -- equation 3: edit overlap
+
+
+def _jaccard(a: Mapping[str, Edit], b: Mapping[str, Edit]) -> Reading:
+    """max(Jaccard of the files, greatest Jaccard of lines); carries no weights."""
+    shared = sorted(a.keys() & b.keys())
+    if not shared:
+        return Reading(0.0, OVERLAP)
+    files = len(shared) / (len(a) + len(b) - len(shared))
+    lines, path = _greatest({path: line_jaccard(a[path], b[path]) for path in shared})
+    if lines >= files:
+        return Reading(lines, OVERLAP, evidence=(_same_lines(path, a[path], b[path]),))
+    return Reading(files, OVERLAP, evidence=(_same_files(shared, a, b),))
+
+
+def _coefficient(a: Mapping[str, Edit], b: Mapping[str, Edit]) -> Reading:
+    """The greatest w_a w_b |A n B| / min(|A|, |B|) of a shared file."""
+    shared = sorted(a.keys() & b.keys())
+    if not shared:
+        return Reading(0.0, OVERLAP)
+    risk, path = _greatest({p: a[p].weight * b[p].weight * line_coefficient(a[p], b[p]) for p in shared})
+    return Reading(risk, OVERLAP, evidence=(_same_lines(path, a[path], b[path]),) if risk else ())
+
+
+def _greatest(values: Mapping[str, float]) -> tuple[float, str]:
+    """The greatest value, and the first path that has it."""
+    path = max(values, key=lambda one: values[one])
+    return values[path], path
+
+
+def line_jaccard(a: Edit, b: Edit) -> float:
+    """|A n B| / |A u B| of equation 3, in [0, 1]; 0 where neither side covers a line."""
+    if a.lines is None or b.lines is None:
+        return 1.0
+    common = _size(_common(a.lines, b.lines))
+    return common / (a.size + b.size - common) if common else 0.0
+
+
+def line_coefficient(a: Edit, b: Edit) -> float:
+    """|A n B| / min(|A|, |B|), in [0, 1]; 0 where a side covers no line."""
+    if a.lines is None or b.lines is None:
+        return 1.0
+    common = _size(_common(a.lines, b.lines))
+    return common / min(a.size, b.size) if common else 0.0
+
+
+# -- equations 4 to 6
+
+
+def _dependency(coupling: Coupling | None) -> Reading:
+    """Equation 5. The files' own distance 0 is the overlap channel's, so `hops` is 1 or more."""
+    if coupling is None:
+        return Reading(0.0, DEPENDENCY)
+    apart = "an import" if coupling.hops == 1 else f"{coupling.hops} imports"
+    text = f"{coupling.path} and {coupling.other_path} are {apart} apart"
+    evidence = Evidence(text, path=coupling.path, other_path=coupling.other_path)
+    return Reading(coupling.share, DEPENDENCY, evidence=(evidence,))
+
+
+def tree_distance(path: str, other: str) -> float:
+    """Equation 6. A path's depth counts its components, the file's name too; L is the length of the common
+    prefix. So 0 = the same file, 1 = nothing in common: two files at the root, too."""
+    parts, others = path.split("/"), other.split("/")
+    common = 0
+    for one, two in zip(parts, others, strict=False):
+        if one != two:
+            break
+        common += 1
+    depth = len(parts) + len(others)
+    return (depth - 2 * common) / depth
+
+
+# -- the sets, as the equations want them
+
+#: A working set is frozen, so what is made of it can be kept by identity; the files are held with it, so that
+#: an identity is not given away while it stands here.
+_made: dict[int, tuple[tuple[FileTouch, ...], Mapping[str, Edit]]] = {}
+_KEPT = 4096
+
+
+def edits(files: tuple[FileTouch, ...]) -> Mapping[str, Edit]:
+    """Path -> edit. A path that comes twice has the lines of both, and the greater weight."""
+    kept = _made.get(id(files))
+    if kept is not None and kept[0] is files:
+        return kept[1]
+    made: dict[str, Edit] = {}
+    for file in files:
+        _add(made, file.path, Edit(merged(file.lines) if file.lines else None, file.weight))
+        if file.new_path is not None and file.new_path != file.path:
+            _add(made, file.new_path, Edit(None, file.weight))
+    if len(_made) >= _KEPT:
+        _made.clear()
+    _made[id(files)] = (files, made)
+    return made
+
+
+def _add(made: dict[str, Edit], path: str, edit: Edit) -> None:
+    before = made.get(path)
+    if before is not None:
+        whole = before.lines is None or edit.lines is None
+        lines = None if whole else joined([*(before.lines or ()), *(edit.lines or ())])
+        edit = Edit(lines, max(before.weight, edit.weight))
+    made[path] = edit
+
+
+@lru_cache(maxsize=16_384)
+def merged(spans: tuple[Span, ...]) -> Ranges:
+    """The lines that the spans cover, as disjoint ranges in order; insertions cover none."""
+    return joined([(one.start, one.end) for one in spans if one.end >= one.start])
+
+
+def _size(ranges: Ranges) -> int:
+    return sum(end - start + 1 for start, end in ranges)
+
+
+def _common(a: Ranges, b: Ranges) -> Ranges:
+    """The lines in both; both sides merged."""
+    found: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        start, end = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if start <= end:
+            found.append((start, end))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+# -- evidence
+
+
+def _same_lines(path: str, a: Edit, b: Edit) -> Evidence:
+    if a.lines is None and b.lines is None:
+        return Evidence(f"both change {path}", path=path)
+    if a.lines is None or b.lines is None:
+        lines = (a.lines or ()) + (b.lines or ())
+        where = f", one the whole file, the other {said(lines)}" if lines else ", one of them the whole file"
+        return Evidence(f"both change {path}{where}", path=path, lines=lines)
+    lines = _common(a.lines, b.lines)
+    return Evidence(f"both change {said(lines)} of {path}", path=path, lines=lines)
+
+
+def _same_files(shared: list[str], a: Mapping[str, Edit], b: Mapping[str, Edit]) -> Evidence:
+    of = len(a) + len(b) - len(shared)
+    text = f"both change {shared[0]}"
+    if len(shared) > 1:
+        more = len(shared) - 1
+        text += f" and {more} more file{'s' if more > 1 else ''}"
+    lines = _common(a[shared[0]].lines or (), b[shared[0]].lines or ())
+    return Evidence(f"{text} ({len(shared)} of the {of} that they change)", path=shared[0], lines=lines)
+
+
+def said(ranges: Ranges, most: int = 3) -> str:
+    """Ranges for a person: `lines 3, 7-9`; what is too many is counted."""
+    if not ranges:
+        return "no line"
+    words = [str(start) if start == end else f"{start}-{end}" for start, end in ranges[:most]]
+    more = f" and {len(ranges) - most} more ranges" if len(ranges) > most else ""
+    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return f"{'line' if one else 'lines'} {', '.join(words)}{more}"

@@ -1,0 +1,243 @@
+"""The dependency channel over many agents: for each pair, the two files with the strongest coupling.
+
+Invariant: after `take_in`, each pair whose agents can reach one another has the hop counts between all their
+files, and `strongest` is equation 5 over them, to the last bit. A file is searched from once, when an agent takes
+it up or the graph changes; weights are laid on afterwards, so their decay costs no search.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from relay.airspace.pair_facts import Coupling
+from relay.airspace.profiles.formulas import MAX_HOPS
+from relay.airspace.scan.import_distances import FAR, Dependencies, Floats, Ints
+from relay.airspace.scan.nearest_coupling import Block, Nearest, Strongest, Weighed, strongest
+from relay.model.working_set import FileTouch
+
+Pair = tuple[str, str]
+
+
+class Kind(IntEnum):
+    """Which distance: direction-agnostic (equation 4), or the smaller of the two directed ones."""
+
+    ANY = 0
+    DIRECTED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The files of one agent that are in the graph, by path."""
+
+    files: tuple[FileTouch, ...]
+    paths: tuple[str, ...]
+    nodes: Ints
+    weights: Floats
+    heaviest: float
+
+    @classmethod
+    def of(cls, files: tuple[FileTouch, ...], graph: Dependencies) -> _Nodes:
+        weights: dict[str, float] = {}
+        for one in files:
+            for path in one.paths:
+                weights[path] = max(one.weight, weights.get(path, 0.0))
+        found = [(path, node, weight) for path, weight in sorted(weights.items())
+                 if (node := graph.node(path)) is not None]  # fmt: skip
+        return cls(
+            files,
+            tuple(path for path, _, _ in found),
+            np.array([node for _, node, _ in found], dtype=np.int64),
+            np.array([weight for _, _, weight in found], dtype=np.float64),
+            max((weight for _, _, weight in found), default=0.0),
+        )
+
+
+class Couplings:
+    """`reach`: imports that a direction-agnostic distance counts at most; None = any number."""
+
+    def __init__(self, graph: Dependencies, reach: int | None = None) -> None:
+        self.graph = graph
+        self.reach = reach
+        self._version = graph.version
+        self._agents: dict[str, _Nodes] = {}
+        #: Kind, the lower id's files, the higher id's files. A file's distance 0 to itself is FAR here: it belongs
+        #: to the overlap channel.
+        self._blocks: dict[Pair, Block] = {}
+        self._nearest: dict[Pair, Nearest] = {}
+        self._partners: defaultdict[str, set[str]] = defaultdict(set)
+        self._best: dict[Pair, tuple[Coupling | None, Coupling | None]] = {}
+
+    def replace_graph(self, graph: Dependencies) -> None:
+        """Another graph; the next `take_in` searches it."""
+        self.graph = graph
+        self._version = -1
+
+    def strongest(self, pair: Pair, kind: Kind) -> Coupling | None:
+        """The strongest coupling of a pair a < b, a's file first; None: out of reach."""
+        best = self._best.get(pair)
+        return None if best is None else best[kind]
+
+    def share(self, pair: Pair) -> float:
+        """The greater share of both kinds."""
+        any_, directed = self._best.get(pair, (None, None))
+        return max(0.0 if any_ is None else any_.share, 0.0 if directed is None else directed.share)
+
+    def take_in(self, files: Mapping[str, tuple[FileTouch, ...]]) -> set[Pair]:
+        """All agents' files now. Gives the pairs whose couplings may have changed; some may be gone."""
+        if self._version != self.graph.version:
+            self._version = self.graph.version
+            changed = set(self._blocks)
+            self._agents.clear()
+            self._blocks.clear()
+            self._nearest.clear()
+            self._partners.clear()
+            self._best.clear()
+        else:
+            changed = set()
+        for agent in self._agents.keys() - files.keys():
+            changed |= self._drop(agent)
+        fresh: dict[str, Ints] = {}
+        for agent, now in files.items():
+            before = self._agents.get(agent)
+            if before is not None and before.files is now:
+                continue
+            after = self._agents[agent] = _Nodes.of(now, self.graph)
+            if before is None:
+                fresh[agent] = np.arange(len(after.nodes))
+            elif not np.array_equal(before.nodes, after.nodes):
+                fresh[agent] = self._reshape(agent, before.nodes, after.nodes)
+            elif np.array_equal(before.weights, after.weights):
+                continue
+            changed |= self._of(agent)
+        changed |= self._search({agent: rows for agent, rows in fresh.items() if len(rows)})
+        self._weigh(changed)
+        return changed
+
+    def _of(self, agent: str) -> set[Pair]:
+        return {_ordered(agent, other) for other in self._partners[agent]}
+
+    def _drop(self, agent: str) -> set[Pair]:
+        gone = self._of(agent)
+        del self._agents[agent]
+        for other in self._partners.pop(agent):
+            self._partners[other].discard(agent)
+        for pair in gone:
+            del self._blocks[pair]
+            self._nearest.pop(pair, None)
+            self._best.pop(pair, None)
+        return gone
+
+    # -- hop counts
+
+    def _reshape(self, agent: str, before: Ints, after: Ints) -> Ints:
+        """Keep what is known of the files that stay; gives the rows to be searched."""
+        _, old, new = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+        fresh = np.setdiff1d(np.arange(len(after)), new, assume_unique=True)
+        # Where each row was; what is fresh takes any row for now.
+        source = np.zeros(len(after), dtype=np.int64)
+        source[new] = old
+        for other in self._partners[agent]:
+            pair = _ordered(agent, other)
+            block = self._blocks[pair]
+            axis = 1 + pair.index(agent)
+            if not block.shape[axis]:
+                shape = (*block.shape[:axis], len(after), *block.shape[axis + 1 :])
+                block = np.full(shape, FAR, dtype=np.uint8)
+            else:
+                block = block.take(source, axis=axis)
+            if axis == 1:
+                block[:, fresh, :] = FAR
+            else:
+                block[:, :, fresh] = FAR
+            self._blocks[pair] = block
+            self._nearest.pop(pair, None)
+        return fresh
+
+    def _search(self, fresh: Mapping[str, Ints]) -> set[Pair]:
+        """Search from the files that are new, to all that anybody holds."""
+        agents = [agent for agent, held in self._agents.items() if len(held.nodes)]
+        if not fresh or len(agents) < 2:
+            return set()
+        sizes = [len(self._agents[agent].nodes) for agent in agents]
+        begin = np.cumsum([0, *sizes[:-1]])
+        targets, column = np.unique(
+            np.concatenate([self._agents[agent].nodes for agent in agents]), return_inverse=True
+        )
+        found: set[Pair] = set()
+        # Hop counts are symmetric: nobody searches for those who have searched from all their files. The last one
+        # may have nobody left, so it is the one with the most.
+        done: set[str] = set()
+        for agent, rows in sorted(fresh.items(), key=lambda one: len(one[1])):
+            if len(done | {agent}) == len(agents):
+                break
+            sources = self._agents[agent].nodes[rows]
+            hops = np.stack(
+                (
+                    self.graph.hops(sources, targets, self.reach),
+                    self.graph.directed_hops(sources, targets, MAX_HOPS),
+                )
+            )
+            hops[hops == 0] = FAR
+            reached = (hops.min(axis=(0, 1)) != FAR)[column]
+            hit = np.flatnonzero(np.logical_or.reduceat(reached, begin)).tolist()
+            places = [column[begin[at] : begin[at] + sizes[at]] for at in hit]
+            wide = hops[:, :, np.concatenate(places)] if hit else hops
+            end = 0
+            for at in hit:
+                start, end = end, end + sizes[at]
+                if (other := agents[at]) != agent and other not in done:
+                    self._write(agent, rows, other, wide[:, :, start:end])
+                    found.add(_ordered(agent, other))
+            if len(rows) == len(self._agents[agent].nodes):
+                done.add(agent)
+        return found
+
+    def _write(self, agent: str, rows: Ints, other: str, hops: Block) -> None:
+        pair = _ordered(agent, other)
+        block = self._blocks.get(pair)
+        if block is None:
+            shape = (2, len(self._agents[pair[0]].nodes), len(self._agents[pair[1]].nodes))
+            block = self._blocks[pair] = np.full(shape, FAR, dtype=np.uint8)
+            self._partners[agent].add(other)
+            self._partners[other].add(agent)
+        if pair[0] == agent:
+            block[:, rows, :] = hops
+        else:
+            block[:, :, rows] = hops.transpose(0, 2, 1)
+        self._nearest.pop(pair, None)
+
+    # -- weights
+
+    def _weigh(self, pairs: Iterable[Pair]) -> None:
+        """Equation 5 for these pairs."""
+        weighed: dict[Pair, Weighed] = {}
+        for pair in pairs:
+            self._best.pop(pair, None)
+            block = self._blocks.get(pair)
+            if block is None or not block.size:
+                continue
+            nearest = self._nearest.get(pair)
+            if nearest is None:
+                nearest = self._nearest[pair] = Nearest.of(block)
+            mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
+            heaviest = mine.heaviest * theirs.heaviest
+            weighed[pair] = Weighed(block, nearest, mine.weights, theirs.weights, heaviest)
+        for pair, best in zip(weighed, strongest(list(weighed.values())), strict=True):
+            mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
+            self._best[pair] = _named(best[Kind.ANY], mine, theirs), _named(best[Kind.DIRECTED], mine, theirs)
+
+
+def _named(best: Strongest | None, mine: _Nodes, theirs: _Nodes) -> Coupling | None:
+    if best is None:
+        return None
+    share, row, column, hops = best
+    return Coupling(mine.paths[row], theirs.paths[column], hops, share)
+
+
+def _ordered(one: str, other: str) -> Pair:
+    return (one, other) if one < other else (other, one)

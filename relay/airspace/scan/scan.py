@@ -1,0 +1,377 @@
+"""The scan: the risk between all pairs of agents that touch, and nobody else's.
+
+Invariant: a link says what the profile says of the two working sets and of everything that lies between them,
+exactly as if each pair of files had been searched on its own; what did not change is not computed again. Pairs
+that do not touch are not looked at: without a shared path, a meeting intent, a merge or like words, and farther in
+the tree and in the graph than `_Bounds` says, no channel that is about two places lifts a pair above the floor. (The
+calibrated profile reads churn and size of any two sets. Alone they stay below a traffic advisory, so no level is
+missed: a pair of which nothing else is known is left out as clear.)
+
+An `Airspace` belongs to one thread at a time. What it gives out is frozen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from relay.airspace.pair_facts import CallLink, Hazard, Likeness, Near, SharedTest
+from relay.airspace.profiles.formulas import DEPENDENCY, TREE
+from relay.airspace.readings import Assessment, Level, Thresholds
+from relay.airspace.scan.candidate_pairs import Index, Moved, Places
+from relay.airspace.scan.coupling import Couplings, Kind
+from relay.airspace.scan.import_distances import Dependencies
+from relay.airspace.words import ALIKE
+from relay.base.gc_pause import held_back
+from relay.git.trial_merge import Merge
+from relay.model.working_set import WorkingSet
+
+Pair = tuple[str, str]
+
+
+class Profile(Protocol):
+    """A formula with its thresholds. Its weights of dependency and tree are at most those of `seed`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def thresholds(self) -> Thresholds: ...
+    @property
+    def assess(self) -> Callable[[WorkingSet, WorkingSet, Near], Assessment]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What symbols say about a pair, a's side first (see relay.airspace.pair_facts)."""
+
+    hazards: tuple[Hazard, ...] = ()
+    calls: CallLink | None = None
+    tests: tuple[SharedTest, ...] = ()
+
+
+class Symbols(Protocol):
+    """Whoever knows the symbols. Asked once for a pair that touches, until a set or the graph changes."""
+
+    def facts(self, a: WorkingSet, b: WorkingSet) -> Facts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One pair, a < b by id."""
+
+    a: str
+    b: str
+    assessment: Assessment
+
+    @property
+    def risk(self) -> float:
+        return self.assessment.risk
+
+    @property
+    def level(self) -> Level:
+        return self.assessment.level
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All links at or above the floor, the greatest risk first, then by ids; `looked_at`: pairs that touch."""
+
+    profile: str
+    agents: tuple[str, ...]
+    links: tuple[Link, ...]
+    looked_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Below both of these, a pair that shares nothing stays below the floor: it has
+    R < 1 - (1 - TREE tree)(1 - DEPENDENCY share) = floor."""
+
+    tree: float
+    share: float
+
+    @classmethod
+    def of(cls, floor: float) -> _Bounds:
+        each = 1.0 - math.sqrt(1.0 - floor)
+        return cls(each / TREE, each / DEPENDENCY)
+
+
+@dataclass(slots=True)
+class _Held:
+    working: WorkingSet
+    places: Places
+
+
+@dataclass(slots=True)
+class _Between:
+    """What is known about a pair; None = to be asked."""
+
+    tree: float
+    #: It shares a path, meets an intent or is near in the tree; or its coupling is strong enough.
+    touches: bool = False
+    coupled: bool = False
+    facts: Facts | None = None
+
+
+class Airspace:
+    """The state of the scan, kept warm between scans.
+
+    `floor`: links below this risk are left out, and pairs that cannot reach it are not looked at; 0 = all pairs.
+    `reach`: imports that `Near.coupling` counts at most; None = any number (equation 4). A reach of n leaves out
+    less than 0.9 x 0.5^n of R.
+    """
+
+    def __init__(self, *, floor: float = 0.0, reach: int | None = None) -> None:
+        if not 0.0 <= floor < 1.0:
+            raise ValueError(f"a floor is a risk from 0 to less than 1, not {floor}")
+        self.floor = floor
+        self._bounds = _Bounds.of(floor) if floor > 0 else None
+        self._waiting: dict[str, WorkingSet | None] = {}
+        self._held: dict[str, _Held] = {}
+        self._index = Index()
+        self._pairs: dict[Pair, _Between] = {}
+        #: The pairs that touch, by id; None = to be found.
+        self._order: list[Pair] | None = None
+        #: The links of the last scan, and of which of them something changed since.
+        self._links: dict[Pair, Link] = {}
+        self._stale: set[Pair] = set()
+        self._last: tuple[Profile | None, Mapping[Pair, Merge], Mapping[Pair, Likeness]] = (None, {}, {})
+        self._partners: defaultdict[str, set[str]] = defaultdict(set)
+        self._couplings = Couplings(Dependencies(), reach)
+        self._symbols: Symbols | None = None
+
+    # -- what changed: noted here, taken in by the next scan
+
+    def update(self, working: WorkingSet) -> None:
+        """The agent's working set is now this one."""
+        self._waiting[working.agent] = working
+
+    def remove(self, agent: str) -> None:
+        """The agent is gone; an unknown one is gone already."""
+        self._waiting[agent] = None
+
+    def set_graph(self, adjacency: Mapping[str, Iterable[str]]) -> None:
+        """Another graph altogether: file -> the files that it imports."""
+        self._couplings.replace_graph(Dependencies(adjacency))
+        self._forget_facts()
+
+    def patch_graph(self, path: str, imported: Iterable[str]) -> None:
+        """What one file imports now; nothing, when it is gone."""
+        if self._couplings.graph.patch(path, imported):
+            self._forget_facts()
+
+    def set_symbols(self, symbols: Symbols | None) -> None:
+        """Whoever knows the symbols; call it again when they changed, and all is asked again."""
+        self._symbols = symbols
+        self._forget_facts()
+
+    def _forget_facts(self) -> None:
+        for between in self._pairs.values():
+            between.facts = None
+        self._stale.update(self._pairs)
+
+    @property
+    def graph(self) -> Dependencies:
+        """The dependency graph now; for `Embedding.place`."""
+        return self._couplings.graph
+
+    def working_sets(self) -> tuple[WorkingSet, ...]:
+        """Everybody's, by id, as of the last scan."""
+        return tuple(self._held[agent].working for agent in sorted(self._held))
+
+    # -- the scan
+
+    def scan(
+        self,
+        profile: Profile,
+        merges: Mapping[Pair, Merge] | None = None,
+        words: Mapping[Pair, Likeness] | None = None,
+    ) -> Scan:
+        """All links now. `merges`: speculative merges by (a, b), a < b by id; `words`: likenesses, the same way."""
+        with held_back():
+            return self._scan(profile, merges or {}, words or {})
+
+    def _scan(self, profile: Profile, merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]) -> Scan:
+        self._take_in()
+        before, self._last = self._last, (profile, dict(merges), dict(words))
+        if before[0] is not profile:
+            self._links.clear()
+        self._stale.update(p for p in merges.keys() | before[1].keys() if merges.get(p) != before[1].get(p))
+        self._stale.update(p for p in words.keys() | before[2].keys() if words.get(p) != before[2].get(p))
+        for pair in self._stale:
+            self._links.pop(pair, None)
+        self._stale.clear()
+        pairs = self._touching({*merges, *(pair for pair, one in words.items() if one.cosine >= ALIKE)})
+        links = [
+            self._links.get(pair) or self._link(pair, profile, merges.get(pair), words.get(pair))
+            for pair in pairs
+        ]
+        found = [one for one in links if one.assessment.risk >= self.floor]
+        # The pairs come in the order of their ids, and a sort keeps what is equal in its order.
+        found.sort(key=lambda one: one.assessment.risk, reverse=True)
+        return Scan(profile.name, tuple(sorted(self._held)), tuple(found), len(pairs))
+
+    def near(self, a: str, b: str) -> Near:
+        """Everything known about a pair a < b, whether they touch or not; without its merge."""
+        self._take_in()
+        return self._near((a, b))
+
+    def _touching(self, more: Collection[Pair]) -> list[Pair]:
+        """In the order of their ids."""
+        if self._order is None:
+            if self._bounds is None:
+                names = sorted(self._held)
+                self._order = [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
+            else:
+                self._order = sorted(p for p, one in self._pairs.items() if one.touches or one.coupled)
+        if self._bounds is None or not more:
+            return self._order
+        held = self._held
+        return sorted({*self._order, *(pair for pair in more if pair[0] in held and pair[1] in held)})
+
+    def _link(self, pair: Pair, profile: Profile, merge: Merge | None, words: Likeness | None) -> Link:
+        near = self._near(pair)
+        if merge is not None or words is not None:
+            near = replace(near, merge=merge, words=words)
+        assessment = profile.assess(self._held[pair[0]].working, self._held[pair[1]].working, near)
+        link = self._links[pair] = Link(*pair, assessment)
+        return link
+
+    def _near(self, pair: Pair) -> Near:
+        between = self._between(pair)
+        facts = between.facts
+        if facts is None:
+            a, b = self._held[pair[0]].working, self._held[pair[1]].working
+            facts = between.facts = Facts() if self._symbols is None else self._symbols.facts(a, b)
+        return Near(
+            coupling=self._couplings.strongest(pair, Kind.ANY),
+            directed=self._couplings.strongest(pair, Kind.DIRECTED),
+            tree=between.tree,
+            hazards=facts.hazards,
+            calls=facts.calls,
+            tests=facts.tests,
+        )
+
+    # -- taking in what changed
+
+    def _take_in(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        moved: dict[str, Moved] = {}
+        for agent, working in waiting.items():
+            if (where := self._replace(agent, working)) is not None:
+                moved[agent] = where
+        for agent in moved:
+            self._meet(agent, moved)
+        for pair in self._couplings.take_in({agent: one.working.files for agent, one in self._held.items()}):
+            self._couple(pair)
+
+    def _replace(self, agent: str, working: WorkingSet | None) -> Moved | None:
+        """Where the agent is otherwise than before; None when it is where it was."""
+        before = self._held.get(agent)
+        if before is not None and before.working == working:
+            return None
+        if working is None:
+            if before is not None:
+                self._forget(agent, before)
+            return None
+        same = before is not None and _where(before.working) == _where(working)
+        places = before.places if before is not None and same else Places.of(working)
+        self._held[agent] = _Held(working, places)
+        facts = before is None or _work(before.working) != _work(working)
+        for other in self._partners[agent]:
+            pair = _ordered(agent, other)
+            self._stale.add(pair)
+            if facts:
+                self._pairs[pair].facts = None
+        if same:
+            return None
+        if before is None:
+            self._order = None
+        else:
+            self._index.drop(agent, before.places)
+        self._index.add(agent, places)
+        return places.differs(None if before is None else before.places)
+
+    def _forget(self, agent: str, held: _Held) -> None:
+        del self._held[agent]
+        self._order = None
+        self._index.drop(agent, held.places)
+        for other in list(self._partners[agent]):
+            self._part(_ordered(agent, other))
+
+    def _meet(self, agent: str, moved: Mapping[str, Moved]) -> None:
+        """The agent is elsewhere: who is near it now?"""
+        places, where = self._held[agent].places, moved[agent]
+        bounds = self._bounds
+        near = set() if bounds is None else self._index.near(agent, places, where, bounds.tree)
+        for other in near | self._partners[agent]:
+            pair = _ordered(agent, other)
+            between, theirs = self._between(pair), self._held[other].places
+            if other in moved or not where.prefixes.isdisjoint(theirs.above):
+                between.tree = places.tree(theirs)
+            if bounds is None:
+                continue
+            touches = between.tree >= bounds.tree or places.shares(theirs) or places.meets(theirs)
+            if between.touches != touches:
+                between.touches = touches
+                self._order = None
+            if not touches and not between.coupled:
+                self._part(pair)
+
+    def _couple(self, pair: Pair) -> None:
+        """The pair's couplings may have changed."""
+        if pair[0] not in self._held or pair[1] not in self._held:
+            return
+        coupled = self._bounds is not None and self._couplings.share(pair) >= self._bounds.share
+        between = self._between(pair) if coupled else self._pairs.get(pair)
+        if between is not None:
+            self._stale.add(pair)
+            if between.coupled != coupled:
+                between.coupled = coupled
+                self._order = None
+            if self._bounds is not None and not coupled and not between.touches:
+                self._part(pair)
+
+    def _between(self, pair: Pair) -> _Between:
+        known = self._pairs.get(pair)
+        if known is None:
+            a, b = pair
+            known = self._pairs[pair] = _Between(self._held[a].places.tree(self._held[b].places))
+            self._partners[a].add(b)
+            self._partners[b].add(a)
+        return known
+
+    def _part(self, pair: Pair) -> None:
+        a, b = pair
+        del self._pairs[pair]
+        self._order = None
+        self._links.pop(pair, None)
+        self._partners[a].discard(b)
+        self._partners[b].discard(a)
+
+
+def lying_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable[str]]) -> Near:
+    """What lies between two sets alone, a's side first: distances and the tree, no symbols and no merge."""
+    couplings = Couplings(Dependencies(adjacency))
+    couplings.take_in({"a": a.files, "b": b.files})
+    return Near(
+        coupling=couplings.strongest(("a", "b"), Kind.ANY),
+        directed=couplings.strongest(("a", "b"), Kind.DIRECTED),
+        tree=Places.of(a).tree(Places.of(b)),
+    )
+
+
+def _ordered(one: str, other: str) -> Pair:
+    return (one, other) if one < other else (other, one)
+
+
+def _where(working: WorkingSet) -> tuple[list[tuple[str, str | None]], ...]:
+    return tuple([(one.path, one.new_path) for one in files] for files in (working.files, working.intent))
+
+
+def _work(working: WorkingSet) -> list[tuple[object, ...]]:
+    """What symbols are asked about: everything but the weights."""
+    return [(one.path, one.change, one.lines, one.new_path) for one in working.files]

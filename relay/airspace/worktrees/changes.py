@@ -1,0 +1,92 @@
+"""What git says that an agent changed: between two revisions, or in its worktree as it stands.
+
+Invariant: content is compared by git's own hashes, and nothing of the repository's configuration runs (`git.py`).
+What nobody can know is None. Is `relay.model.ChangedFiles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.tracked_worktree import Berth, Lost
+from relay.git.checkout import Unfit, open_checkout
+from relay.git.run import Git, GitError, name_of
+from relay.model import Fault, Rejected
+
+#: Characters of a revision: a branch's name is a file's at most.
+MOST_REVISION = 255
+
+
+class RepoChanges:
+    """Over one repository; with `hangar` also the agents' worktrees as they stand."""
+
+    def __init__(self, repo: Path, hangar: Hangar | None = None) -> None:
+        self._repo, self._hangar = repo, hangar
+
+    async def changed_files(
+        self, agent: str, base: str | None = None, head: str | None = None
+    ) -> Sequence[str] | None:
+        """Raises Rejected for a revision that is none (MALFORMED), and when git cannot tell now (BUSY)."""
+        try:
+            return await self._changed(agent, base, head)
+        except (GitError, Unfit, Lost, OSError) as error:
+            raise Rejected(
+                Fault.BUSY,
+                "git_failed",
+                f"git cannot say what was changed: {error}.",
+                "Fix that and send it again.",
+            ) from error
+
+    async def _changed(self, agent: str, base: str | None, head: str | None) -> Sequence[str] | None:
+        berth = None if self._hangar is None else self._hangar.berth(agent)
+        if berth is not None:
+            async with berth.lock:
+                return await self._in_berth(berth, base, head)
+        if base is None or head is None:
+            return None
+        git = (await open_checkout(self._repo)).git
+        start, end = await _commit(git, "base", base), await _commit(git, "head", head)
+        return await _between(git, start, end, end)
+
+    async def _in_berth(self, berth: Berth, base: str | None, head: str | None) -> Sequence[str] | None:
+        """`head` left out: the worktree as it stands, with what is not committed; `base`: the main branch."""
+        asked, git = berth.checkout.git, berth.camera.git
+        start = await (self._main() if base is None else _commit(asked, "base", base))
+        if head is not None:
+            end = await _commit(asked, "head", head)
+            return None if start is None else await _between(git, start, end, end)
+        seen = await berth.look(everything=True)
+        if start is None:
+            return None
+        return await _between(git, start, seen.head.commit or start, seen.tree)
+
+    async def _main(self) -> str | None:
+        known = self._hangar is not None and self._hangar.main is not None
+        return (await self._hangar.main_head()).commit if self._hangar is not None and known else None
+
+
+async def _commit(git: Git, field: str, revision: str) -> str:
+    """The commit that a revision names. Raises Rejected."""
+    found = None
+    if revision and len(revision) <= MOST_REVISION and revision.isprintable():
+        found = await git.maybe(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+        )
+    if found is None:
+        raise Rejected(
+            Fault.MALFORMED,
+            "unknown_revision",
+            f"{field}: {revision[:80]!r} is not a commit of this repository.",
+            "Give a commit, a branch or a tag that is there, or leave it out.",
+        )
+    return found
+
+
+async def _between(git: Git, start: str, end: str, tree: str) -> Sequence[str]:
+    """The paths that `tree` (what `end` is, or has become) changes since it left `start`: not what others did there
+    meanwhile."""
+    base = await git.maybe("merge-base", start, end) or start
+    done = await git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
+    return sorted({name_of(path) for path in done.out.split(b"\0") if path})

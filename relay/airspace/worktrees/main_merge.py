@@ -1,0 +1,336 @@
+"""Taking the main branch into an agent's own: begun by relay, settled by the agent's edits, committed by relay.
+
+Invariants: only a worktree that relay made is written, and only while its agent is not at work. What stood there
+uncommitted is committed first; what a merge leaves is kept by a ref before it is given up. The merge is git's own
+(`git merge-tree`), and its markers show the base. No hook, filter or driver runs. A daemon that is killed at any
+point finds from `merge_state` how far it came, and `resume` goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from relay.airspace.worktrees.commit_message import proposed
+from relay.airspace.worktrees.lifecycle import Worktrees, filtered, in_the_way, is_ancestor
+from relay.airspace.worktrees.merge import Landing, Side, named
+from relay.git.checkout import Checkout, Head
+from relay.git.diff import attributes, parse_raw
+from relay.git.merge_state import (
+    MERGE,
+    MOST_BYTES,
+    WRITTEN,
+    Begun,
+    Stage,
+    begun,
+    is_binary,
+    merging,
+    put_in,
+    stage_of,
+    told,
+)
+from relay.git.run import LONG_S, Git, GitError, name_of
+from relay.git.scratch_repository import Scratch
+from relay.git.signing import Signature, of_person, of_relay, signed
+from relay.git.snapshot import Snapshot, commit_tree
+from relay.git.trial_merge import Target
+from relay.model import Refusal
+
+#: What git keeps beside MERGE_HEAD.
+_BESIDE = ("MERGE_MSG", "MERGE_MODE", "AUTO_MERGE")
+_GITLINK, _FILE = "160000", "100"
+#: Merges as a person reads them best; and the same on every machine.
+_STYLE = ("merge.conflictStyle=zdiff3",)
+
+
+class Taking:
+    """Works in the worktrees of one repository, whose main checkout is `main`."""
+
+    def __init__(self, main: Checkout, worktrees: Worktrees, scratch: Scratch, landing: Landing) -> None:
+        self._main, self._worktrees, self._scratch, self._landing = main, worktrees, scratch, landing
+
+    async def begin(self, side: Side, target: Target) -> str | None:
+        """Merge the main branch into the side's branch: the commit when git could, empty when files conflict (then
+        `begun` names them), None when there is nothing to take in. Raises Refusal, GitError."""
+        git, main = self._scratch.git(side.checkout), target.commit
+        if side.seen.head.commit and await is_ancestor(git, main, side.seen.head.commit):
+            return None
+        branch = await self._landing.source(side)
+        head = await self._committed(side, branch)
+        if await is_ancestor(git, head, main):
+            return None  # it has no work of its own: it is brought up to date as before every turn
+        tree, stages = await self._merge(git, (branch, head), (target.name, main))
+        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", head, tree)
+        by_hand = f"Merge {target.name} by hand in {side.checkout.top}."
+        if paths := await filtered(
+            self._scratch, side.checkout, tree, [one.path for one in parse_raw(raw.out)]
+        ):
+            raise Refusal(
+                f"The merge writes files that go through a git filter, which relay does not run: {named(paths)}.",
+                by_hand,
+            )
+        if any(one.mode == _GITLINK for one in stages):
+            raise Refusal("The two conflict in a submodule.", by_hand)
+        if not stages:
+            text = f"Merge {target.name} into {branch}\n"
+            who = signed(of_relay(side.agent), await self._committer(side.agent))
+            commit = await commit_tree(git, tree, [head, main], text, who)
+            await self._scratch.publish(side.checkout, commit, [head, main])
+            await self._worktrees.forward(side.checkout, branch, head, commit)
+            return commit
+        tree, marked = await self._marked(side.checkout, tree, stages, branch, target.name)
+        text = told(target.name, stages, marked)
+        commit = await commit_tree(
+            git, tree, [head, main], text, signed(of_relay("relay"), of_relay("relay"))
+        )
+        if there := await in_the_way(self._scratch, side.checkout, head, commit):
+            raise Refusal(f"Files that git does not know are where the merge would write: {named(there)}.")
+        await self._scratch.publish(side.checkout, commit, [head, main])
+        await self._carry(side.checkout, stages)
+        # Each step can be the last that a daemon makes; `resume` knows by the ref, MERGE_HEAD and the index.
+        await side.checkout.git.run("update-ref", "-m", "relay: merge", MERGE, commit, "")
+        await asyncio.to_thread(_write_heads, side.checkout, main, f"Merge {target.name} into {branch}\n")
+        found = await begun(side.checkout)
+        assert found is not None
+        await self._fill(side.checkout, found, ("-m",), head)
+        return ""
+
+    async def resume(self, agent: str, checkout: Checkout, seen: Snapshot) -> Begun | None:
+        """The merge that relay began and that still is under way, brought to where its files and its index are
+        written. The agent is not at work. Raises Refusal, GitError."""
+        found = await begun(checkout)
+        if found is None:
+            return None
+        if not await self.is_under_way(checkout, found, seen.head):
+            return None
+        if await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != found.commit:
+            # Cut off while they were written, or put back: some of the files may be, and half of one.
+            await self._free(checkout, seen, found.commit)
+            if seen.tree not in (await _tree(checkout, found.head), await _tree(checkout, found.commit)):
+                await self._worktrees.keep(agent, checkout, seen)
+            await self._fill(checkout, found, ("--reset",))
+        return found
+
+    async def is_under_way(self, checkout: Checkout, found: Begun, head: Head) -> bool:
+        """False: it was committed, or given up, by relay or with git; what was left of it is cleared away then."""
+        other = await merging(checkout)
+        if head.commit and await is_ancestor(checkout.git, found.other, head.commit):
+            await self._forget(checkout, heads=other == (found.other,))
+            return False
+        if other == (found.other,) and head.commit == found.head:
+            return True
+        await self._forget(checkout, heads=False)
+        return False
+
+    async def conclude(self, agent: str, checkout: Checkout, seen: Snapshot, found: Begun) -> str:
+        """Commit the merge, all of whose files are settled; the commit. Raises Refusal, GitError."""
+        git = self._scratch.git(checkout)
+        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", found.commit, seen.tree)
+        paths = [one.path for one in parse_raw(raw.out) if one.letter != "D"]
+        if told_by := await attributes(git, ["filter"], paths):
+            raise Refusal(
+                f"Files of the merge go through a git filter, which relay does not run: "
+                f"{named([name_of(path) for path in told_by])}.",
+                f"Commit the merge by hand in {checkout.top}.",
+            )
+        branch = seen.head.branch
+        if branch is None or seen.unsettled or seen.merging != (found.other,):
+            raise Refusal("The worktree changed at the same time.", "Try again.")
+        who = signed(of_relay(agent), await self._committer(agent))
+        parents = [found.head, found.other]
+        commit = await commit_tree(git, seen.tree, parents, f"Merge {found.into} into {branch}\n", who)
+        await self._scratch.publish(checkout, commit, parents)
+        own = self._scratch.git(checkout, checkout.index)
+        await own.run("read-tree", "--reset", commit)
+        await own.run("update-index", "-q", "--refresh", ok=(0, 1))
+        await self._landing.move_branch(checkout, branch, found.head, commit, "relay: main is taken in")
+        await self._forget(checkout)
+        return commit
+
+    async def abort(self, agent: str, checkout: Checkout, seen: Snapshot, found: Begun) -> str:
+        """Put the files back to what the branch holds; the ref that keeps what stood in them. Raises Refusal,
+        GitError."""
+        if seen.left_out:
+            raise Refusal(
+                f"It has files that git would not store: {named(seen.left_out)}.", "Move them away first."
+            )
+        await self._free(checkout, seen, found.head)
+        await self._scratch.publish(checkout, seen.commit, [found.head, found.other])
+        kept = await self._worktrees.hold(agent, seen.commit)
+        # Without this ref nothing counts as settled. Who is cut off from here on finds the merge begun anew.
+        await checkout.git.run("update-ref", "-d", WRITTEN)
+        own = self._scratch.git(checkout, checkout.index)
+        try:
+            # First all that there is into the index: what the merge or its agent added goes as well, and is kept.
+            await own.run("read-tree", "--reset", seen.commit)
+            await own.run("update-index", "-q", "--refresh", ok=(0, 1))
+            await own.run("read-tree", "--reset", "-u", found.head, timeout_s=LONG_S)
+        except GitError as error:
+            raise Refusal(
+                f"git could not put the files back: {error}. The merge is still under way; what stood in the files "
+                f"is kept in `{kept}`.",
+                "Mend that, then give the merge up again.",
+            ) from error
+        await self._forget(checkout)
+        return kept
+
+    async def _free(self, checkout: Checkout, seen: Snapshot, after: str) -> None:
+        """Refuse to write the files of `after` over such as the snapshot has not. Raises Refusal."""
+        if there := await in_the_way(self._scratch, checkout, seen.commit, after):
+            raise Refusal(
+                f"Files that git does not know are where it would write: {named(there)}.",
+                "Move them away first.",
+            )
+
+    # -- the steps
+
+    async def _merge(
+        self, git: Git, ours: tuple[str, str], theirs: tuple[str, str]
+    ) -> tuple[str, list[Stage]]:
+        """git's merge of two commits, in the scratch: its tree, with markers, and the sides of what conflicts.
+        `ours`, `theirs`: the name that stands behind the markers, and the commit."""
+        asked = ("merge-tree", "--write-tree", "-z", "--no-messages")
+        # The scratch has no branches: for this call it has these two.
+        refs = {f"refs/heads/{name}": commit for name, commit in (ours, theirs)}
+        async with self._scratch.naming:
+            made = await git.run("update-ref", "--stdin", stdin=_lines("update", refs), ok=(0, 128))
+            names = [name if made.code == 0 else commit[:12] for name, commit in (ours, theirs)]
+            try:
+                with_base = Git(git.folder, git.env, (*git.config, *_STYLE))
+                done = await with_base.run(*asked, *names, ok=(0, 1))
+            finally:
+                await git.run("update-ref", "--stdin", stdin=_lines("delete", refs), ok=(0, 128))
+        tree, *entries = done.out.rstrip(b"\0").split(b"\0")
+        stages = [stage_of(entry) for entry in entries]
+        if (done.code == 0) == bool(stages):
+            raise GitError("merge-tree", done.code, "its answer cannot be read")
+        return tree.decode(), stages
+
+    async def _committed(self, side: Side, branch: str) -> str:
+        if not side.seen.dirty:
+            assert side.seen.head.commit is not None
+            return side.seen.head.commit
+        git = self._scratch.git(side.checkout)
+        old = side.seen.head.commit or side.seen.tree
+        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.seen.tree)
+        paths = [name_of(one.last_path) for one in parse_raw(raw.out)]
+        about = await self._landing.tell(side.agent, side.since)
+        text = proposed(branch, True, about, [], paths, dirty=True)
+        return await self._landing.commit_work(side, branch, text, await self._committer(side.agent))
+
+    async def _committer(self, agent: str) -> Signature:
+        return await of_person(self._main) or of_relay(agent)
+
+    async def _marked(
+        self, checkout: Checkout, tree: str, stages: Sequence[Stage], branch: str, into: str
+    ) -> tuple[str, set[bytes]]:
+        """The merge's tree, and which of its files in conflict have markers. One that only one side has gets them
+        too, around all of it: git leaves none, and who settles by editing could not say that it is to stay."""
+        git, marked = self._scratch.git(checkout), set[bytes]()
+        wrapped: list[tuple[str, str, bytes]] = []
+        for path in dict.fromkeys(one.path for one in stages):
+            sides = {one.number for one in stages if one.path == path} - {1}
+            entry = (await git.run("ls-tree", "-z", tree, "--", name_of(path))).out.rstrip(b"\0")
+            mode, _, oid = entry.partition(b"\t")[0].decode().partition(" ")
+            oid = oid.rpartition(" ")[2]
+            if not mode.startswith(_FILE):
+                continue
+            if int(await git.line("cat-file", "-s", oid)) > MOST_BYTES:
+                raise Refusal(
+                    f"They conflict in a file that relay does not read, it is too large: {name_of(path)}.",
+                    f"Merge {into} by hand in {checkout.top}.",
+                )
+            data = (await git.run("cat-file", "blob", oid)).out
+            if is_binary(data):
+                continue
+            if await put_in(git, oid, [one for one in stages if one.path == path]):
+                marked.add(path)
+            elif len(sides) == 1:
+                text = _around(data, branch, into, ours=2 in sides)
+                blob = (await git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=text)).text
+                wrapped.append((mode, blob, path))
+                marked.add(path)
+        if not wrapped:
+            return tree, marked
+        index = self._scratch.folder / f"index-merge-{checkout.top.name}"
+        own = self._scratch.git(checkout, index)
+        try:
+            await own.run("read-tree", tree)
+            lines = b"".join(
+                b"%s %s\t%s\0" % (mode.encode(), oid.encode(), path) for mode, oid, path in wrapped
+            )
+            await own.run("update-index", "-z", "--index-info", stdin=lines)
+            return await own.line("write-tree"), marked
+        finally:
+            await asyncio.to_thread(index.unlink, True)
+
+    async def _carry(self, checkout: Checkout, stages: Sequence[Stage]) -> None:
+        """A base that git merged from several is in no commit: the index needs it in the repository."""
+        git = self._scratch.git(checkout)
+        for oid in {one.oid for one in stages}:
+            if (await checkout.git.run("cat-file", "-e", oid, ok=(0, 1, 128))).code != 0:
+                data = (await git.run("cat-file", "blob", oid)).out
+                await checkout.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=data)
+
+    async def _fill(self, checkout: Checkout, found: Begun, how: Sequence[str], *since: str) -> None:
+        """Write the files of the merge, then what conflicts into the index."""
+        own = self._scratch.git(checkout, checkout.index)
+        await own.run("update-index", "-q", "--refresh", ok=(0, 1))
+        try:
+            await own.run("read-tree", *how, "-u", *since, found.commit, timeout_s=LONG_S)
+        except GitError as error:
+            if since and error.code > 0:
+                await self._forget(checkout)  # git refused, and wrote nothing
+            raise
+        await self._stage(checkout, found.stages)
+        await checkout.git.run("update-ref", WRITTEN, found.commit)
+
+    async def _stage(self, checkout: Checkout, stages: Sequence[Stage]) -> None:
+        none = "0" * (64 if checkout.hash == "sha256" else 40)
+        paths = dict.fromkeys(one.path for one in stages)
+        lines = [b"0 %s\t%s" % (none.encode(), path) for path in paths]
+        lines += [
+            b"%s %s %d\t%s" % (one.mode.encode(), one.oid.encode(), one.number, one.path) for one in stages
+        ]
+        own = self._scratch.git(checkout, checkout.index)
+        await own.run("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines))
+
+    async def _forget(self, checkout: Checkout, *, heads: bool = True) -> None:
+        """Nothing is under way any more; the ref that says so goes last."""
+        if heads:
+            await asyncio.to_thread(_remove, checkout, ("MERGE_HEAD", *_BESIDE))
+        for ref in (WRITTEN, MERGE):
+            await checkout.git.run("update-ref", "-d", ref)
+
+
+def _lines(what: str, refs: Mapping[str, str]) -> bytes:
+    """For `git update-ref --stdin`."""
+    return "".join(f"{what} {ref} {commit}\n" for ref, commit in refs.items()).encode()
+
+
+async def _tree(checkout: Checkout, commit: str) -> str:
+    return await checkout.git.line("rev-parse", f"{commit}^{{tree}}")
+
+
+def _around(data: bytes, branch: str, into: str, *, ours: bool) -> bytes:
+    """A file that only one side has, as a conflict of all of it. Pure."""
+    body = data if not data or data.endswith(b"\n") else data + b"\n"
+    mine, theirs = branch.encode(), into.encode()
+    if ours:
+        return b"<<<<<<< %s\n%s=======\n>>>>>>> %s: no such file there\n" % (mine, body, theirs)
+    return b"<<<<<<< %s: no such file there\n=======\n%s>>>>>>> %s\n" % (mine, body, theirs)
+
+
+def _write_heads(checkout: Checkout, other: str, text: str) -> None:
+    (checkout.git_dir / "MERGE_MSG").write_text(text)
+    (checkout.git_dir / "MERGE_MODE").write_text("")
+    made = checkout.git_dir / "MERGE_HEAD.relay"
+    made.write_text(f"{other}\n")
+    made.replace(checkout.git_dir / "MERGE_HEAD")
+
+
+def _remove(checkout: Checkout, names: Sequence[str]) -> None:
+    for name in names:
+        with suppress(FileNotFoundError):
+            (checkout.git_dir / name).unlink()

@@ -1,0 +1,539 @@
+"""The hangar: every worktree of the room, what stands in each, and what it has in hand.
+
+Invariants: each checkout is looked at by one task at a time; nothing is looked at again that did not change;
+whoever asks gets the last complete survey, never half of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from relay.airspace.globs import matcher
+from relay.airspace.words import Vocabulary
+from relay.airspace.worktrees.change_feed import Listener
+from relay.airspace.worktrees.lifecycle import (
+    Happened,
+    Record,
+    Worktrees,
+    branch_name,
+    is_ancestor,
+    unrecorded,
+)
+from relay.airspace.worktrees.merge import MayLand, Tell
+from relay.airspace.worktrees.survey import Surveyor, Work, messages
+from relay.airspace.worktrees.tracked_worktree import Berth, Lost
+from relay.config.settings import AgentSettings, Settings, parse
+from relay.git import diff
+from relay.git.checkout import Checkout, Head, Unfit, head_of, list_worktrees, open_checkout
+from relay.git.diff import Differ, Outline
+from relay.git.run import GitError
+from relay.git.scratch_repository import Scratch
+from relay.git.snapshot import Camera
+from relay.git.trial_merge import Merge, Speculation, Target, Trial, Verdict
+from relay.model.working_set import WorkingSet, could_collide
+
+log = structlog.get_logger(__name__)
+#: Of a main checkout that is on no branch since before anybody looked.
+UNSEEN = "and which one it was on before is not known, so nothing can be merged"
+#: Messages of the main branch that say how common a word is in this codebase.
+DOCUMENTS = 1000
+#: Kinds of agents that can change files.
+EDITORS = ("command", "acp", "scripted")
+#: Checkouts that are looked at at the same time.
+AT_ONCE = 2
+#: Bytes of one file's text.
+MOST_TEXT = 4 * 1_048_576
+
+
+class Hangar:
+    """All worktrees of one room. `open` first; then `refresh` whenever something changed (`lookout.py`).
+
+    `scratch`: where git keeps what nobody committed; None = in the room's folder. `outline` finds definitions.
+    `make` false: only worktrees that are there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        record: Record = unrecorded,
+        *,
+        outline: Outline | None = None,
+        scratch: Path | None = None,
+        make: bool = True,
+    ) -> None:
+        self.settings = settings
+        self.record = record
+        #: Why no agent has a worktree; empty when they can.
+        self.trouble = ""
+        #: Why single ones have none, by name.
+        self.troubles: dict[str, str] = {}
+        self.differ = Differ(outline)
+        self.scratch = Scratch(scratch or settings.runtime_dir / "airspace.git")
+        #: Asked before a worktree is merged into the main branch (floor 4 asks the locks).
+        self.may_land: MayLand | None = None
+        #: Asked what an agent's work is about, for the message of its merge (floor 4 asks the room).
+        self.tell: Tell | None = None
+        self.berths: dict[str, Berth] = {}
+        self.main: Checkout | None = None
+        self.worktrees: Worktrees | None = None
+        #: Held while worktrees are made, merged or removed.
+        self.alone = asyncio.Lock()
+        #: Set when there is something to look at, and when other folders are to be watched.
+        self.wake, self.moved = asyncio.Event(), asyncio.Event()
+        #: Set once every worktree was looked at, or when there is none: before, nobody's hands are known to be empty.
+        self.looked = asyncio.Event()
+        #: Agents whose turn runs, with the tree that it began with.
+        self.at_work: dict[str, str] = {}
+        self._make = make
+        self._speculation = Speculation(self.differ)
+        self._surveyor = self._surveyor_of(settings)
+        self._main_commit: str | None = None
+        #: The branch that the main checkout was on when it last was on one.
+        self._main_branch: str | None = None
+        #: Why it is not known what worktrees are merged into; empty when it is.
+        self.no_main = ""
+        self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
+        #: Of the main branch's newest messages.
+        self.vocabulary = Vocabulary()
+        self._listeners: set[Listener] = set()
+
+    # -- who is in it
+
+    async def open(self) -> None:
+        """Find the repository and the worktrees that are there, and make those that are missing."""
+        async with self.alone:
+            if self.main is None:
+                await self._find_main()
+            if self.main is not None:
+                await self._settle()
+            else:
+                self.looked.set()
+
+    def _surveyor_of(self, settings: Settings) -> Surveyor:
+        return Surveyor(self.differ, matcher(settings.airspace.ignored))
+
+    async def apply(self, settings: Settings) -> None:
+        """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""
+        before, self.settings = self.settings, settings
+        if before.airspace.ignored != settings.airspace.ignored:
+            self._surveyor = self._surveyor_of(settings)
+            for berth in self.berths.values():
+                berth.touched(None)
+                berth.work = None
+            self.wake.set()
+        await self.open()
+
+    async def _find_main(self) -> None:
+        self.trouble = ""
+        try:
+            if self._make:
+                await asyncio.to_thread(_hide, self.settings.runtime_dir)
+            main = await open_checkout(self.settings.repo)
+            head = await head_of(main.git)
+            if head.commit is None:
+                raise Unfit(f"{main.top} has no commit yet: make the first one")
+            await self.scratch.empty(main.hash)
+            await self.scratch.borrow([main])
+        except (Unfit, GitError, OSError) as error:
+            self.trouble = f"Agents have no worktrees, and only read: {error}."
+            return
+        self.main, self._main_commit, self._main_branch = main, head.commit, head.branch
+        self.worktrees = Worktrees(main, self.settings.worktrees_dir, self.scratch)
+
+    async def _settle(self) -> None:
+        """A berth for everybody who is to have one, and for what is left of agents that are gone."""
+        assert self.worktrees is not None
+        wanted: set[str] = set()
+        for agent in self.settings.agents:
+            if agent.kind in EDITORS and (agent.worktree is not None or self.settings.workspace.worktrees):
+                wanted.add(agent.name)
+                await self._attempt(agent.name, self._dock_agent(agent))
+        for checkout in self.settings.workspace.checkouts:
+            wanted.add(checkout.name)
+            await self._attempt(checkout.name, self._dock(checkout.name, checkout.path, own=False))
+        for listed in await self.worktrees.mine():
+            name = listed.path.name.upper()
+            if name not in wanted and not listed.gone:
+                wanted.add(name)
+                await self._attempt(name, self._dock(name, listed.path, own=True))
+        for name in self.berths.keys() - wanted:
+            del self.berths[name]
+        self.moved.set()
+        self.wake.set()
+
+    async def _attempt(self, name: str, docking: Awaitable[None]) -> None:
+        """One that cannot be had keeps nobody else from theirs."""
+        try:
+            await docking
+            self.troubles.pop(name, None)
+        except (Unfit, GitError, OSError) as error:
+            if self.troubles.get(name) != str(error):
+                log.warning("no worktree", agent=name, reason=str(error))
+            self.troubles[name] = str(error)
+            self.berths.pop(name, None)
+
+    async def _dock_agent(self, agent: AgentSettings) -> None:
+        assert self.worktrees is not None
+        if agent.worktree is not None:
+            await self._dock(agent.name, agent.worktree, own=False)
+            return
+        have = self.berths.get(agent.name)
+        if have is not None and have.own and await have.is_there():
+            return
+        if not self._make and not await asyncio.to_thread(self.worktrees.path_of(agent.name).is_dir):
+            return
+        made = await self.worktrees.ensure(agent.name, (await self.main_head()).commit)
+        await self._dock(agent.name, made.checkout.top, own=True)
+        if made.how != "kept":
+            log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)
+            await self.record(Happened(made.how, agent.name, branch_name(agent.name), "RELAY"))
+
+    async def _dock(self, name: str, path: Path, *, own: bool) -> None:
+        have = self.berths.get(name)
+        if have is not None and have.named == path and await have.is_there():
+            return
+        checkout = await open_checkout(path)
+        await self.scratch.borrow([checkout])
+        camera = Camera(self.scratch, checkout, _file_name(name), self._not_work(checkout.top))
+        self.berths[name] = Berth(name, path, checkout, camera, own)
+
+    def _not_work(self, top: Path) -> tuple[str, ...]:
+        """The room's own files inside a checkout, as patterns of `.gitignore`."""
+        settings = self.settings
+        own = (settings.runtime_dir, settings.transcript_path, settings.lock_path)
+        return tuple(_pattern(path, top) for path in own if path.resolve().is_relative_to(top))
+
+    # -- what stands in them
+
+    def listen(self) -> Listener:
+        """Tells, from now on, whose working sets changed: `async for agents in hangar.listen(): ...`."""
+        return Listener(self._listeners)
+
+    async def refresh(self) -> None:
+        """Look at what changed since the last look, and tell who listens."""
+        if self.main is None:
+            return
+        await self._sweep()
+        await self._look_at_main()
+        gate = asyncio.Semaphore(AT_ONCE)
+        changed: set[str] = set()
+
+        async def look(berth: Berth) -> None:
+            async with gate:
+                if await self.survey(berth):
+                    changed.add(berth.name)
+
+        async with asyncio.TaskGroup() as group:
+            for berth in list(self.berths.values()):
+                group.create_task(look(berth), name=f"survey-{berth.name}")
+        self.looked.set()
+        if changed:
+            for listener in self._listeners:
+                listener.tell(changed)
+
+    async def _sweep(self) -> None:
+        """Empty the scratch when it is full; what is needed of it is written again."""
+        assert self.main is not None
+        if not await asyncio.to_thread(self.scratch.is_full):
+            return
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.alone)
+            for berth in list(self.berths.values()):
+                await stack.enter_async_context(berth.lock)
+            await self.scratch.empty(self.main.hash)
+            self._speculation.forget()
+            for berth in self.berths.values():
+                berth.camera.forget()
+                berth.touched(None)
+                await berth.look()
+
+    async def _look_at_main(self) -> None:
+        assert self.main is not None
+        head = await self.main_head()
+        if head.commit is not None:
+            self._main_commit = head.commit
+        if self._main_commit and self._churn[0] != self._main_commit:
+            try:
+                counts = await diff.churn(self.scratch.git(self.main), self._main_commit)
+                self._churn = self._main_commit, counts
+                told = await messages(self.scratch.git(self.main), self._main_commit, DOCUMENTS)
+                self.vocabulary = await asyncio.to_thread(Vocabulary.of, told)
+            except GitError as error:
+                log.warning("history not read", reason=str(error))
+
+    async def survey(self, berth: Berth) -> bool:
+        """Bring one berth up to date; True when its work is another."""
+        main, before = self._main_commit, berth.work
+        assert main is not None
+        try:
+            async with berth.lock:
+                seen = await berth.look()
+                if before is not None and (before.seen, before.main) == (seen, main):
+                    return False
+                work = await self._surveyor.survey(
+                    berth.camera.git, berth.checkout, seen, main, berth.first_seen, time.time()
+                )
+                work = await self._without_what_is_in(work)
+                if before is not None and before.started_at and work.started_at:
+                    # A file that is written again has a new time; the work began when it began.
+                    work = replace(work, started_at=min(work.started_at, before.started_at))
+                berth.work = work
+        except Lost:
+            self.troubles[berth.name] = f"its folder {berth.checkout.top} is gone"
+            self.berths.pop(berth.name, None)
+            self.moved.set()
+            return True
+        except (GitError, OSError) as error:
+            if berth.trouble != str(error):
+                log.warning("worktree not read", agent=berth.name, reason=str(error))
+            berth.trouble = str(error)
+            berth.touched(None)
+            return False
+        berth.trouble = ""
+        return work != before
+
+    async def _without_what_is_in(self, work: Work) -> Work:
+        """The main branch may have all of it by other commits (a squash): then it has nothing in hand."""
+        if not work.records or not await self.has(work.main, work.seen.commit):
+            return work
+        return replace(work, records=(), committed=0, unsettled=work.seen.unsettled)
+
+    async def has(self, main: str, commit: str) -> bool:
+        """Would a merge of this commit change nothing in `main`? Raises GitError."""
+        if self.main is None:
+            return False
+        trial = await self._speculation.trial(self.scratch.git(self.main), commit, main, nothing=False)
+        return trial.verdict is Verdict.NOTHING
+
+    def berth(self, agent: str) -> Berth | None:
+        """By the agent's name, in any case."""
+        return self.berths.get(agent) or self.berths.get(agent.upper())
+
+    # -- for the scanner
+
+    async def working_sets(self) -> Sequence[WorkingSet]:
+        """W_a of every agent and person with a worktree, weights as of now."""
+        now, half_life = time.time(), self.settings.airspace.half_life_s
+        found = [(berth.name, berth.work) for berth in self.berths.values() if berth.work is not None]
+        churn = self._churn[1]
+        return await asyncio.to_thread(
+            lambda: [work.working_set(name, churn, now=now, half_life_s=half_life) for name, work in found]
+        )
+
+    async def catch_up(self) -> None:
+        """Look anew where the main branch has moved since the last look; a merge that is under way is waited for."""
+        target = await self.target()
+        if target is None or all(
+            one.work is None or one.trouble or one.work.main == target.commit for one in self.berths.values()
+        ):
+            return
+        async with self.alone:
+            pass
+        await self.refresh()
+
+    async def target(self) -> Target | None:
+        """What worktrees are merged into, as it is at this moment; None without a repository or a commit, and where
+        the branch is not known (`main_head`)."""
+        if self.main is None:
+            return None
+        head = await self.main_head()
+        return None if head.commit is None else Target(head.branch, head.commit)
+
+    async def main_head(self) -> Head:
+        """What is "main": the one answer for merges, advisories and doors. It is the branch that the main checkout is
+        on, or was on before it was detached (a look at an older commit, a rebase, a bisection). Where nobody saw it,
+        it is not known: no branch and no commit, and `no_main` says so."""
+        assert self.main is not None
+        head = await head_of(self.main.git)
+        if head.branch is None and self._main_branch is not None:
+            asked = ("rev-parse", "--verify", "-q", f"refs/heads/{self._main_branch}^{{commit}}")
+            commit = await self.main.git.maybe(*asked)
+            head = Head(self._main_branch if commit else None, commit)
+        elif head.branch is None:
+            head = Head(None, None)
+        self._main_branch = head.branch
+        self.no_main = "" if head.branch else f"{self.main.top} is on no branch, {UNSEEN}."
+        return head
+
+    async def trials(self, target: Target | None = None) -> Mapping[str, Trial]:
+        """Of each worktree, would it merge into `target` (None: what it would really be merged into now) as it
+        stands, with what is not committed? Nothing of it is older than the target."""
+        target = target or await self.target()
+        if target is None or self.main is None:
+            return {}
+        git, gate = self.scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
+        found: dict[str, Trial] = {}
+
+        async def ask(name: str, work: Work | None) -> None:
+            if work is None:
+                found[name] = Trial(None)
+                return
+            if work.unsettled:
+                # Its files have git's markers in them: whatever they would merge as, nobody wants it.
+                lines = {path: told for path, told in work.unsettled if told}
+                paths = tuple(path for path, _ in work.unsettled)
+                found[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
+                if work.seen.merging == (target.commit,):
+                    return
+            async with gate:
+                try:
+                    empty = not work.seen.dirty and (
+                        work.empty
+                        if work.main == target.commit
+                        else await is_ancestor(git, work.seen.commit, target.commit)
+                    )
+                    tried = await self._speculation.trial(
+                        git, work.seen.commit, target.commit, nothing=empty, lines=True
+                    )
+                    # What is not settled, and what the main branch has got since then.
+                    found[name] = tried.joined(found[name]) if name in found else tried
+                except GitError as error:
+                    log.warning("merge not tried", agent=name, reason=str(error))
+                    found.setdefault(name, Trial(None))
+
+        async with asyncio.TaskGroup() as group:
+            for name, berth in list(self.berths.items()):
+                group.create_task(ask(name, berth.work), name=f"trial-{name}")
+        return found
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs that git is asked about, by whoever asks."""
+        works = {name: one.work for name, one in self.berths.items() if one.work is not None}
+        moved = {name for name, work in works.items() if any(one.new_path for one in work.records)}
+        return could_collide({name: work.paths for name, work in works.items()}, moved)
+
+    async def merges(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        trials: Mapping[str, Trial] | None = None,
+        *,
+        most: int | None = None,
+    ) -> Mapping[tuple[str, str], Merge]:
+        """Of these pairs, those that git can tell: would the one worktree merge onto the other as they stand?
+
+        What one of a pair does not touch, and the main branch does not take from the other either, lies between
+        that other and the main branch (`trials`), not between the two; so does all of one that has nothing to merge.
+        `most`: pairs that are asked of git at most; those that are remembered cost nothing.
+        """
+        if self.main is None:
+            return {}
+        trials = await self.trials() if trials is None else trials
+        git, gate = self.scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
+        found: dict[tuple[str, str], Merge] = {}
+
+        async def ask(pair: tuple[str, str], a: Work, b: Work) -> None:
+            async with gate:
+                merged = await self._speculation.merge(git, a.seen.commit, b.seen.commit)
+            if merged is not None:
+                # What has markers in it merges with nothing, whatever git makes of the markers.
+                held = dict.fromkeys(path for one in (a, b) for path, _ in one.unsettled)
+                tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
+                found[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
+
+        asked = 0
+        async with asyncio.TaskGroup() as group:
+            for pair in dict.fromkeys(pairs):
+                a, b = (self.berths[name].work if name in self.berths else None for name in pair)
+                if a is None or b is None:
+                    continue
+                verdicts = [one.verdict for name in pair if (one := trials.get(name))]
+                if Verdict.NOTHING in verdicts:
+                    # The one is as good as the main branch; of the other git has told, or it stays unknown.
+                    if None not in verdicts:
+                        found[pair] = Merge(())
+                    continue
+                if not self._speculation.knows(a.seen.commit, b.seen.commit):
+                    if most is not None and asked >= most:
+                        continue
+                    asked += 1
+                group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
+        return found
+
+    async def base_of(self, agent: str) -> str | None:
+        """The commit that the agent's line ranges are in the coordinates of."""
+        berth = self.berths.get(agent)
+        return berth.work.base if berth and berth.work else None
+
+    async def text(self, agent: str, path: str, *, base: bool = False) -> str | None:
+        """A file as the agent has it now (`base`: as its base has it); None: not there, or not text."""
+        berth = self.berths.get(agent)
+        if berth is None or berth.work is None:
+            return None
+        tree = berth.work.base if base else berth.work.seen.tree
+        try:
+            done = await berth.camera.git.run("cat-file", "blob", f"{tree}:{path}", most=MOST_TEXT)
+        except GitError:
+            return None
+        # git's own rule for binary: a zero byte near the beginning.
+        return None if b"\0" in done.out[:8000] else done.out.decode("utf-8", "replace")
+
+
+async def scan_repo(
+    folder: Path, *, half_life_s: float = 1800.0, outline: Outline | None = None
+) -> tuple[list[WorkingSet], dict[tuple[str, str], Merge]]:
+    """The working sets of all worktrees that a repository really has, each under its branch's or folder's name,
+    and the speculative merge of each pair. Writes nothing there. Raises Unfit, GitError."""
+    main = await open_checkout(folder)
+    with tempfile.TemporaryDirectory(prefix="relay-scan-") as made:
+        # Nothing of the room's is asked: where it would be is in the temporary folder.
+        config = f'{{"agents": [], "airspace": {{"half_life_s": {half_life_s}}}}}'
+        settings = parse(config, Path(made).resolve() / "config.json")
+        hangar = Hangar(settings, outline=outline, scratch=Path(made) / "scratch.git")
+        head = await head_of(main.git)
+        if head.commit is None:
+            raise Unfit(f"{main.top} has no commit yet: there is nothing to compare")
+        hangar.main, hangar._main_commit = main, head.commit
+        await hangar.scratch.empty(main.hash)
+        names: set[str] = set()
+        for listed in await list_worktrees(main.git):
+            if listed.gone or listed.bare:
+                continue
+            name = listed.branch or listed.path.name
+            name = name if name not in names else str(listed.path)
+            names.add(name)
+            await hangar._dock(name, listed.path, own=False)
+        await hangar.refresh()
+        unread = [f"{one.name}: {one.trouble}" for one in hangar.berths.values() if one.work is None]
+        if unread:
+            raise GitError("scan", 1, "; ".join(unread))
+        told = sorted(names)
+        pairs = [(a, b) for number, a in enumerate(told) for b in told[number + 1 :]]
+        # No main branch stands apart here: each checkout is one of the sides.
+        return list(await hangar.working_sets()), dict(await hangar.merges(pairs, {}))
+
+
+def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:
+    """The conflicts of a pair without those that the one has with the main branch, of which the other only has what
+    the main branch has."""
+    alone: set[str] = set()
+    for work, trial in zip(works, reversed(trials), strict=True):
+        if trial is not None and trial.conflicts:
+            alone |= set(trial.paths) - work.paths
+    return Merge(tuple(path for path in merge.conflicts if path not in alone)) if alone else merge
+
+
+def _file_name(name: str) -> str:
+    """A name that people gave, as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}", name)
+
+
+def _pattern(path: Path, top: Path) -> str:
+    inner = str(path.resolve().relative_to(top))
+    return "/" + re.sub(r"([\\*?\[\]! #])", r"\\\1", inner)
+
+
+def _hide(folder: Path) -> None:
+    """The room's folder ignores itself, for everybody's git: nobody adds it by mistake."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = folder / ".gitignore"
+    if not own.exists():
+        own.write_text("*\n")

@@ -1,0 +1,121 @@
+"""Keeps the hangar up to date: follows what changes, and looks.
+
+Invariant: while the watcher stands, only what it tells is looked at; when it cannot be had (no watches left, no
+process), everything is looked at every `POLL_S` seconds, and `polling` says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import structlog
+
+from relay.airspace.worktrees.registry import Hangar
+from relay.git.folder_watch import Watched, changes
+
+log = structlog.get_logger(__name__)
+#: Seconds between two looks at everything when changes cannot be told.
+POLL_S = 10.0
+#: Seconds until a watcher that failed is tried again.
+AGAIN_S = 60.0
+#: Seconds that changes are gathered before they are looked at: an agent that writes ten files writes them together.
+GATHER_S = 0.05
+
+
+class Lookout:
+    """Runs for ever over one hangar."""
+
+    def __init__(self, hangar: Hangar, *, poll_s: float = POLL_S, again_s: float = AGAIN_S) -> None:
+        self._hangar = hangar
+        self._poll_s, self._again_s = poll_s, again_s
+        #: Why everything is polled; empty while the watcher stands.
+        self.polling = ""
+        #: Told what changed in the main checkout: paths below its top, None for anything. None: nobody asks.
+        self.code: Callable[[frozenset[str] | None], None] | None = None
+        #: Set while the watches stand.
+        self.watching = asyncio.Event()
+
+    async def run(self) -> None:
+        """Open the hangar and follow what changes."""
+        hangar = self._hangar
+        await hangar.open()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_for_ever(), name="lookout-follow")
+            while True:
+                await hangar.wake.wait()
+                hangar.wake.clear()
+                await asyncio.sleep(GATHER_S)
+                await hangar.refresh()
+
+    async def _follow_for_ever(self) -> None:
+        hangar = self._hangar
+        while True:
+            hangar.moved.clear()
+            if not hangar.berths:
+                await hangar.moved.wait()
+                continue
+            following = asyncio.create_task(self._follow(), name="lookout-watch")
+            moved = asyncio.create_task(hangar.moved.wait(), name="lookout-moved")
+            try:
+                await asyncio.wait([following, moved], return_when=asyncio.FIRST_COMPLETED)
+                if following.done() and (error := following.exception()) is not None:
+                    self.polling = str(error)
+                    log.warning("worktrees are polled", every_s=self._poll_s, reason=self.polling)
+                    await self._poll()
+            finally:
+                self.watching.clear()
+                following.cancel()
+                moved.cancel()
+                await asyncio.gather(following, moved, return_exceptions=True)
+
+    async def _poll(self) -> None:
+        """Look at everything now and then, until the watcher is worth another try."""
+        until = time.monotonic() + self._again_s
+        while time.monotonic() < until and not self._hangar.moved.is_set():
+            self._all_stale()
+            if self.code is not None:
+                self.code(None)
+            await asyncio.sleep(self._poll_s)
+
+    def _all_stale(self) -> None:
+        for berth in self._hangar.berths.values():
+            berth.touched(None)
+        self._hangar.wake.set()
+
+    async def _follow(self) -> None:
+        watched = await asyncio.to_thread(self._watched)
+        async with aclosing(changes(watched)) as batches:
+            async for batch in batches:
+                if not batch and self.code is not None:
+                    self.code(None)
+                if not batch:
+                    # The watches stand: what changed before them is found by a look at all.
+                    self.polling = ""
+                    self.watching.set()
+                    self._all_stale()
+                for key, paths in batch.items():
+                    kind, _, name = key.partition(":")
+                    if kind == "code" and self.code is not None:
+                        self.code(paths)
+                    berth = self._hangar.berths.get(name)
+                    if berth is not None:
+                        berth.touched(paths if kind == "tree" else None)
+                self._hangar.wake.set()
+
+    def _watched(self) -> Watched:
+        hangar = self._hangar
+        berths = [one for one in hangar.berths.values() if one.checkout.top.is_dir()]
+        gits = {f"git:{one.name}": one.checkout.git_dir.resolve() for one in berths}
+        refs: dict[str, Path] = {}
+        if hangar.main is not None:
+            gits["main:"] = hangar.main.common.resolve()
+            gits["head:"] = hangar.main.git_dir.resolve()
+            refs["refs:"] = (hangar.main.common / "refs").resolve()
+        trees = {f"tree:{one.name}": one.checkout.top.resolve() for one in berths}
+        if self.code is not None and hangar.main is not None:
+            trees["code:"] = hangar.main.top.resolve()
+        return Watched(trees, refs, gits, (hangar.settings.runtime_dir.resolve(),))

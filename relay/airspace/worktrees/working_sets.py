@@ -1,0 +1,126 @@
+"""Where the scanner gets its working sets: from the worktrees, and from what an agent's tools say that they write.
+
+Invariant: what stands in a worktree is the truth; a place that a tool has named counts only as long as the turn
+runs that named it, and only for a file that the worktree does not show as changed yet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from relay.airspace.advisories.rules.hysteresis import Pair
+from relay.airspace.words import Vocabulary
+from relay.airspace.worktrees.registry import Hangar
+from relay.git.trial_merge import Merge, Target, Trial
+from relay.model import Location
+from relay.model.working_set import FileTouch, Span, WorkingSet, all_paths, recency
+
+#: Bytes of a changed file that is read for its symbols; the graph leaves larger ones out too.
+MOST_TEXT = 1_000_000
+#: Places that are kept of one turn: an agent that names more has named the whole repository.
+MOST_PLACES = 200
+
+
+class Sightings:
+    """`relay.airspace.live.picture.Worktrees`. `working` names the agents whose turn runs."""
+
+    def __init__(
+        self,
+        hangar: Hangar,
+        working: Callable[[], Collection[str]],
+        *,
+        changed: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._hangar = hangar
+        self._working = working
+        self._changed = changed
+        self._clock = clock
+        self._named: dict[str, dict[str, tuple[Location, float]]] = {}
+
+    def named(self, agent: str, places: Sequence[Location]) -> None:
+        """An agent's tool named these places, relative to the agent's folder."""
+        writes = [place for place in places if place.writes]
+        if not writes:
+            return
+        known = self._named.setdefault(agent, {})
+        for place in writes:
+            known[place.path] = (place, self._clock())
+        for path in list(known)[: max(0, len(known) - MOST_PLACES)]:
+            del known[path]
+        self._changed()
+
+    async def working_sets(self) -> Sequence[WorkingSet]:
+        await self._hangar.catch_up()
+        found = {one.agent: one for one in await self._hangar.working_sets()}
+        working = set(self._working())
+        self._named = {agent: places for agent, places in self._named.items() if agent in working}
+        for agent, places in self._named.items():
+            found[agent] = self._with(found.get(agent, WorkingSet(agent)), places)
+        return list(found.values())
+
+    def _with(self, work: WorkingSet, places: Mapping[str, tuple[Location, float]]) -> WorkingSet:
+        seen = all_paths(work.files)
+        now, half_life_s = self._clock(), self._hangar.settings.airspace.half_life_s
+        named = tuple(
+            FileTouch(
+                path,
+                lines=(Span(*place.lines),) if place.lines else (),
+                weight=recency(now - at, half_life_s),
+            )
+            for path, (place, at) in sorted(places.items())
+            if path not in seen
+        )
+        return replace(work, files=(*work.files, *named)) if named else work
+
+    async def target(self) -> Target | None:
+        return await self._hangar.target()
+
+    def no_main(self) -> str:
+        return self._hangar.no_main
+
+    def behind(self, agent: str) -> int | None:
+        berth = self._hangar.berths.get(agent)
+        return berth.work.behind if berth is not None and berth.work is not None else None
+
+    async def trials(self, target: Target) -> Mapping[str, Trial]:
+        return await self._hangar.trials(target)
+
+    def pairs(self) -> Sequence[Pair]:
+        return self._hangar.pairs()
+
+    async def merges(
+        self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
+    ) -> Mapping[Pair, Merge | None]:
+        return await self._hangar.merges(pairs, trials, most=most)
+
+    def branches(self) -> Mapping[str, str]:
+        seen = {name: one.work.seen.head.branch for name, one in self._hangar.berths.items() if one.work}
+        return {name: branch for name, branch in seen.items() if branch}
+
+    def messages(self) -> Mapping[str, Sequence[str]]:
+        return {name: one.work.messages for name, one in self._hangar.berths.items() if one.work}
+
+    def vocabulary(self) -> Vocabulary:
+        return self._hangar.vocabulary
+
+    def root(self, agent: str) -> Path | None:
+        """The top folder of an agent's checkout; None without one."""
+        berth = self._hangar.berths.get(agent)
+        return None if berth is None else berth.checkout.top
+
+    def text(self, work: WorkingSet, path: str) -> str | None:
+        """A file as the agent has it now; None: not there, or not text. Blocks: called in the scan's thread."""
+        root = self.root(work.agent)
+        if root is None:
+            return None
+        file = root / path
+        with suppress(OSError, ValueError):
+            if file.is_file() and not file.is_symlink() and file.stat().st_size <= MOST_TEXT:
+                data = file.read_bytes()
+                return None if b"\0" in data[:8000] else data.decode("utf-8", "surrogateescape")
+        return None
