@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relay.config.command_line import command
-from relay.coordination.changesets import MOST_LISTED
+from relay.coordination.writes.changesets import MOST_LISTED
 from relay.model import Fault, Rejected
 from relay.person_cli import Desk, ago, parser, run, table
 

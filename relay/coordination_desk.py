@@ -19,8 +19,8 @@ import structlog
 
 from relay.base.files import reading
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.guard import MOST_TOLD, MOST_WHY, OVERRIDDEN, REFUSED, caller_of, record
 from relay.coordination.sessions import Heartbeat, Q, Session, Sessions
+from relay.coordination.writes.guard import MOST_TOLD, MOST_WHY, OVERRIDDEN, REFUSED, caller_of, record
 from relay.coordination_notices import EndedIntents, Notices
 from relay.guard_offline import KEPT
 from relay.log import events, follow

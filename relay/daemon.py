@@ -30,11 +30,11 @@ from relay.base.files import stamp_of, write_atomically
 from relay.base.git_checkouts import top_of
 from relay.config.command_line import script
 from relay.config.settings import Settings
-from relay.coordination.board import Board
-from relay.coordination.guard import LockGuard, checked
-from relay.coordination.judge import LockJudge
-from relay.coordination.projection import TasksFile
 from relay.coordination.sessions import Heartbeat
+from relay.coordination.tasks.board import Board
+from relay.coordination.tasks.projection import TasksFile
+from relay.coordination.writes.guard import LockGuard, checked
+from relay.coordination.writes.lock_check import LockJudge
 from relay.coordination_desk import CoordinationDesk
 from relay.faces.airspace_api import AirspaceDoors
 from relay.faces.auth import Auth, TokenError, ensure_token, owner

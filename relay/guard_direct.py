@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.base.case_folding import folds_case
-from relay.coordination.guard import Answer, caller_of, check
+from relay.coordination.writes.guard import Answer, caller_of, check
 from relay.guard_git import Asker, Unasked
 from relay.guard_offline import CannotTell, Room, answered, judge, keep
 from relay.model import Caller, Rejected

@@ -19,7 +19,7 @@ from typing import Any
 from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
-from relay.coordination.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
+from relay.coordination.writes.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
 from relay.mcp_identity import spelled
 from relay.model import Caller, Rejected
 from relay.store.ports import StoreError
@@ -69,7 +69,7 @@ class Room:
 
 def judge(fold: bool = False) -> Judge:
     """The locks' own word. `fold`: the file system folds case."""
-    from relay.coordination.judge import LockJudge
+    from relay.coordination.writes.lock_check import LockJudge
 
     return LockJudge(fold=fold)
 

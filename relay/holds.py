@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from relay.coordination import lock_table as table
-from relay.coordination import sessions, waits
-from relay.coordination.links import followed
-from relay.coordination.lock import Lock, Wait
-from relay.coordination.paths import Target, target
+from relay.coordination import sessions
+from relay.coordination.locks import table, wait_line
+from relay.coordination.locks.lock import Lock, Wait
+from relay.coordination.paths.links import followed
+from relay.coordination.paths.targets import Target, target
 from relay.coordination.sessions import Session
 from relay.model import Fault, Rejected
 from relay.room.steward.answers import near
@@ -36,7 +36,7 @@ class RoomHolds:
 
     async def locks(self, tx: Tx) -> Sequence[Json]:
         """LOCK of each that holds now, the oldest first, with `waiting`: who stands in line for what meets it."""
-        line = await waits.line(tx)
+        line = await wait_line.line(tx)
         found = sorted(await table.living(tx), key=lambda lock: (lock.acquired_at, lock.path))
         return [
             {**lock.as_json(), "waiting": [_told(one) for one in line if _wants(one, lock)]} for lock in found

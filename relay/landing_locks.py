@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.airspace.worktrees.merge import MayLand
-from relay.coordination.guard import Judge, caller_of
+from relay.coordination.writes.guard import Judge, caller_of
 from relay.model import LOCKED, Refusal
 from relay.store.ports import Store
 

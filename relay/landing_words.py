@@ -8,7 +8,7 @@ from __future__ import annotations
 from relay.airspace.advisories import table
 from relay.airspace.worktrees.commit_message import About, asked_of
 from relay.airspace.worktrees.merge import Tell
-from relay.coordination import claims
+from relay.coordination.tasks import claims
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx

@@ -24,7 +24,7 @@ import structlog
 from relay import instance
 from relay.base.files import read_regular, write_atomically
 from relay.config.settings import Settings
-from relay.coordination.projection import TasksFile, rebuild, strays
+from relay.coordination.tasks.projection import TasksFile, rebuild, strays
 from relay.faces.auth import ensure_token
 from relay.health.data import JOURNAL_BYTES
 from relay.room.dispatch import queue

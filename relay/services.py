@@ -14,11 +14,11 @@ from relay.access.keys import Keys
 from relay.base.case_folding import folds_case
 from relay.base.git_checkouts import top_of
 from relay.config.settings import Settings
-from relay.coordination.answered import once
-from relay.coordination.judge import LockJudge
-from relay.coordination.locks import Locks
-from relay.coordination.queue import WorkQueue
+from relay.coordination.idempotency import once
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
+from relay.coordination.tasks.service import WorkQueue
+from relay.coordination.writes.lock_check import LockJudge
 from relay.faces.services import Services
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles
@@ -26,7 +26,7 @@ from relay.room_door import IntentDesk, RoomDesk
 from relay.store.ports import Store
 
 if TYPE_CHECKING:
-    from relay.coordination.changesets import Changesets
+    from relay.coordination.writes.changesets import Changesets
 
 Json = dict[str, Any]
 
@@ -111,7 +111,7 @@ class _Changesets:
     def _there(self) -> Changesets:
         if self._made is None:
             from relay.airspace.worktrees.changes import RepoChanges
-            from relay.coordination.changesets import Changesets
+            from relay.coordination.writes.changesets import Changesets
 
             self._made = Changesets(
                 self._store,

@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.coordination.board import Board
-from relay.coordination.needs import found_task
-from relay.coordination.queue import WANTED
-from relay.coordination.work import Column, Status, Task
+from relay.coordination.tasks.board import Board
+from relay.coordination.tasks.needs import found_task
+from relay.coordination.tasks.service import WANTED
+from relay.coordination.tasks.task import Column, Status, Task
 from relay.model import references
 from relay.person_cli import Desk, WrongUse, ago, left, parser, run, table
 from relay.store.ports import Tx

@@ -133,7 +133,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     from relay.airspace.worktrees.registry import Hangar
     from relay.airspace.worktrees.turns import Ground
     from relay.base.case_folding import folds_case
-    from relay.coordination.judge import LockJudge
+    from relay.coordination.writes.lock_check import LockJudge
     from relay.daemon import open_room_store
     from relay.hangar_log import recordable, recorder
     from relay.landing_locks import may_land

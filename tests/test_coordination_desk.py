@@ -19,10 +19,10 @@ from relay.airspace.advisories.intents import Source
 from relay.airspace.advisories.lock_intents import Held
 from relay.airspace.live.scanner import with_intents
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.guard import OVERRIDDEN, REFUSED, Answer, caller_of
-from relay.coordination.judge import LockJudge
-from relay.coordination.locks import Locks
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import ENDED, Heartbeat, Sessions
+from relay.coordination.writes.guard import OVERRIDDEN, REFUSED, Answer, caller_of
+from relay.coordination.writes.lock_check import LockJudge
 from relay.coordination_desk import CoordinationDesk, take_in
 from relay.coordination_notices import lines
 from relay.guard_offline import KEPT, Room, keep

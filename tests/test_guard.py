@@ -15,10 +15,10 @@ import pytest
 import pytest_asyncio
 
 from relay import guard_cli
-from relay.coordination.guard import LockGuard, checked
-from relay.coordination.judge import LockJudge
-from relay.coordination.locks import Locks
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
+from relay.coordination.writes.guard import LockGuard, checked
+from relay.coordination.writes.lock_check import LockJudge
 from relay.faces.guard_api import GuardDoor
 from relay.mcp_identity import spelled
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded

@@ -18,9 +18,9 @@ import pytest
 import relay
 from relay import cli
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.locks import Locks
-from relay.coordination.queue import WorkQueue
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
+from relay.coordination.tasks.service import WorkQueue
 from relay.coordination_desk import take_in
 from relay.guard_offline import reasons_against
 from relay.log import events

@@ -19,8 +19,8 @@ from aiohttp import web
 
 from relay import instance
 from relay.config.settings import Settings, load
-from relay.coordination.board import Board
-from relay.coordination.projection import TasksFile
+from relay.coordination.tasks.board import Board
+from relay.coordination.tasks.projection import TasksFile
 from relay.health.data import verify_newest
 from relay.health.files import FAIL_FREE, WARN_FREE, disk_of
 from relay.health.scene import Check, Status

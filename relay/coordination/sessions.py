@@ -24,7 +24,7 @@ from typing import Any
 import uuid_utils
 
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.paths import targets
+from relay.coordination.paths.targets import targets
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import Caller

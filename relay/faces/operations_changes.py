@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from relay.coordination.changesets import MOST_FILES, MOST_LISTED, MOST_SUMMARY
+from relay.coordination.writes.changesets import MOST_FILES, MOST_LISTED, MOST_SUMMARY
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Token, storable
 from relay.faces.services import Services
 from relay.model import Caller

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from relay.coordination.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
-from relay.coordination.paths import MAX_BYTES, MAX_TARGETS
+from relay.coordination.locks.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
+from relay.coordination.paths.targets import MAX_BYTES, MAX_TARGETS
 from relay.faces.operation import Answer, Name, Operation, Request, Shown, Text, Token, need
 from relay.faces.services import Services
 from relay.faces.waiting import HEARD

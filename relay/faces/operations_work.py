@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from relay.coordination.lock import MAX_WAIT_S
-from relay.coordination.paths import MAX_BYTES
-from relay.coordination.requests import (
+from relay.coordination.locks.lock import MAX_WAIT_S
+from relay.coordination.paths.targets import MAX_BYTES
+from relay.coordination.tasks.requests import (
     LEASE_S,
     MOST_DESCRIPTION,
     MOST_ERROR,
@@ -21,7 +21,7 @@ from relay.coordination.requests import (
     MOST_TYPE,
     MOST_TYPES,
 )
-from relay.coordination.work import Column, Status
+from relay.coordination.tasks.task import Column, Status
 from relay.faces.operation import Answer, Data, Name, Operation, Request, Shown, Text, Token, one_of
 from relay.faces.services import Services
 from relay.faces.waiting import HEARD

@@ -11,7 +11,7 @@ from typing import Any
 
 from relay.base.durations import clock_time
 from relay.config.command_line import script
-from relay.coordination.projection import TasksFile, strays
+from relay.coordination.tasks.projection import TasksFile, strays
 from relay.health.files import mends
 from relay.health.scene import Check, Q, Scene, Status, worst
 from relay.log import events

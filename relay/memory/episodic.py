@@ -60,7 +60,7 @@ class Heartbeat(Protocol):
 
 
 class Once(Protocol):
-    """Does a request with a key once (`relay.coordination.answered.once`)."""
+    """Does a request with a key once (`relay.coordination.idempotency.once`)."""
 
     async def __call__(
         self,

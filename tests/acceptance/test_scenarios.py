@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from relay.coordination.changesets import MOST_SUMMARY
+from relay.coordination.writes.changesets import MOST_SUMMARY
 from tests.acceptance.doors import Door, HttpDoor, McpDoor
 from tests.acceptance.stores import STORES
 from tests.outside import Outside, eventually, room, settings

@@ -20,7 +20,7 @@ from relay.airspace.advisories.rules.decision import Observation, seen_of
 from relay.airspace.advisories.rules.hysteresis import Pair, Sample, ceiling
 from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
-from relay.coordination.board import Board
+from relay.coordination.tasks.board import Board
 from relay.log.events import Event
 from relay.log.follow import step
 from relay.model import Kind, Message

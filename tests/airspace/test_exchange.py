@@ -18,7 +18,7 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules.advisory import Outcome, Steering
 from relay.airspace.live.scanner import Scanner
 from relay.config.airspace import AirspaceSettings
-from relay.coordination.board import Board
+from relay.coordination.tasks.board import Board
 from relay.git.trial_merge import Merge
 from relay.log import follow
 from relay.log.follow import check_acyclic

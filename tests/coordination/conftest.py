@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from relay.config.coordination import CoordinationSettings
-from relay.coordination import board, waits
-from relay.coordination.judge import LockJudge
-from relay.coordination.locks import Locks
+from relay.coordination.locks import wait_line
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
+from relay.coordination.tasks import board
+from relay.coordination.writes.lock_check import LockJudge
 from relay.log import events
 from relay.log.events import Event
 from relay.model import Caller
@@ -60,7 +61,7 @@ class Room:
     async def in_line(self, count: int) -> None:
         """Wait until so many stand in line."""
         wakeup = self.store.wakeup()
-        while len(await self.store.read(waits.line)) != count:
+        while len(await self.store.read(wait_line.line)) != count:
             assert await wakeup.wait(10), f"there are not {count} in line"
         wakeup.close()
 

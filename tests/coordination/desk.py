@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from relay.config.coordination import CoordinationSettings
-from relay.coordination import board as wing
-from relay.coordination.board import Board
-from relay.coordination.changes import Q, pairs_of
-from relay.coordination.locks import Locks
-from relay.coordination.projection import rebuild, strays
-from relay.coordination.queue import WorkQueue
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
+from relay.coordination.tasks import board as wing
+from relay.coordination.tasks.board import Board
+from relay.coordination.tasks.projection import rebuild, strays
+from relay.coordination.tasks.service import WorkQueue
+from relay.coordination.tasks.task_events import Q, pairs_of
 from relay.log import events
 from relay.log.events import Lane
 from relay.model import Caller, Rejected

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from relay.coordination import board
-from relay.coordination.answered import KEPT_S, once
+from relay.coordination.idempotency import KEPT_S, once
+from relay.coordination.tasks import board
 from relay.log import events
 from relay.model import Caller, Fault, Rejected
 from relay.store.ports import Store, Tx

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from relay.coordination import board as wing
-from relay.coordination.board import CHANGED, CREATED, Board, Change, Changed
-from relay.coordination.projection import rebuild, strays
-from relay.coordination.work import BoardRefusal, Status, Task
+from relay.coordination.tasks import board as wing
+from relay.coordination.tasks.board import CHANGED, CREATED, Board, Change, Changed
+from relay.coordination.tasks.projection import rebuild, strays
+from relay.coordination.tasks.task import BoardRefusal, Status, Task
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.verify import verify

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relay.coordination.changes import Q
+from relay.coordination.tasks.task_events import Q
 from relay.model import Caller, Fault
 from tests import engines
 from tests.coordination.desk import A2, ANN, A, B, Desk, refused

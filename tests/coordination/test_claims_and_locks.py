@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from relay.coordination.lock_table import RELEASED
-from relay.coordination.queue import WorkQueue
+from relay.coordination.locks.table import RELEASED
+from relay.coordination.tasks.service import WorkQueue
 from relay.model import Caller, Rejected
 from tests.coordination.conftest import Room
 from tests.engines import BOTH

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.coordination import sqlite_functions
-from relay.coordination.compare import compare
-from relay.coordination.lock import wish
-from relay.coordination.paths import target
-from relay.coordination.patterns import MAX_REQUEST_WEIGHT
+from relay.coordination.locks.compare import compare
+from relay.coordination.locks.lock import wish
+from relay.coordination.paths.patterns import MAX_REQUEST_WEIGHT
+from relay.coordination.paths.targets import target
 from relay.model import Rejected
 from relay.store.ports import Store, StoreError
 from relay.wings import WINGS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.coordination.dependencies import Needed, Policy, circle, standing
-from relay.coordination.work import Status
+from relay.coordination.tasks.dependencies import Needed, Policy, circle, standing
+from relay.coordination.tasks.task import Status
 from relay.model import Fault
 from tests.coordination.desk import ANN, A, B, Desk, refused
 from tests.engines import BOTH

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from relay.coordination.board import Board
-from relay.coordination.judge import FEW, file_target
-from relay.coordination.lock import Verdict
-from relay.coordination.lock_table import RELEASED
-from relay.coordination.queue import WorkQueue
+from relay.coordination.locks.lock import Verdict
+from relay.coordination.locks.table import RELEASED
+from relay.coordination.tasks.board import Board
+from relay.coordination.tasks.service import WorkQueue
+from relay.coordination.writes.lock_check import FEW, file_target
 from relay.log.events import Lane
 from relay.model import Caller, Rejected
 from tests.coordination.conftest import Room

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from relay.coordination.critical.functions import Q
-from relay.coordination.locks import Locks
-from relay.coordination.projection import strays
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
+from relay.coordination.tasks.projection import strays
 from relay.log import events
 from relay.log.verify import verify
 from relay.model import Caller, Rejected
@@ -290,8 +290,8 @@ async def test_what_no_text_of_the_database_can_hold_goes_the_general_way(tmp_pa
 CLAIMER = """
 import asyncio, json, sys
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.locks import Locks
-from relay.coordination.queue import WorkQueue
+from relay.coordination.locks.service import Locks
+from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
 from relay.wings import WINGS

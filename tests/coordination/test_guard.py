@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from relay.coordination import guard
-from relay.coordination.changesets import MOST_SUMMARY, Changesets
-from relay.coordination.declared import compared
-from relay.coordination.guard import ANY_SESSION, LockGuard, caller_of, check
-from relay.coordination.judge import FEW, LockJudge
-from relay.coordination.locks import Locks
-from relay.coordination.paths import target
+from relay.coordination.locks.service import Locks
+from relay.coordination.paths.targets import target
 from relay.coordination.sessions import Heartbeat, Sessions
+from relay.coordination.writes import guard
+from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets
+from relay.coordination.writes.declared import compared
+from relay.coordination.writes.guard import ANY_SESSION, LockGuard, caller_of, check
+from relay.coordination.writes.lock_check import FEW, LockJudge
 from relay.log import events
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
 from relay.store.ports import Store, StoreBusy

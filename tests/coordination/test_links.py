@@ -10,10 +10,10 @@ import pytest
 
 from relay.base.git_checkouts import within
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.links import followed
-from relay.coordination.locks import Locks
-from relay.coordination.queue import WorkQueue
+from relay.coordination.locks.service import Locks
+from relay.coordination.paths.links import followed
 from relay.coordination.sessions import Heartbeat
+from relay.coordination.tasks.service import WorkQueue
 from relay.holds import RoomHolds
 from relay.model import Caller, Rejected
 from relay.store.ports import Store
@@ -117,7 +117,7 @@ async def test_links_are_looked_at_beside_the_loop_and_only_of_as_many_as_may_be
         looked.append(threading.current_thread())
         return followed(path, root)
 
-    monkeypatch.setattr("relay.coordination.locks.followed", seen)
+    monkeypatch.setattr("relay.coordination.locks.service.followed", seen)
     locks = Locks(store, Heartbeat(), root=tree)
     heavy = [f"lib/{number}/{'a*' * 90}{{a,b}}" for number in range(100)]
     for many in ([f"lib/{number}" for number in range(257)], heavy, ["lib/a.py", "/etc/passwd"]):

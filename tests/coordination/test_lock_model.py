@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from relay.coordination.lock import Granted, Loss
-from relay.coordination.lock_table import living
-from relay.coordination.paths import target
-from relay.coordination.patterns import stands_for
+from relay.coordination.locks.lock import Granted, Loss
+from relay.coordination.locks.table import living
+from relay.coordination.paths.patterns import stands_for
+from relay.coordination.paths.targets import target
 from relay.model import Caller, Rejected
 from relay.store.ports import Tx
 from tests import engines

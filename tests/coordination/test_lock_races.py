@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from relay.coordination.locks import Locks
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.log import events
 from relay.model import Caller
@@ -26,7 +26,7 @@ pytestmark = BOTH
 CLIENT = """
 import asyncio, json, sys
 from pathlib import Path
-from relay.coordination.locks import Locks
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.config.coordination import CoordinationSettings
 from relay.model import Caller

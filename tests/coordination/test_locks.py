@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from relay.base.durations import duration, since, within
-from relay.coordination import waits
-from relay.coordination.lock import Granted
-from relay.coordination.lock_table import ACQUIRED, FORCED, REFRESHED, RELEASED, of_session
-from relay.coordination.locks import Locks
+from relay.coordination.locks import wait_line
+from relay.coordination.locks.lock import Granted
+from relay.coordination.locks.service import Locks
+from relay.coordination.locks.table import ACQUIRED, FORCED, REFRESHED, RELEASED, of_session
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
@@ -357,7 +357,7 @@ async def test_a_request_with_a_key_is_done_once(room: Room) -> None:
     await room.locks.release(room.ann, "a")
     assert (await refused(ask())).code == "stale_token"
     assert (await ask(room.bob, key="k2"))["action"] == "acquired"
-    assert await room.store.read(waits.line) == []
+    assert await room.store.read(wait_line.line) == []
 
 
 async def test_a_refusal_says_how_long_by_the_stores_clock(room: Room) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from relay.base.case_folding import folds_case
-from relay.coordination.paths import file, folded, target, targets
+from relay.coordination.paths.targets import file, folded, target, targets
 from relay.model import Fault, Rejected
 
 

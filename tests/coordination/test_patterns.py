@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.coordination import paths, patterns
-from relay.coordination.containment import contains
-from relay.coordination.patterns import BadPattern
+from relay.coordination.paths import patterns, targets
+from relay.coordination.paths.containment import contains
+from relay.coordination.paths.patterns import BadPattern
 
 
 def meets(a: str, b: str) -> bool:
-    one, other = paths.target(a), paths.target(b)
+    one, other = targets.target(a), targets.target(b)
     found = one.meets(other.kind, other.key)
     assert other.meets(one.kind, one.key) == found
     return found
@@ -214,7 +214,7 @@ def test_overlap_is_what_enumeration_finds(a: str, b: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(PATTERN)
 def test_what_a_pattern_stands_for_it_meets(pattern: str) -> None:
-    kind, key = paths.target(pattern).kind, paths.target(pattern).key
+    kind, key = targets.target(pattern).kind, targets.target(pattern).key
     expected = {path for text in spelled(pattern) for path in found(text).matched}
     for path in EVERY[::4]:
         names = tuple(path.split("/"))
@@ -258,14 +258,14 @@ def test_what_is_contained_is_no_more_by_enumeration(whole: str, part: str) -> N
 @given(st.text("ab*?{},/\\.[", min_size=1, max_size=12))
 def test_a_target_is_the_same_when_it_is_given_again(text: str) -> None:
     try:
-        one = paths.target(text)
-    except paths.Rejected:
+        one = targets.target(text)
+    except targets.Rejected:
         return
-    assert paths.target(one.path) == one
+    assert targets.target(one.path) == one
     assert one.meets(one.kind, one.key)
     if one.kind == "glob":
         assert patterns.parse(one.key).text == one.key
-        assert one.base == "" or paths.target(paths.escaped(one.base)).meets("glob", one.key)
+        assert one.base == "" or targets.target(targets.escaped(one.base)).meets("glob", one.key)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Whether two locks overlap, as PostgreSQL decides it: the same as relay.coordination.patterns, over many pairs."""
+"""Whether two locks overlap, as PostgreSQL decides it: the same as relay.coordination.paths.patterns, over many
+pairs."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ import random
 
 import asyncpg
 
-from relay.coordination import paths
-from relay.coordination.patterns import overlaps, shape
+from relay.coordination.paths import targets as paths
+from relay.coordination.paths.patterns import overlaps, shape
 from relay.model import Rejected
 from relay.wings import WINGS
 from tests import postgres

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from relay.coordination.board import Board
-from relay.coordination.projection import TasksFile
+from relay.coordination.tasks.board import Board
+from relay.coordination.tasks.projection import TasksFile
 from relay.log.events import Lane, NewEvent, append
 from relay.store.ports import Store
 from tests.engines import BOTH

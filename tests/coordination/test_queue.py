@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from relay.coordination import board as wing
-from relay.coordination.work import RANK_STEP_S
+from relay.coordination.tasks import board as wing
+from relay.coordination.tasks.task import RANK_STEP_S
 from relay.log import events
 from relay.model import Caller, Fault
 from relay.store.sqlite.store import open_store

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from relay.coordination.work import BoardRefusal, rank
+from relay.coordination.tasks.task import BoardRefusal, rank
 from relay.log.verify import verify
 from relay.model import Caller, Rejected
 from tests import engines

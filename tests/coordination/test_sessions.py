@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.lock_table import RELEASED
+from relay.coordination.locks.table import RELEASED
 from relay.coordination.sessions import ENDED, STARTED
 from relay.model import Caller, Rejected
 from relay.store.ports import Tx

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from relay.coordination import waits
-from relay.coordination.lock import Granted, Wait
-from relay.coordination.lock_table import ACQUIRED
-from relay.coordination.paths import targets
-from relay.coordination.waits import conflict, in_front
+from relay.coordination.locks import wait_line
+from relay.coordination.locks.lock import Granted, Wait
+from relay.coordination.locks.table import ACQUIRED
+from relay.coordination.locks.wait_line import conflict, in_front
+from relay.coordination.paths.targets import targets
 from relay.model import Caller, Rejected
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
@@ -88,7 +88,7 @@ async def test_a_wait_that_is_cancelled_leaves_nothing(room: Room) -> None:
         else:
             await asyncio.sleep(delay)
         await stop(bob)
-        assert await room.store.read(waits.line) == []
+        assert await room.store.read(wait_line.line) == []
     await room.locks.release(room.ann, "a")
     for delay in (0, 0.001, 0.002, 0.004):
         # Cancelled in the moment in which it is granted: told or given back, never held for nobody.
@@ -145,7 +145,7 @@ async def test_a_scope_of_anyio_that_is_cancelled_leaves_nothing(room: Room) -> 
             else:
                 await asyncio.sleep(delay)
             tasks.cancel_scope.cancel()
-        assert await room.store.read(waits.line) == []
+        assert await room.store.read(wait_line.line) == []
 
 
 async def test_who_died_in_line_is_out_of_it(room: Room) -> None:
@@ -153,14 +153,14 @@ async def test_who_died_in_line_is_out_of_it(room: Room) -> None:
 
     async def stand(tx: Any) -> int:
         await room.heartbeat.touch(tx, room.bob)
-        return await waits.stand(tx, room.bob, waits.Wish(targets(["a"])), room.clock.at + 300)
+        return await wait_line.stand(tx, room.bob, wait_line.Wish(targets(["a"])), room.clock.at + 300)
 
     place = await room.store.write(stand)  # as a process leaves it that is killed
     await room.locks.release(room.ann, "a")
     assert (await room.locks.acquire(room.cid, ["a"]))["reason"] == "queued"
-    room.clock.at += waits.STALE_S
+    room.clock.at += wait_line.STALE_S
     assert (await room.locks.acquire(room.cid, ["a"]))["success"]
-    assert await room.store.write(lambda tx: waits.still(tx, place)) is False
+    assert await room.store.write(lambda tx: wait_line.still(tx, place)) is False
 
 
 async def test_a_wait_ends_with_its_session(room: Room) -> None:

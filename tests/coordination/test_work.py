@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from relay.coordination import transitions, work
-from relay.coordination.work import BoardRefusal, Claim, Column, Need, Status, Task
+from relay.coordination.tasks import task as work
+from relay.coordination.tasks import transitions
+from relay.coordination.tasks.task import BoardRefusal, Claim, Column, Need, Status, Task
 
 NOW = 1_800_000_000.0
 TASK = Task(

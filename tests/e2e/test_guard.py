@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from relay.access.keys import Q as KEYS
-from relay.coordination.locks import Locks
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from relay import cli
-from relay.coordination.changesets import MOST_SUMMARY
+from relay.coordination.writes.changesets import MOST_SUMMARY
 from relay.faces.help_topics import TOPICS, help_text
 from relay.faces.mcp_schema import input_schema
 from relay.faces.operation import perform, read

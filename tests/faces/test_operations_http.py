@@ -12,7 +12,7 @@ import pytest
 
 from relay.access.keys import Keys
 from relay.config import settings as config
-from relay.coordination import waits
+from relay.coordination.locks import wait_line
 from relay.faces.auth import owner
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.services import services_of
@@ -371,6 +371,6 @@ async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_sc
 async def _in_line(doors: House, right: Callable[[list[str]], bool]) -> None:
     """Until those stand in line who should."""
     wakeup = doors.store.wakeup()
-    while not right([one.agent for one in await doors.store.read(waits.line)]):
+    while not right([one.agent for one in await doors.store.read(wait_line.line)]):
         assert await wakeup.wait(10)
     wakeup.close()

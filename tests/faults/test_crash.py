@@ -13,9 +13,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.coordination.judge import LockJudge
-from relay.coordination.locks import Locks
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
+from relay.coordination.writes.lock_check import LockJudge
 from relay.log import events
 from relay.log.verify import verify
 from relay.model import Caller

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from relay.coordination import board
-from relay.coordination.answered import once
+from relay.coordination.idempotency import once
+from relay.coordination.tasks import board
 from relay.log import events
 from relay.log.verify import verify
 from relay.memory import episodic
@@ -225,7 +225,7 @@ async def test_it_survives_a_restart(opened: Open) -> None:
 
 WRITER = """
 import asyncio, sys
-from relay.coordination.answered import once
+from relay.coordination.idempotency import once
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller
 from tests import engines

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.locks import Locks
+from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
 from relay.store.postgres import store as postgres_store

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relay.coordination.board import Board
+from relay.coordination.tasks.board import Board
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn

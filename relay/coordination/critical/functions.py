@@ -13,11 +13,11 @@ from typing import Any
 
 import structlog
 
-from relay.coordination.lock import Blocked, Granted, Lock, Outcome, Wish
-from relay.coordination.lock_table import reach
-from relay.coordination.paths import Target
+from relay.coordination.locks.lock import Blocked, Granted, Lock, Outcome, Wish
+from relay.coordination.locks.table import reach
+from relay.coordination.paths.targets import Target
 from relay.coordination.sessions import Heartbeat
-from relay.coordination.work import Status, Task
+from relay.coordination.tasks.task import Status, Task
 from relay.log.events import loads
 from relay.model import Caller
 from relay.store.ports import OutcomeUnknown, Queries, Query, Row, Store, StoreAway, StoreBusy, StoreError, Tx

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from relay.coordination.critical.functions import Functions
-from relay.coordination.lock import Lock, Outcome, Wish
-from relay.coordination.paths import Target
+from relay.coordination.locks.lock import Lock, Outcome, Wish
+from relay.coordination.paths.targets import Target
 from relay.coordination.sessions import Heartbeat
-from relay.coordination.work import Status, Task
+from relay.coordination.tasks.task import Status, Task
 from relay.model import Caller
 from relay.store.ports import Store
 

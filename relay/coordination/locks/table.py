@@ -1,0 +1,389 @@
+"""The table of locks, within a transaction: who holds what meets a target, and the statements that take and free.
+
+Invariants:
+- a lock is taken by one statement that looks for what is in the way itself, so it is atomic by itself;
+- the row and its event commit together;
+- a lock holds while its own lease and its session's lie ahead, by the store's clock; one that another took over is
+  marked as lost, and holds nothing whatever the clock says later.
+
+(Issue 3, "Locks".)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from relay.coordination.locks.compare import NOTHING, Compared, Held
+from relay.coordination.locks.lock import Lock, Loss, Wish, stale
+from relay.coordination.paths.containment import contains
+from relay.coordination.paths.patterns import shape, stands_for
+from relay.coordination.paths.targets import Target, above
+from relay.coordination.sessions import iso, lane_of, own_lane
+from relay.log import events
+from relay.log.events import Lane, NewEvent, dumps
+from relay.model import Caller, Fault, Rejected
+from relay.store.ports import Queries, Query, StoreError, Tx
+
+Q = Queries(Path(__file__).parents[1])
+ACQUIRED, REFRESHED = "lock.acquired", "lock.refreshed"
+RELEASED, FORCED = "lock.released", "lock.forced"
+LOCK_EVENTS = frozenset({ACQUIRED, REFRESHED, RELEASED, FORCED})
+#: The counter that fencing tokens come from, one for the room.
+FENCE = "fence"
+#: Behind every text that begins with '/': the end of the range of what lies below a folder.
+_BEHIND_SLASH = chr(ord("/") + 1)
+_LAST = chr(0x10FFFF)
+#: Seconds after which a wait that was not seen is none: its process died, or hangs.
+STALE_S = 5.0
+
+
+@lru_cache(maxsize=4096)
+def reach(target: Target) -> Mapping[str, Any]:
+    """The parameters by which the statements find what meets a target (see locks.sql)."""
+    if target.kind == "key":
+        shaped = {"shape": shape(target.kind, target.key)}
+        return {
+            "literal": "key",
+            "above": dumps([target.key]),
+            "low": "",
+            "high": "",
+            "whole": "",
+            "bases": "[]",
+            **shaped,
+        }
+    base = target.key if target.base is None else target.base
+    folders = above(base)
+    low, high = (base + "/", base + _BEHIND_SLASH) if base else ("", _LAST)
+    return {
+        "literal": "path",
+        "above": dumps(folders),
+        "low": low,
+        "high": high,
+        "whole": base,
+        "bases": dumps(["", *folders]),
+        "shape": shape(target.kind, target.key),
+    }
+
+
+async def meeting(
+    tx: Tx,
+    target: Target,
+    *,
+    mode: str = "exclusive",
+    besides: tuple[str, str] = ("", ""),
+    compared: Compared = NOTHING,
+) -> list[Lock]:
+    """The locks that hold now, meet the target and do not go beside one of that mode; without those of the holder
+    `besides`. The one that lasts longest comes first. `compared`: with those of others than `besides`."""
+    agent, session = besides
+    rows = await tx.all(
+        Q.holders,
+        **reach(target),
+        **compared.of(target),
+        key=target.key,
+        kind=target.kind,
+        mode=mode,
+        agent=agent,
+        session=session,
+        now=await tx.now(),
+    )
+    return [Lock.of_row(row) for row in rows]
+
+
+async def take(
+    tx: Tx, caller: Caller, target: Target, wish: Wish, *, looked: bool
+) -> tuple[Lock, bool] | None:
+    """Take the lock, or refresh it where the caller holds it, with the event; and whether its lease is new.
+
+    None: another's is in the way, or somebody stands in line and nobody `looked` whether it may be passed. The
+    caller's session is alive (`Heartbeat.touch` in this transaction).
+    """
+    now = await tx.now()
+    row = await tx.one(
+        Q.take_lock,
+        **reach(target),
+        **wish.compared.of(target),
+        key=target.key,
+        kind=target.kind,
+        agent=caller.agent,
+        session=caller.session,
+        path=target.path,
+        base=target.base,
+        mode=wish.mode,
+        reason=wish.reason,
+        now=now,
+        expires_at=now + wish.ttl_s,
+        task_id=wish.task_id,
+        looked=looked,
+        seen=now - STALE_S,
+    )
+    if row is None:
+        return None
+    lock, fresh = Lock.of_row(row), bool(row["fresh"])
+    if fresh and await events.next_number(tx, FENCE) != lock.token:
+        raise StoreError("the counter of fencing tokens moved under a transaction")
+    await say(tx, ACQUIRED if fresh else REFRESHED, lock, lane_of(caller), by=caller.agent)
+    if row["lost_below"]:
+        await _forget_lost(tx, caller, target, now)
+    if fresh:
+        await _take_over(tx, caller, target, wish, now)
+    return lock, fresh
+
+
+async def _take_over(tx: Tx, caller: Caller, target: Target, wish: Wish, now: float) -> None:
+    """Mark as lost what others held of this until their leases ran out: a clock that jumped may come back."""
+    who = {"agent": caller.agent, "session": caller.session}
+    about = {**reach(target), **wish.compared.of(target), "key": target.key, "kind": target.kind}
+    found = await tx.all(Q.lapsed, **about, mode=wish.mode, now=now, **who)
+    if found:
+        async with tx.as_room():  # they are rows of others
+            for row in found:
+                await tx.execute(
+                    Q.lose_lock,
+                    key=row["key"],
+                    kind=row["kind"],
+                    agent=row["agent_id"],
+                    session=row["session_id"],
+                    now=now,
+                )
+
+
+async def _forget_lost(tx: Tx, caller: Caller, target: Target, now: float) -> None:
+    """Forget the caller's leases that are over, of what the target covers: it has that anew."""
+    for lost in await of_session(tx, caller):
+        if lost.expires_at <= now and covers(target, lost.target):
+            who = {"agent": caller.agent, "session": caller.session, "now": now}
+            await tx.execute(Q.forget_lost_lock, key=lost.target.key, kind=lost.target.kind, **who)
+
+
+def covers(whole: Target, part: Target) -> bool:
+    """Is all that `part` is about certainly in `whole`?"""
+    if whole.kind == "key" or part.kind == "key":
+        return whole == part
+    if whole.kind == "path":
+        name = part.key if part.base is None else part.base
+        return name == whole.key or name.startswith(whole.key + "/")
+    return stands_for(whole.key, part.key) if part.kind == "path" else contains(whole.key, part.key)
+
+
+async def free(tx: Tx, caller: Caller, target: Target, token: int | None) -> Lock | None:
+    """Free the caller's own lock on exactly this, with the event; None when there is none (of that token)."""
+    row = await tx.one(
+        Q.free_lock,
+        key=target.key,
+        kind=target.kind,
+        agent=caller.agent,
+        session=caller.session,
+        token=token,
+        now=await tx.now(),
+    )
+    if row is None:
+        return None
+    lock = Lock.of_row(row)
+    await say(tx, RELEASED, lock, lane_of(caller), by=caller.agent)
+    return lock
+
+
+async def renew(tx: Tx, caller: Caller, target: Target, ttl_s: float) -> Lock | None:
+    """Let the caller's own lock on exactly this last longer, with the event; None when it holds none."""
+    now = await tx.now()
+    row = await tx.one(
+        Q.renew_lock,
+        key=target.key,
+        kind=target.kind,
+        agent=caller.agent,
+        session=caller.session,
+        now=now,
+        expires_at=now + ttl_s,
+    )
+    if row is None:
+        return None
+    lock = Lock.of_row(row)
+    await say(tx, REFRESHED, lock, lane_of(caller), by=caller.agent)
+    return lock
+
+
+async def own(tx: Tx, caller: Caller, target: Target) -> Lock | None:
+    """The caller's own row for exactly this, whether it holds or not."""
+    row = await tx.one(
+        Q.own_lock, key=target.key, kind=target.kind, agent=caller.agent, session=caller.session
+    )
+    return None if row is None else Lock.of_row(row)
+
+
+async def free_of_task(
+    tx: Tx, task_id: str, *, by: str, reason: str | None, lost: Loss | None
+) -> Sequence[Lock]:
+    """Free what was taken with the claim of this task, with the events. `lost`: see `_let_go`."""
+    held = await of_task(tx, task_id)
+    return await _let_go(
+        tx, held, Q.free_locks_of_task, Q.cut_locks_of_task, {"task_id": task_id}, by, reason, lost
+    )
+
+
+async def free_of_session(tx: Tx, caller: Caller, *, reason: str | None, lost: Loss | None) -> Sequence[Lock]:
+    """Free all that the caller's session holds, with the events. `lost`: see `_let_go`."""
+    held, whose = await of_session(tx, caller), {"agent": caller.agent, "session": caller.session}
+    free, cut = Q.free_locks_of_session, Q.cut_locks_of_session
+    return await _let_go(tx, held, free, cut, whose, caller.agent, reason, lost)
+
+
+async def _let_go(
+    tx: Tx,
+    found: Sequence[Lock],
+    free: Query,
+    cut: Query,
+    whose: dict[str, str],
+    by: str,
+    reason: str | None,
+    lost: Loss | None,
+) -> Sequence[Lock]:
+    """End these leases; those that were not over before.
+
+    What its holder gives back (`lost` is None) leaves no trace. What it lost is cut to the loss and stays on record,
+    so that it is found stale; so does a lease that was over or forced before, whoever ends the rest.
+    """
+    now = await tx.now()
+    if not found:
+        return []
+    if lost is None:
+        await tx.execute(free, **whose, now=now)
+    else:
+        await tx.execute(cut, **whose, at=lost.at, by=lost.by, why=lost.why)
+    freed = [lock for lock in found if lock.expires_at > now]
+    for lock in freed:
+        await say(tx, RELEASED, lock, Lane(lock.session, lock.agent), by=by, reason=reason)
+    return freed
+
+
+async def force(tx: Tx, lock: Lock, *, by: str, why: str, cause: Sequence[str] = ()) -> Lock:
+    """Take a lock from its holder; the row stays, so that the holder is told at its next call. `cause`: the ids of
+    the events that it was ordered by."""
+    row = await tx.one(
+        Q.force_lock,
+        key=lock.target.key,
+        kind=lock.target.kind,
+        agent=lock.agent,
+        session=lock.session,
+        now=await tx.now(),
+        by=by,
+        why=why,
+    )
+    if row is None:
+        raise StoreError("a lock that was read in this transaction is gone")
+    taken = Lock.of_row(row)
+    await say(tx, FORCED, taken, own_lane("lock"), by=by, reason=why, cause=cause)
+    return taken
+
+
+async def say(
+    tx: Tx,
+    what: str,
+    lock: Lock,
+    lane: Lane,
+    *,
+    by: str,
+    reason: str | None = None,
+    cause: Sequence[str] = (),
+) -> None:
+    """Record the event of a change."""
+    told = {"lock": lock.as_json(), "by": by, "reason": reason}
+    await events.record(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
+
+
+async def to_compare(tx: Tx, caller: Caller) -> tuple[list[Held], int]:
+    """What a wish of the caller's may have to be compared with, and up to which fencing token that is all."""
+    rows = await tx.all(Q.to_compare, agent=caller.agent, session=caller.session)
+    held = [(row["kind"], row["key"], row["base"]) for row in rows]
+    return held, max((row["token"] for row in rows), default=0)
+
+
+async def living(tx: Tx) -> list[Lock]:
+    """Every lock that holds now, the next to run out first."""
+    return [Lock.of_row(row) for row in await tx.all(Q.living_locks, now=await tx.now())]
+
+
+async def of_session(tx: Tx, caller: Caller) -> Sequence[Lock]:
+    """Every row of the caller's session, whether it holds or not."""
+    rows = await tx.all(Q.locks_of_session, agent=caller.agent, session=caller.session)
+    return [Lock.of_row(row) for row in rows]
+
+
+async def of_task(tx: Tx, task_id: str) -> Sequence[Lock]:
+    """What was taken with the claim of this task."""
+    return [Lock.of_row(row) for row in await tx.all(Q.locks_of_task, task_id=task_id)]
+
+
+async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
+    """Let the lock end with the claim of another task of its session."""
+    who = {"agent": lock.agent, "session": lock.session}
+    await tx.execute(Q.hand_on_lock, key=lock.target.key, kind=lock.target.kind, task_id=task_id, **who)
+
+
+async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
+    """Why the caller has no lock of exactly this (and of that token) to release."""
+    mine, now = await own(tx, caller, meant), await tx.now()
+    if mine is not None:
+        if mine.expires_at <= now:
+            return _of_release(stale(mine, now))
+        return _of_release(
+            Rejected(
+                Fault.REFUSED,
+                "stale_token",
+                f"Fencing token {token} is not that of your lock on {meant.path}, which is {mine.token}.",
+                "Give the token of the lease that you hold, or none.",
+                {"file_path": mine.path, "fencing_token": mine.token},
+            )
+        )
+    first = await _holder(tx, meant)
+    if first is not None:
+        fix = "Only its holder can release a lock; a person can force a release."
+        return _of_release(_not_yours(first.told(meant, now, caller.agent), first, fix))
+    return _of_release(_not_held(meant, "check_locks shows what is held; give the path as it was acquired."))
+
+
+async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Rejected:
+    """Why the caller has no lock of exactly this to renew."""
+    mine, now, first = await own(tx, caller, meant), await tx.now(), await _holder(tx, meant)
+    line = "Wait in line for it (acquire_lock with wait_seconds), and look at what changed before you write."
+    if mine is not None:
+        lost = stale(mine, now)
+        if first is None:
+            return lost
+        details = lost.details | _held_by(first)
+        return Rejected(
+            lost.fault, lost.code, f"{lost.message} {first.told(meant, now, caller.agent)}", line, details
+        )
+    if first is not None:
+        return _not_yours(first.told(meant, now, caller.agent), first, line)
+    return _not_held(meant, "acquire_lock takes it; a lock is renewed by the path as it was acquired.")
+
+
+async def _holder(tx: Tx, meant: Target) -> Lock | None:
+    """Who holds exactly this now."""
+    held = await meeting(tx, meant)
+    return next(
+        (lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)), None
+    )
+
+
+def _held_by(lock: Lock) -> dict[str, Any]:
+    who = {"locked_by": lock.agent, "locked_by_session": lock.session}
+    return who | {"expires_at": iso(lock.expires_at), "held": lock.as_json()}
+
+
+def _not_yours(message: str, lock: Lock, fix: str) -> Rejected:
+    return Rejected(Fault.REFUSED, "not_yours", message, fix, _held_by(lock))
+
+
+def _not_held(meant: Target, fix: str) -> Rejected:
+    return Rejected(Fault.REFUSED, "not_held", f"This session holds no lock on {meant.path}.", fix)
+
+
+def _of_release(refused: Rejected) -> Rejected:
+    """With the field that an answer to a release has."""
+    refused.details = {"released": False} | refused.details
+    return refused

@@ -1,0 +1,195 @@
+"""One wish that stands in line until it is granted, refused or too late.
+
+Invariants:
+- who goes away leaves nothing behind: a wait that is cancelled gives up its place, and what it was granted in that
+  moment;
+- nothing is granted to who is not let in any more (its key was revoked, or is over), nor in a session that was ended
+  meanwhile: both are asked in the transaction that would grant it, and such a one leaves the line;
+- the store's clock decides when the time is over; the event loop's only decides when to look again.
+
+(Issue 3, "Locks".)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol
+
+from relay.coordination.locks import table, wait_line
+from relay.coordination.locks.lock import Blocked, Granted, Outcome, Repeated, Wish
+from relay.coordination.locks.wording import short
+from relay.coordination.sessions import was_ended
+from relay.model import Caller, Fault, Rejected
+from relay.store.ports import Store, StoreError, Tx, Wakeup
+
+#: Seconds between two looks at least: every commit wakes all who wait.
+LOOK_EVERY_S = 0.02
+
+
+#: Those that give back what they have just now: a task that nobody refers to may be collected.
+_LEAVING: set[asyncio.Future[None]] = set()
+
+#: What ends a wait, or is in its way.
+Answer = Outcome | Repeated | Rejected
+#: Why a caller is not let in any more, None = it is. Asked in a transaction of the caller's.
+LetIn = Callable[[Tx, Caller], Awaitable[Rejected | None]]
+
+
+def to_its_end() -> contextlib.AbstractContextManager[object]:
+    """What is awaited within is not cut off by the scope that was cancelled: anyio's, in which the SDK of MCP runs
+    its calls, cancel every further await too."""
+    from anyio import CancelScope  # only who is cancelled pays for it
+
+    return CancelScope(shield=True)
+
+
+class Acquire(Protocol):
+    """Takes all that is wanted or names what is in the way, in a transaction (`Locks`)."""
+
+    def __call__(self, tx: Tx, place: int | None = None, waits_on: bool = False) -> Awaitable[Answer]: ...
+
+
+class Waiting:
+    """The wait of one caller for one wish. `given_back` runs where what was granted is given up unheard; `heard` is
+    told where in line it stands and behind whom, each time that changes."""
+
+    def __init__(
+        self,
+        store: Store,
+        acquire: Acquire,
+        given_back: Callable[[Tx], Awaitable[None]],
+        caller: Caller,
+        wanted: Wish,
+        let_in: LetIn,
+        heard: Callable[[str], None] | None = None,
+    ) -> None:
+        self._heard = heard
+        self._said: tuple[object, ...] = ()
+        self._store = store
+        self._let_in = let_in
+        self._acquire = acquire
+        self._given_back = given_back
+        self._caller = caller
+        self._wanted = wanted
+        self._place: int | None = None
+        self._granted: Granted | None = None
+        self._trying: asyncio.Future[Answer] | None = None
+        self._until = 0.0
+        self._now = 0.0
+
+    async def take_turn(self, wait_s: float) -> Answer:
+        """Wait for `wait_s` seconds at most. The answer of a wait that was too late is `timeout`."""
+        wakeup = self._store.wakeup()
+        try:
+            while True:
+                outcome = await self._attempt(wait_s)
+                if not isinstance(outcome, Blocked) or outcome.reason in ("deadlock", "timeout"):
+                    return outcome
+                self._say(outcome)
+                await self._until_changed(wakeup, outcome)
+        finally:
+            wakeup.close()
+            if self._trying is not None or self._place is not None:
+                # In a task of its own, which goes on however often this one is cancelled meanwhile.
+                leaving = asyncio.ensure_future(self._leave())
+                _LEAVING.add(leaving)
+                leaving.add_done_callback(_LEAVING.discard)
+                with to_its_end():
+                    await asyncio.shield(leaving)
+
+    async def _attempt(self, wait_s: float) -> Answer:
+        """One try. It runs to its end even when this wait is cancelled meanwhile: only then is it known what there
+        is to give back."""
+        self._trying = asyncio.ensure_future(
+            self._store.write(lambda tx: self._try(tx, wait_s), actor=self._caller)
+        )
+        outcome = await asyncio.shield(self._trying)
+        self._trying = None
+        return outcome
+
+    async def _leave(self) -> None:
+        """Give back what a wait that was broken off has, or gets at this moment."""
+        if self._trying is not None:
+            # A try that failed got nothing.
+            with contextlib.suppress(Exception):
+                outcome = await self._trying
+                self._granted = outcome if isinstance(outcome, Granted) else None
+        if self._granted is not None or self._place is not None:
+            # A place that cannot be given up now is none after a moment.
+            with contextlib.suppress(StoreError, self._store.errors):
+                await self._store.write(self._undo, actor=self._caller)
+
+    async def _try(self, tx: Tx, wait_s: float) -> Answer:
+        self._now = now = await tx.now()
+        place = self._place
+        refused = await self._let_in(tx, self._caller)
+        if place is None:
+            self._until = now + wait_s
+        elif refused is not None or not await wait_line.still(tx, place):
+            # Given up for dead, and others have passed: to come back is to begin again, behind them.
+            refused = refused or await self._ended(tx)
+            await wait_line.leave(tx, place)
+            place = None
+        if refused is not None:
+            self._place = None
+            return refused
+        outcome = await self._acquire(tx, place, waits_on=True)
+        over = not isinstance(outcome, Blocked) or outcome.reason == "deadlock" or now >= self._until
+        if not over and place is None:
+            place = await wait_line.stand(tx, self._caller, self._wanted, self._until)
+        elif over and place is not None:
+            await wait_line.leave(tx, place)
+        self._place = None if over else place
+        if isinstance(outcome, Blocked) and over and outcome.reason != "deadlock":
+            return replace(outcome, reason="timeout")
+        return outcome
+
+    async def _ended(self, tx: Tx) -> Rejected | None:
+        """Why nothing is granted any more in this session, which lost its place: it was ended."""
+        why = await was_ended(tx, self._caller)
+        if why is None:
+            return None
+        session = short(self._caller.session)
+        message = f"The session {session} of {self._caller.agent} was ended while it waited: {why}."
+        fix = "A new call starts the session again; acquire again what it held."
+        return Rejected(Fault.REFUSED, "session_ended", message, fix)
+
+    async def _until_changed(self, wakeup: Wakeup, blocked: Blocked) -> None:
+        """Until it may be our turn, our time is over, or the line has to see us again."""
+        end = min(self._until, blocked.until) - self._now
+        look_at = time.monotonic() + min(wait_line.SEEN_EVERY_S, end)
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            left = look_at - time.monotonic()
+            if left <= 0 or not await wakeup.wait(left):
+                return
+            found: Blocked | None = await self._store.read(self._obstacle, actor=self._caller)
+            if found is None:
+                return
+            self._say(found)
+
+    async def _obstacle(self, tx: Tx) -> Blocked | None:
+        """What is in the way yet; None: it may be our turn, or there is none any more."""
+        if await self._let_in(tx, self._caller) is not None:
+            return None
+        return await wait_line.obstacle(tx, self._caller, self._wanted, self._place)
+
+    def _say(self, blocked: Blocked) -> None:
+        stands = (blocked.position, blocked.by.holder)
+        if self._heard is not None and stands != self._said:
+            self._said = stands
+            self._heard(blocked.in_line())
+
+    async def _undo(self, tx: Tx) -> None:
+        """Give up the place in line, and what was granted to nobody any more."""
+        if self._place is not None:
+            await wait_line.leave(tx, self._place)
+        if self._granted is not None:
+            await self._given_back(tx)
+            for lock in self._granted.locks:
+                if lock.token in self._granted.fresh:
+                    await table.free(tx, self._caller, lock.target, lock.token)

@@ -1,0 +1,214 @@
+"""The line of those who wait for locks: who comes first, and whose waiting would never end.
+
+Invariants:
+- the line is fair: nobody passes an earlier one who waits for what meets his wish, waiting or not;
+- but who is waited for is let through: an earlier one who (directly or by others) waits for me does not stand in
+  my way, since he cannot go on before I do. So the line itself never makes a circle;
+- a wait that would close a circle of holders is refused when it begins: the newcomer is refused, nobody else;
+- who died in line is out of it: a wait that was not seen for `STALE_S` is none.
+
+(Issue 3, "Locks".)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from relay.coordination.locks.lock import Blocked, Json, Lock, Wait, Wish
+from relay.coordination.locks.table import STALE_S, Q, meeting
+from relay.coordination.paths.targets import Target
+from relay.log.events import dumps, loads
+from relay.model import Caller
+from relay.store.ports import Row, StoreError, Tx
+
+#: Seconds between two times that a living wait says so: thrice, before it is given up.
+SEEN_EVERY_S = 1.5
+#: The place of who does not wait: behind all.
+_LAST = 1 << 62
+
+Holder = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one waits for, and whose lock is in the way."""
+
+    target: Target
+    lock: Lock
+
+
+def conflict(a: Wait, b: Wait) -> bool:
+    """Do two wishes of different sessions exclude each other?"""
+    if a.holder == b.holder or (a.mode == b.mode == "shared"):
+        return False
+    return any(one.meets(other.kind, other.key) for one in a.wanted for other in b.wanted)
+
+
+def compared(one: Wait, wish: Wish) -> None:
+    """Compare a waiting one's wish with another, so that `conflict` of the two finds it done. Blocking."""
+    for target in wish.targets:
+        for other in one.wanted:
+            target.meets(other.kind, other.key)
+
+
+def circle(me: Wait, needs: Mapping[Holder, Sequence[Need]]) -> tuple[Json, ...]:
+    """The shortest circle of sessions that wait for each other's locks, from me on; empty when there is none."""
+    came: dict[Holder, tuple[Holder, Need]] = {}
+    waiting = deque([me.holder])
+    while waiting:
+        one = waiting.popleft()
+        for need in needs.get(one, ()):
+            then = need.lock.holder
+            if then in came:
+                continue
+            came[then] = (one, need)
+            if then == me.holder:
+                return _told(me.holder, came)
+            waiting.append(then)
+    return ()
+
+
+def _told(me: Holder, came: Mapping[Holder, tuple[Holder, Need]]) -> tuple[Json, ...]:
+    steps: list[Json] = []
+    at = me
+    while not steps or at != me:
+        at, need = came[at]
+        steps.append(
+            {
+                "agent": at[0],
+                "session": at[1],
+                "waits_for": need.lock.path,
+                "held_by": need.lock.agent,
+                "held_by_session": need.lock.session,
+            }
+        )
+    return tuple(reversed(steps))
+
+
+def in_front(me: Wait, waits: Sequence[Wait], needs: Mapping[Holder, Sequence[Need]]) -> list[Wait]:
+    """The earlier ones that I may not pass, in order. `waits` are all that live, without me, in order."""
+    if not any(one.id < me.id and conflict(one, me) for one in waits):
+        return []
+    graph = {holder: {need.lock.holder for need in found} for holder, found in needs.items()}
+    for later in (*(one for one in waits if one.id < me.id), me):
+        passed_not = [
+            one
+            for one in waits
+            if one.id < later.id and conflict(one, later) and not _reaches(graph, one.holder, later.holder)
+        ]
+        if later is me:
+            return passed_not
+        graph.setdefault(later.holder, set()).update(one.holder for one in passed_not)
+    return []
+
+
+def _reaches(graph: Mapping[Holder, set[Holder]], start: Holder, end: Holder) -> bool:
+    seen: set[Holder] = set()
+    waiting = [start]
+    while waiting:
+        one = waiting.pop()
+        if one == end:
+            return True
+        if one not in seen:
+            seen.add(one)
+            waiting.extend(graph.get(one, ()))
+    return False
+
+
+def wait_of_row(row: Row) -> Wait:
+    wanted = tuple(Target(**one) for one in loads(row["wanted"]))
+    return Wait(
+        row["id"], row["agent_id"], row["session_id"], wanted, row["mode"], row["since"], row["until"]
+    )
+
+
+async def line(tx: Tx) -> list[Wait]:
+    """Who waits now, in order."""
+    now = await tx.now()
+    return [wait_of_row(row) for row in await tx.all(Q.waits, now=now, seen=now - STALE_S)]
+
+
+async def obstacle(
+    tx: Tx, caller: Caller, wish: Wish, place: int | None, *, waits_on: bool = False
+) -> Blocked | None:
+    """What keeps this wish from being granted now; None: nothing.
+
+    `place`: the caller's own in line, None = it has none. `waits_on`: it stands in line, or wants to, so a circle
+    is looked for.
+    """
+    held: list[Need] = []
+    for target in wish.targets:
+        met = await meeting(
+            tx, target, mode=wish.mode, besides=(caller.agent, caller.session), compared=wish.compared
+        )
+        held += [Need(target, lock) for lock in met]
+    standing = [one for one in await line(tx) if one.id != place]
+    now = await tx.now()
+    me = Wait(
+        _LAST if place is None else place, caller.agent, caller.session, wish.targets, wish.mode, now, now
+    )
+    if not held and not any(conflict(one, me) for one in standing):
+        return None
+    needs = await _needs(tx, me, held, standing) if standing else {me.holder: held}
+    found = circle(me, needs) if waits_on and held else ()
+    front = in_front(me, standing, needs)
+    reason: Literal["deadlock", "locked"] = "deadlock" if found else "locked"
+    # Who does not wait has no place, and who may not wait neither.
+    position = len(front) + 1 if (waits_on or place is not None) and not found else None
+    if held:
+        first = held[0]
+        return Blocked(first.target, first.lock, now, reason, position, found, caller.agent)
+    if front:
+        met_first = next(
+            target for target in wish.targets for one in front[0].wanted if target.meets(one.kind, one.key)
+        )
+        return Blocked(met_first, front[0], now, "queued", position, reader=caller.agent)
+    return None
+
+
+async def _needs(
+    tx: Tx, me: Wait, held: Sequence[Need], standing: Sequence[Wait]
+) -> dict[Holder, list[Need]]:
+    """Of each session that waits, and of me: whose locks are in its way."""
+    needs: dict[Holder, list[Need]] = {me.holder: list(held)}
+    for one in standing:
+        found = needs.setdefault(one.holder, [])
+        for target in one.wanted:
+            locks = await meeting(tx, target, mode=one.mode, besides=one.holder)
+            found += [Need(target, lock) for lock in locks]
+    return needs
+
+
+async def stand(tx: Tx, caller: Caller, wish: Wish, until: float) -> int:
+    """Go to the end of the line, until that time (Unix seconds); the place."""
+    row = await tx.one(
+        Q.put_wait,
+        agent=caller.agent,
+        session=caller.session,
+        wanted=dumps([asdict(target) for target in wish.targets]),
+        mode=wish.mode,
+        now=await tx.now(),
+        until=until,
+    )
+    if row is None:
+        raise StoreError("the database did not say where the wait was put")
+    place: int = row["id"]
+    return place
+
+
+async def still(tx: Tx, place: int) -> bool:
+    """Say that the wait at this place lives; False: it was given up meanwhile, and its place is lost."""
+    now = await tx.now()
+    return bool(await tx.execute(Q.see_wait, id=place, now=now, seen=now - STALE_S))
+
+
+async def leave(tx: Tx, place: int) -> None:
+    await tx.execute(Q.forget_wait, id=place)
+
+
+def wanting(waits: Sequence[Wait], target: Target) -> list[Wait]:
+    """Those that wait for what meets the target, in order."""
+    return [one for one in waits if any(target.meets(wanted.kind, wanted.key) for wanted in one.wanted)]

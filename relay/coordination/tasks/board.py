@@ -1,0 +1,289 @@
+"""The board: what people do with tasks, each change with its event in one transaction.
+
+Invariants:
+- `/undo` walks back, newest first, through the changes of people that were not brought back yet; an undo is itself
+  a change of the log but none to be undone, and no change is brought back twice;
+- what an agent did since is not undone: a change of a task that an agent took or ended since is refused;
+- a claim that is over is shown as over, and taken back before a change, as whoever asks for work does;
+- a refusal changes nothing and says what would succeed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import uuid_utils
+
+from relay.coordination.locks.lock import Loss
+from relay.coordination.tasks import task as work
+from relay.coordination.tasks import task_events, transitions
+from relay.coordination.tasks.claims import Claims
+from relay.coordination.tasks.history import story
+from relay.coordination.tasks.task import BoardRefusal, Task
+from relay.coordination.tasks.task_events import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
+from relay.log import events
+from relay.log.events import Lane
+from relay.model import references
+from relay.store.ports import StoreError, Tx
+
+__all__ = ["CHANGED", "CREATED", "FOLDER", "Board", "Change", "Changed", "Q"]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change that was made.
+
+    `tasks` are the tasks after it and `before` the same ones before it (None for a new one), in one order.
+    `event_id` is what a notice about it takes as its cause. `undid` and `undid_by`: for an undo, which
+    change it brought back and whose.
+    """
+
+    change: Change
+    by: str
+    event_id: str
+    pos: int
+    tasks: tuple[Task, ...]
+    before: tuple[Task | None, ...]
+    undid: Change | None = None
+    undid_by: str | None = None
+
+    @property
+    def task(self) -> Task:
+        """The task, where the change is about one."""
+        return self.tasks[0]
+
+    def summary(self) -> str:
+        """One sentence for the room, without the person's name."""
+        many = f"{len(self.tasks)} tasks" if len(self.tasks) != 1 else "1 task"
+        if self.change is Change.UNDONE:
+            return f"undid {_UNDID[self.undid or Change.MOVED]} ({_told(self.tasks)})"
+        if self.change is Change.CREATED:
+            return f"added task {references.task(self.task.number)}: {self.task.title}"
+        if self.change is Change.MOVED:
+            return f"moved task {references.task(self.task.number)} to {self.task.column}: {self.task.title}"
+        if self.change is Change.MOVED_ALL:
+            return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
+        if self.change is Change.RENAMED:
+            return f"renamed task {references.task(self.task.number)}: {self.task.title}"
+        return f"cleared {many} off the board ({_told(self.tasks)})"
+
+
+_UNDID = {
+    Change.CREATED: "a new task",
+    Change.MOVED: "a move",
+    Change.MOVED_ALL: "a move of all",
+    Change.RENAMED: "a new title",
+    Change.CLEARED: "the clearing of the board",
+    Change.UNDONE: "an undo",
+}
+
+
+def _told(tasks: Sequence[Task]) -> str:
+    return work.numbers([task.number for task in tasks])
+
+
+class Board:
+    """The tasks of the room.
+
+    Every method runs in the caller's transaction. `by` is who does it, `lane` theirs, and `cause` the ids of
+    the events that are its causes (the message with the command).
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None, *, claims: Claims | None = None) -> None:
+        """`clock` gives Unix seconds; None: the store's. `claims`: the agents', None where there are none."""
+        self._clock, self._claims = clock, claims
+
+    async def _now(self, tx: Tx) -> float:
+        return await tx.now() if self._clock is None else self._clock()
+
+    async def create(
+        self,
+        tx: Tx,
+        title: str,
+        *,
+        by: str,
+        lane: Lane,
+        cause: Sequence[str] = (),
+        priority: int = 5,
+        task_type: str = "task",
+        input_data: Any = None,
+    ) -> Changed:
+        """Put a new pending task on the board. `priority` 1 (first) to 10. Raises BoardRefusal."""
+        if not 1 <= priority <= 10:
+            raise BoardRefusal(f"There is no priority {priority}.", "1 is the first, 10 the last.")
+        now = await self._now(tx)
+        task = Task(
+            id=str(uuid_utils.uuid7()),
+            number=0,
+            task_type=task_type,
+            task_description=work.clean_title(title),
+            input_data=json.loads(json.dumps(input_data)),
+            priority=priority,
+            rank=work.rank(now, priority),
+            status=work.Status.PENDING,
+            created_by=by,
+            created_at=now,
+            updated_at=now,
+        )
+        task = replace(task, number=await events.next_number(tx, "task"))
+        return await self._record(tx, Change.CREATED, [(None, task)], by=by, lane=lane, cause=cause)
+
+    async def move(
+        self, tx: Tx, number: int, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Move a task to the column `to`. Raises BoardRefusal: no such task or column, or there already."""
+        column = work.column(to)
+        await self._take_back(tx)
+        task = await self.get(tx, number)
+        token = await task_events.next_fence(tx)
+        after = transitions.moved(task, column, by=by, now=await self._now(tx), fence=token)
+        return await self._record(tx, Change.MOVED, [(task, after)], by=by, lane=lane, cause=cause)
+
+    async def move_all(self, tx: Tx, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
+        """Move every active task (pending, in progress) to `to`. Raises BoardRefusal when none would move."""
+        column, now = work.column(to), await self._now(tx)
+        await self._take_back(tx)
+        active = [task for task in await self.list(tx) if task.active]
+        if not active:
+            raise BoardRefusal("There is no active task on the board.", "`/task <title>` adds one.")
+        pairs: list[Pair] = [
+            (task, transitions.moved(task, column, by=by, now=now, fence=await task_events.next_fence(tx)))
+            for task in active
+            if task.column is not column
+        ]
+        if not pairs:
+            raise BoardRefusal(f"Every active task is {column} already.", "`/tasks` shows the board.")
+        return await self._record(tx, Change.MOVED_ALL, pairs, by=by, lane=lane, cause=cause)
+
+    async def rename(
+        self, tx: Tx, number: int, title: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Give a task another title. Raises BoardRefusal."""
+        await self._take_back(tx)
+        task, wanted = await self.get(tx, number), work.clean_title(title)
+        if wanted == task.title:
+            raise BoardRefusal(f"{references.task(number)} is called that already.")
+        text = work.retitled(task.task_description, wanted)
+        after = replace(task, task_description=text, updated_at=await self._now(tx))
+        return await self._record(tx, Change.RENAMED, [(task, after)], by=by, lane=lane, cause=cause)
+
+    async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
+        """Archive every task. Raises BoardRefusal when the board is empty."""
+        now = await self._now(tx)
+        await self._take_back(tx)
+        shown = await self.list(tx)
+        if not shown:
+            raise BoardRefusal("The board is empty already.", "`/task <title>` adds a task.")
+        # An archived task is nobody's: whoever worked on it holds an old fence.
+        pairs: list[Pair] = [
+            (task, transitions.archived(task, now=now, fence=await task_events.next_fence(tx)))
+            for task in shown
+        ]
+        return await self._record(tx, Change.CLEARED, pairs, by=by, lane=lane, cause=cause)
+
+    async def undo(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
+        """Bring back the last change that was not brought back yet, whoever made it.
+
+        Raises BoardRefusal when there is none, or when a task of it was changed since past the board.
+        """
+        await self._take_back(tx)
+        row = await tx.one(Q.last_undoable)
+        if row is None:
+            raise BoardRefusal("There is no change to undo.", "`/tasks` shows the board.")
+        event = await events.get(tx, row["event_id"])
+        if event is None:
+            raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
+        now, pairs = await self._now(tx), []
+        for before, after in pairs_of(event):
+            found = await tx.one(Q.task_by_id, id=after.id)
+            current = None if found is None else Task.of_row(found)
+            if current is None or not work.same_work(current, after):
+                raise BoardRefusal(
+                    f"{references.task(after.number)} has been changed since by whoever works on it.",
+                    f"`/move {references.task(after.number)} <status>` moves it where you want it.",
+                )
+            token = await task_events.next_fence(tx)
+            pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
+        undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
+        changed = await self._record(
+            tx, Change.UNDONE, pairs, by=by, lane=lane, cause=[*cause, event.id], undid=undid
+        )
+        await tx.execute(Q.mark_undone, event_id=event.id, undone_by=changed.event_id)
+        return changed
+
+    async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
+        """Those of these tasks that are not archived."""
+        rows = await tx.all(Q.tasks_by_id, ids=events.dumps(list(ids)))
+        return await self._standing(tx, [Task.of_row(row) for row in rows if row["archived_at"] is None])
+
+    async def list(self, tx: Tx) -> list[Task]:
+        """What the board shows: pending, in progress, done; by number within. Archived ones are left out."""
+        rows = await tx.all(Q.shown_tasks)
+        return work.board_order(await self._standing(tx, [Task.of_row(row) for row in rows]))
+
+    async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
+        """A task with all that is known of it, and its history. Raises BoardRefusal."""
+        return await story(tx, await self.get(tx, number))
+
+    async def _standing(self, tx: Tx, tasks: Sequence[Task]) -> Sequence[Task]:
+        return tasks if self._claims is None else await self._claims.as_they_stand(tx, tasks)
+
+    async def _take_back(self, tx: Tx) -> None:
+        if self._claims is not None:
+            await self._claims.take_back(tx)
+
+    async def get(self, tx: Tx, number: int) -> Task:
+        """The task of that number. Raises BoardRefusal with what there is."""
+        row = await tx.one(Q.task_by_number, number=number)
+        if row is not None and row["archived_at"] is None:
+            (task,) = await self._standing(tx, [Task.of_row(row)])
+            return task
+        if row is not None:
+            raise BoardRefusal(
+                f"{references.task(number)} is no longer on the board.",
+                "If that was the last change, `/undo` brings it back.",
+            )
+        shown = [task.number for task in await self.list(tx)]
+        if not shown:
+            raise BoardRefusal(
+                f"There is no task {references.task(number)}: the board is empty.",
+                "`/task <title>` adds one.",
+            )
+        raise BoardRefusal(
+            f"There is no task {references.task(number)}: the board has {work.numbers(shown)}."
+        )
+
+    async def _record(
+        self,
+        tx: Tx,
+        change: Change,
+        pairs: Sequence[Pair],
+        *,
+        by: str,
+        lane: Lane,
+        cause: Sequence[str],
+        undid: dict[str, str] | None = None,
+    ) -> Changed:
+        made = await task_events.make(tx, change, pairs, by=By(by, lane, cause), undid=undid)
+        for before, after in pairs:
+            # Who works on a task that gets another title goes on, and keeps its files.
+            if self._claims is not None and before is not None and before.claim not in (None, after.claim):
+                lost = Loss(
+                    await tx.now(),
+                    by,
+                    f"the claim of task {references.task(before.number)} was ended on the board",
+                )
+                await self._claims.free_files(tx, before, by, f"{change} by {by}", lost)
+        return Changed(
+            change=change,
+            by=by,
+            event_id=made.event.id,
+            pos=made.event.pos,
+            tasks=made.tasks,
+            before=tuple(before for before, _ in pairs),
+            undid=Change(undid["change"]) if undid else None,
+            undid_by=undid["by"] if undid else None,
+        )

@@ -1,0 +1,120 @@
+"""How a claim ends, and why one could not be ended: pure decisions over plain values.
+
+Invariant: a caller who held the task and lost it hears `stale_token`, whatever became of the task since; one who
+never held it hears `not_yours`, or of a finished one `already_completed`, with what is stored, as does the one whose
+own completion stands. (docs/coordination.md, "Work".)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from relay.base.durations import since, within
+from relay.coordination.locks.lock import Lock
+from relay.coordination.locks.wording import named
+from relay.coordination.tasks.task import Status, Task, iso
+from relay.model import Caller, Fault, Rejected, references
+from relay.model.validation import digest
+
+_OVER = (Status.COMPLETED, Status.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """How an agent says that a task ended."""
+
+    status: Status
+    result: Any
+    error_message: str | None
+
+    def is_that_of(self, task: Task, caller: Caller) -> bool:
+        """Is this what is stored, by the same agent? (Any session of it may say it again.)"""
+        same = (task.status, task.error_message) == (self.status, self.error_message)
+        return same and task.claimed_by == caller.agent and digest(task.result) == digest(self.result)
+
+
+def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Rejected:
+    """Why the caller does not hold the task."""
+    told: dict[str, Any] = {"task_id": task.id, "status": str(task.status)}
+    if task.status in _OVER:
+        told |= {"result": task.result, "error_message": task.error_message, "completed_by": task.claimed_by}
+    mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
+    if task.status is Status.CLAIMED and mine and task.archived_at is None:
+        if task.lease_until is not None and task.lease_until <= now:
+            return _stale(
+                task, f"your lease ran out at {iso(task.lease_until)} ({since(task.lease_until, now)})", told
+            )
+        return _stale(task, f"your token is {task.fence}, not {token}", told)
+    if not mine and task.had(caller.agent, caller.session):
+        return _stale(task, _since(task), told | _holder(task))
+    if task.status in _OVER:
+        return Rejected(
+            Fault.REFUSED,
+            "already_completed",
+            f"{references.task(task.number)} is {task.status} already, and its result stays.",
+            "Nothing is left to do; a person may reopen it.",
+            told,
+        )
+    if mine and task.had(caller.agent, caller.session):
+        return _stale(task, _since(task), told)
+    who = task.claimed_by
+    if who == caller.agent and task.claimed_session is not None:
+        who = named(who, task.claimed_session, caller.agent)
+    where, fix = f"it is {task.status}, and nobody has claimed it", "`get_work` gives you a task of your own."
+    if task.status is Status.CLAIMED and task.lease_until is not None and task.lease_until <= now:
+        until = f"{iso(task.lease_until)} ({since(task.lease_until, now)})"
+        where = f"{who} had it until {until}, and now it is open to anyone"
+        fix, told = "`get_work` gives it to whoever asks first.", told | {"lease_over": True}
+    elif task.claimed_by:
+        where = f"{who} works on it"
+    return Rejected(
+        Fault.REFUSED,
+        "not_yours",
+        f"{references.task(task.number)} is not yours: {where}.",
+        fix,
+        told | _holder(task),
+    )
+
+
+def file_lost(task: Task, lock: Lock, now: float) -> Rejected:
+    """Why a claim cannot be completed whose file another session holds by now."""
+    until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
+    held = f"{named(lock.agent, lock.session, task.claimed_by or '')} holds {lock.path} until {until}"
+    return Rejected(
+        Fault.REFUSED,
+        "stale_token",
+        f"You lost a file of {references.task(task.number)}: {held}.",
+        "Nothing was written. `renew` the claim when the file is free, and look at what changed; or `release_work`.",
+        {
+            "task_id": task.id,
+            "status": str(task.status),
+            "file_path": lock.path,
+            "locked_by": lock.agent,
+            "locked_by_session": lock.session,
+            "expires_at": iso(lock.expires_at),
+        },
+    )
+
+
+def _since(task: Task) -> str:
+    if task.archived_at is not None:
+        return "a person took it off the board"
+    if task.status is Status.CLAIMED:
+        return f"{task.claimed_by} has it now"
+    return f"it is {task.status} now"
+
+
+def _holder(task: Task) -> dict[str, Any]:
+    until = None if task.lease_until is None else iso(task.lease_until)
+    return {"claimed_by": task.claimed_by, "claimed_session": task.claimed_session, "lease_until": until}
+
+
+def _stale(task: Task, why: str, told: dict[str, Any]) -> Rejected:
+    return Rejected(
+        Fault.REFUSED,
+        "stale_token",
+        f"You lost the claim on {references.task(task.number)}: {why}.",
+        "Nothing was written; `get_work` gives you the next task.",
+        told,
+    )

@@ -1,0 +1,545 @@
+"""The work queue as agents see it: submit, get, complete, give back.
+
+Invariants:
+- every call is a heartbeat first, also one that is refused;
+- a refusal changes nothing else: it is decided before the first write;
+- a task that is over is over for agents: a second, different completion is refused and the stored result stays.
+
+(004, "Work Queue"; docs/coordination.md, "Work". Implements `relay.faces.services.WorkApi`.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import uuid_utils
+
+from relay.config.coordination import CoordinationSettings
+from relay.coordination.critical.shortcuts import shortcuts_of
+from relay.coordination.idempotency import once
+from relay.coordination.locks.lock import MAX_WAIT_S
+from relay.coordination.locks.lock import seconds as time_of
+from relay.coordination.locks.service import Locks
+from relay.coordination.sessions import Heartbeat, Session
+from relay.coordination.tasks import task as work
+from relay.coordination.tasks import task_events, transitions
+from relay.coordination.tasks.claims import MOST_RANK, Claims, Held, Search, by, no_claim
+from relay.coordination.tasks.completion import Completion
+from relay.coordination.tasks.needs import checked_needs, found_task, reference, rewired
+from relay.coordination.tasks.requests import (
+    MOST_ERROR,
+    MOST_JSON,
+    MOST_REASON,
+    MOST_TYPE,
+    MOST_TYPES,
+    NewTask,
+    new_task,
+    references,
+    seconds,
+    whole,
+)
+from relay.coordination.tasks.task import BoardRefusal, Column, Status, Task
+from relay.coordination.tasks.task_events import Change, Followed, Q
+from relay.coordination.tasks.wait import Try, WorkWait
+from relay.coordination.tasks.why_not import reasons
+from relay.log import events
+from relay.model import Caller, Fault, Rejected
+from relay.model import references as refs
+from relay.model.validation import json_value, malformed, text, texts
+from relay.store.ports import Store, Tx
+
+Json = dict[str, Any]
+
+#: Rows that are read at once for a list.
+_PAGE = 500
+#: What a list may be asked for.
+WANTED = {
+    **{str(one): frozenset({one}) for one in Status},
+    "open": frozenset({Status.PENDING, Status.BLOCKED, Status.CLAIMED}),
+    "done": frozenset({Status.COMPLETED, Status.FAILED, Status.DEAD}),
+}
+
+
+class WorkQueue:
+    """The tasks of the room, for agents."""
+
+    def __init__(
+        self, store: Store, settings: CoordinationSettings, *, heartbeat: Heartbeat, locks: Locks
+    ) -> None:
+        self._store, self._settings, self._heartbeat, self._locks = store, settings, heartbeat, locks
+        self.claims = Claims(settings, locks)
+        self._shortcuts = shortcuts_of(store, heartbeat)
+
+    async def submit(
+        self,
+        caller: Caller,
+        task_type: str,
+        task_description: str,
+        *,
+        input_data: Any = None,
+        priority: int = 5,
+        depends_on: Sequence[str] = (),
+        on_failed: str = "block",
+        files: Sequence[str] = (),
+        max_attempts: int | None = None,
+        task_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Put a task into the queue. Raises Rejected: MALFORMED; UNKNOWN `unknown_dependency`; REFUSED
+        `self_dependency`, `task_exists`, `idempotency_key_reused`."""
+        new = new_task(
+            task_type,
+            task_description,
+            input_data=input_data,
+            priority=priority,
+            depends_on=depends_on,
+            on_failed=on_failed,
+            files=files,
+            max_attempts=self._settings.max_attempts if max_attempts is None else max_attempts,
+            task_id=task_id,
+        )
+        if new.files:
+            # A path that no claim could lock is refused now, not then.
+            new = replace(new, files=tuple(await self._locks.followed(caller, new.files)))
+
+        async def run(tx: Tx) -> Json:
+            return await once(
+                tx,
+                caller,
+                "submit_work",
+                idempotency_key,
+                new.request(),
+                lambda: self._submit(tx, caller, new),
+            )
+
+        return await self._write(caller, run)
+
+    async def _submit(self, tx: Tx, caller: Caller, new: NewTask) -> Json:
+        id_, now = new.task_id or str(uuid_utils.uuid7()), await tx.now()
+        if await tx.one(Q.task_by_id, id=id_) is not None:
+            raise Rejected(
+                Fault.REFUSED,
+                "task_exists",
+                f"Task {id_} exists already.",
+                "Leave `task_id` out, or give a new UUID; use an `idempotency_key` to repeat a request safely.",
+                {"task_id": id_},
+            )
+        needs = await checked_needs(tx, id_, new.depends_on)
+        task = Task(
+            id=id_,
+            number=await events.next_number(tx, "task"),
+            task_type=new.task_type,
+            task_description=new.description,
+            rank=work.rank(now, new.priority),
+            status=Status.PENDING,
+            created_by=caller.agent,
+            created_at=now,
+            updated_at=now,
+            priority=new.priority,
+            input_data=new.input_data,
+            depends_on=needs,
+            max_attempts=new.max_attempts,
+            on_failed=str(new.on_failed),
+            files=new.files,
+        )
+        # A person may bring it back with /undo, as with /task.
+        change = Change.CREATED if caller.person else Change.SUBMITTED
+        made = (await task_events.make(tx, change, [(None, task)], by=by(caller))).tasks[0]
+        told = {"note": made.note} if made.note else {}
+        return {"success": True, "task_id": id_, "number": task.number, "status": str(made.status), **told}
+
+    async def get(
+        self,
+        caller: Caller,
+        task_types: Sequence[str] | None = None,
+        *,
+        task_id: str | None = None,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> Json:
+        """Claim the first task that is ready (of these types), or the one that is named. Without one, `task_id` null
+        and `why`; after `wait_s` seconds, where that was said. Raises Rejected: UNKNOWN `unknown_task`; REFUSED
+        `not_claimable` with `reasons`."""
+        types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, MOST_TYPE)
+        if types is not None and not types:
+            raise malformed(
+                "task_types", "`task_types` is an empty list.", "Leave it out for work of any type."
+            )
+        if types is not None and task_id is not None:
+            raise malformed(
+                "task_types", "`task_types` and `task_id` at once: give one of them.", "A task has one type."
+            )
+        lease = self._settings.claim_lease_s if lease_s is None else seconds(lease_s)
+        wait = time_of("wait_seconds", wait_s, 0, MAX_WAIT_S)
+        id_ = None if task_id is None else reference(task_id)
+
+        async def attempt() -> Try:
+            if id_ is not None:
+                return await self._get_named(caller, id_, lease)
+            return await self._get_next(caller, types, lease)
+
+        if not wait:
+            return (await attempt()).told()
+
+        async def ready(tx: Tx) -> bool:
+            if id_ is not None:
+                (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
+                return task.status is not Status.CLAIMED
+            asked: Json = {"now": await tx.now(), "rank": -MOST_RANK, "number": 0, "limit": 1}
+            if types is None:
+                return bool(await tx.all(Q.next_ready, **asked))
+            return bool(await tx.all(Q.next_ready_of_types, **asked, types=json.dumps(types)))
+
+        async def undo(given: Json) -> None:
+            await self._store.write(lambda tx: self.claims.undo(tx, caller, given["task_id"]), actor=caller)
+
+        let_in = self._locks.let_in
+        return await WorkWait(self._store, caller, let_in, attempt, undo, ready, on_wait).wait(wait)
+
+    async def _get_named(self, caller: Caller, id_: str, lease: float) -> Try:
+        async def run(tx: Tx, session: Session) -> Json:
+            await self.claims.take_back(tx)
+            task = await found_task(tx, id_)
+            if (task.claimed_by, task.claimed_session) == (caller.agent, caller.session) and task.claim:
+                return {"success": True, "repeated": True, **_given(task)}
+            found = await reasons(tx, task, caller, self._locks)
+            claimed = None if found else await self.claims.take_this(tx, caller, task, lease)
+            if claimed is None:
+                why = found[0]["message"] if found else "Another agent was first."
+                message = f"{refs.task(task.number)} cannot be claimed now: {why}"
+                fix = "Wait for it with wait_seconds, or call get_work without task_id for the next one."
+                raise Rejected(Fault.REFUSED, "not_claimable", message, fix, {"reasons": found})
+            await self._heartbeat.promise(tx, caller, session, claimed.lease_until or 0.0)
+            return {"success": True, **_given(claimed)}
+
+        try:
+            return Try(answer=await self._write_in(caller, run))
+        except Rejected as refused:
+            if refused.code != "not_claimable":
+                raise
+            found = refused.details["reasons"]
+            # Its back-off is a time of the store's clock; a look in between does no harm.
+            backs_off = any(one["reason"] == "backing_off" for one in found)
+            return Try(refusal=refused, next_s=1.0 if backs_off else None, files=True)
+
+    async def _get_next(self, caller: Caller, types: Sequence[str] | None, lease: float) -> Try:
+        if self._shortcuts:
+            short = await self._shortcuts.claim(caller, types, lease)
+            if isinstance(short, Task):
+                return Try(answer={"success": True, **_given(short)})
+            if not short:
+                why = await self._store.read(lambda tx: _why_none(tx, types, Search()), actor=caller)
+                return _nothing({"success": True, "task_id": None, "why": why})
+
+        async def run(tx: Tx, session: Session) -> Json:
+            await self.claims.take_back(tx)
+            search = await self.claims.take(tx, caller, types, lease)
+            if search.task is not None:
+                until = search.task.lease_until or 0.0
+                await self._heartbeat.promise(tx, caller, session, until)
+                return {"success": True, **_given(search.task)}
+            return {"success": True, "task_id": None, "why": await _why_none(tx, types, search)}
+
+        told = await self._write_in(caller, run)
+        return _nothing(told) if told["task_id"] is None else Try(answer=told)
+
+    async def complete(
+        self,
+        caller: Caller,
+        task_id: str,
+        success: bool,
+        *,
+        result: Any = None,
+        error_message: str | None = None,
+        fencing_token: int | None = None,
+    ) -> Json:
+        """End the caller's claim for good. Raises Rejected: UNKNOWN `unknown_task`; REFUSED `already_completed`,
+        `not_yours`, `stale_token`."""
+        id_ = reference(task_id)
+        wanted = Completion(
+            Status.COMPLETED if success else Status.FAILED,
+            json_value(result, "result", MOST_JSON),
+            None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
+        )
+        if self._shortcuts and not id_.startswith(refs.Thing.TASK):
+            told = (wanted.status, wanted.result, wanted.error_message)
+            if await self._shortcuts.complete(caller, id_, *told, fencing_token):
+                return _ended(id_, wanted.status)
+
+        async def run(tx: Tx) -> Json:
+            task = await found_task(tx, id_)
+            if success and _holds(task, caller, await tx.now()):
+                await self.claims.check_files(tx, caller, task)
+            told = {"result": wanted.result, "error_message": wanted.error_message}
+            ended = await self.claims.end(tx, caller, task.id, wanted.status, told, fencing_token)
+            if ended is not None:
+                return _ended(task.id, wanted.status, ended[1])
+            if wanted.is_that_of(task, caller):
+                return _ended(task.id, task.status) | {"repeated": True}
+            raise await no_claim(tx, task, caller, fencing_token)
+
+        return await self._write(caller, run)
+
+    async def release(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
+        """Give a claim back: the attempt counts. Raises Rejected as `complete` does."""
+        id_ = reference(task_id)
+        said = "" if reason is None else text(reason, "reason", MOST_REASON, least=0).strip()
+
+        async def run(tx: Tx) -> Json:
+            task, now = await found_task(tx, id_), await tx.now()
+            if not _holds(task, caller, now):
+                raise await no_claim(tx, task, caller, None)
+            after = await self.claims.give_back(
+                tx, caller, task, f"{caller.agent} gave it back{': ' * bool(said)}{said}"
+            )
+            again = None if after.status is Status.DEAD else work.iso(after.not_before)
+            return {"success": True, "task_id": task.id, "status": str(after.status), "next_at": again}
+
+        return await self._write(caller, run)
+
+    async def renew(self, caller: Caller, task_id: str, *, lease_s: float | None = None) -> Json:
+        """Make a claim's lease reach further; it never gets shorter. Raises Rejected as `complete` does."""
+        id_, asked = reference(task_id), None if lease_s is None else seconds(lease_s)
+
+        async def run(tx: Tx, session: Session) -> Json:
+            task, now = await found_task(tx, id_), await tx.now()
+            until = now + (asked or task.lease_s or self._settings.claim_lease_s)
+            who = {"agent": caller.agent, "session": caller.session, "now": now}
+            row = await tx.one(Q.renew_claim, id=task.id, lease_until=until, **who)
+            if row is None:
+                raise await no_claim(tx, task, caller, None)
+            after = Task.of_row(row)
+            held = await self.claims.lock_files(tx, caller, after.id, after.number, after.files, until - now)
+            await self._heartbeat.promise(tx, caller, session, after.lease_until or until)
+            told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
+            told |= {"lease_until": work.iso(after.lease_until or until)}
+            # The claim goes on; its files are not all its own any more (it released one, or was forced to).
+            return told if held is None else told | {"files_held": [Held(after.number, *held).as_json()]}
+
+        return await self._write_in(caller, run)
+
+    async def explain(self, caller: Caller, task_id: str) -> Json:
+        """Every reason why the caller cannot claim it."""
+        id_ = reference(task_id)
+
+        async def run(tx: Tx) -> Json:
+            await self.claims.take_back(tx)
+            task = await found_task(tx, id_)
+            found = await reasons(tx, task, caller, self._locks)
+            told = {"success": True, "task_id": task.id, "number": task.number, "status": str(task.status)}
+            return told | {"claimable": not found, "reasons": found}
+
+        return await self._write(caller, run)
+
+    async def set_needs(self, caller: Caller, task_id: str, depends_on: Sequence[str]) -> Json:
+        """Say anew what a task that is not over depends on. Raises Rejected: UNKNOWN `unknown_task`,
+        `unknown_dependency`; REFUSED `self_dependency`, `dependency_cycle`, `already_completed`."""
+        id_ = reference(task_id)
+        asked = references(depends_on)
+
+        async def run(tx: Tx) -> Json:
+            await self.claims.take_back(tx)
+            task = await found_task(tx, id_)
+            needs = await rewired(tx, task, asked)
+            after = transitions.needing(task, needs, now=await tx.now())
+            made = await task_events.make(tx, Change.NEEDS, [(task, after)], by=by(caller))
+            stands = made.tasks[0]
+            told = {"success": True, "task_id": task.id, "status": str(stands.status), "note": stands.note}
+            return told | {"depends_on": [need._asdict() for need in needs]}
+
+        return await self._write(caller, run)
+
+    async def reopen(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
+        """A person's: a new attempt of a finished task, under a new token. Raises Rejected: FORBIDDEN
+        `person_only`; REFUSED `not_finished`."""
+        id_ = reference(task_id)
+        said = None if reason is None else text(reason, "reason", MOST_REASON, least=0).strip() or None
+        if not caller.person:
+            raise Rejected(
+                Fault.FORBIDDEN,
+                "person_only",
+                "Only a person can reopen a finished task.",
+                "Submit a new task, or ask a person in the room.",
+            )
+
+        async def run(tx: Tx) -> Json:
+            await self.claims.take_back(tx)
+            task = await found_task(tx, id_)
+            if task.active or task.archived_at is not None:
+                where = (
+                    "off the board" if task.archived_at is not None else f"{task.status}, so it has not ended"
+                )
+                raise Rejected(
+                    Fault.REFUSED,
+                    "not_finished",
+                    f"{refs.task(task.number)} is {where}.",
+                    "A task that is completed, failed or dead can be reopened.",
+                    {"status": str(task.status)},
+                )
+            token = await task_events.next_fence(tx)
+            after = transitions.moved(
+                task, Column.PENDING, by=caller.agent, now=await tx.now(), fence=token, note=said
+            )
+            made = (await task_events.make(tx, Change.MOVED, [(task, after)], by=by(caller))).tasks[0]
+            told = {"success": True, "task_id": task.id, "status": str(made.status)}
+            return told | {"attempt": made.attempts + 1}
+
+        return await self._write(caller, run)
+
+    async def pending(self, caller: Caller, *, limit: int = 100) -> list[Json]:
+        """What is ready now, in the order in which it would be given."""
+
+        async def look(tx: Tx) -> list[Json]:
+            rows = await tx.all(Q.ready, now=await tx.now(), limit=whole(limit, "limit", 1, 1000))
+            return [_shown(Task.of_row(row)) for row in rows]
+
+        await self._beat(caller)
+        return await self._store.read(look)
+
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        status: str | None = None,
+        task_type: str | None = None,
+        assignee: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Json:
+        """`{tasks, next}`: the tasks on the board that are such, by number, each as `task` tells it; `next` is the
+        cursor of the next page, None after the last. `status`: one of the queue's, or `open` (not over) or `done`.
+        Raises Rejected: MALFORMED."""
+        most = whole(limit, "limit", 1, 1000)
+        after = 0 if cursor is None else int(cursor)
+        wanted = WANTED.get(status) if status is not None else frozenset(Status)
+        if wanted is None:
+            words = ", ".join(WANTED)
+            raise malformed("status", f"{str(status)[:40]!r} is not a status of a task.", f"One of: {words}.")
+
+        async def look(tx: Tx) -> Json:
+            found, number = list[Task](), after
+            while rows := await tx.all(Q.tasks_after, number=number, limit=_PAGE):
+                number = rows[-1]["number"]
+                for task in await self.claims.as_they_stand(tx, [Task.of_row(row) for row in rows]):
+                    fits = task.status in wanted and task_type in (None, task.task_type)
+                    if fits and (assignee is None or _same(assignee, task.claimed_by)):
+                        found.append(task)
+                if len(found) > most:
+                    break
+            page, now = found[:most], await tx.now()
+            told = [_standing(task, now) for task in page]
+            return {"tasks": told, "next": str(page[-1].number) if len(found) > most else None}
+
+        await self._beat(caller)
+        return await self._store.read(look)
+
+    async def task(self, caller: Caller, task_id: str) -> Json:
+        """TASK with what `get` gives of it, and what came out; `status` is the queue's, `column` the board's. Raises
+        Rejected: UNKNOWN `unknown_task`."""
+        id_ = reference(task_id)
+
+        async def look(tx: Tx) -> Json:
+            (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
+            return _standing(task, await tx.now()) | {"archived": task.archived_at is not None}
+
+        await self._beat(caller)
+        return await self._store.read(look)
+
+    async def take_back(self) -> Sequence[Json]:
+        """Take back the claims that were lost (the daemon's sweep); TASK of each."""
+        return [task.as_json() for task in await self._store.write(self.claims.take_back)]
+
+    async def _beat(self, caller: Caller) -> None:
+        """The heartbeat of a read."""
+        if await self._store.read(lambda tx: self._heartbeat.fresh(tx, caller)) is None:
+            await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
+
+    async def _write(self, caller: Caller, run: Callable[[Tx], Awaitable[Json]]) -> Json:
+        return await self._write_in(caller, lambda tx, session: run(tx))
+
+    async def _write_in(self, caller: Caller, run: Callable[[Tx, Session], Awaitable[Json]]) -> Json:
+        """Run it behind the heartbeat, which is kept also when it is refused."""
+
+        async def transaction(tx: Tx) -> Json | Rejected:
+            session = await self._heartbeat.touch(tx, caller)
+            try:
+                return await run(tx, session)
+            except Rejected as refused:
+                return refused
+            except BoardRefusal as refused:
+                return Rejected(Fault.REFUSED, "refused", refused.reason, refused.fix)
+
+        answer = await self._store.write(transaction, actor=caller)
+        if isinstance(answer, Rejected):
+            raise answer
+        return answer
+
+
+def _nothing(told: Json) -> Try:
+    """There is no task for the caller now: `next_at` is when time alone may make one ready."""
+    why = told["why"]
+    return Try(nothing=told, next_s=1.0 if why["next_at"] else None, files=bool(why["files_held"]))
+
+
+def _shown(task: Task) -> Json:
+    return {
+        "task_id": task.id,
+        "task_type": task.task_type,
+        "task_description": task.task_description,
+        "status": str(task.status),
+        "input_data": task.input_data,
+        "number": task.number,
+        # A dead one's last attempt is counted already.
+        "attempt": task.attempts + (task.status is not Status.DEAD),
+        "priority": task.priority,
+        "files": list(task.files),
+    }
+
+
+def _standing(task: Task, now: float) -> Json:
+    """TASK with what `get` gives of it, and what came out."""
+    told = task.as_json() | _shown(task) | {"result": task.result, "column": str(task.column)}
+    return told if task.not_before > now else told | {"not_before": None}
+
+
+def _same(one: str, other: str | None) -> bool:
+    return other is not None and one.casefold() == other.casefold()
+
+
+def _given(task: Task) -> Json:
+    until = None if task.lease_until is None else work.iso(task.lease_until)
+    return _shown(task) | {"fencing_token": task.fence, "lease_until": until}
+
+
+def _ended(task_id: str, status: Status, followed: Followed | None = None) -> Json:
+    then = followed or Followed()
+    moved = {"unblocked": then.ids(Status.PENDING), "cascaded": then.ids(Status.FAILED)}
+    return {"success": True, "status": str(status), "task_id": task_id} | moved
+
+
+def _holds(task: Task, caller: Caller, now: float) -> bool:
+    if task.status is not Status.CLAIMED or task.archived_at is not None or task.claimed_by != caller.agent:
+        return False
+    if task.claimed_session is None:
+        return caller.person
+    return task.claimed_session == caller.session and (task.lease_until or 0.0) > now
+
+
+async def _why_none(tx: Tx, types: Sequence[str] | None, search: Search) -> Json:
+    """What there is instead of a task that this caller could have now: of the types that it asked for, and, up to
+    1,000, how many of others are ready."""
+    now = await tx.now()
+    if types is None:
+        row = await tx.one(Q.work_counts, now=now)
+    else:
+        row = await tx.one(Q.work_counts_of_types, now=now, types=json.dumps(list(types)))
+    counts = dict(row or {})
+    next_at = counts["next_at"]
+    return counts | {
+        "next_at": None if next_at is None else work.iso(next_at),
+        "files_held": [held.as_json() for held in search.held],
+    }

@@ -1,0 +1,212 @@
+"""Changesets: what an agent says it changed, beside what it did change.
+
+Invariants:
+- what was changed is git's word and not the agent's; where git cannot tell it is null, never made up;
+- what is declared is read as a lock is, and set against git's word by the rule of locks (`declared.compared`);
+- a changeset that meets another's lock, or an own lease that ran out, is refused and leaves nothing;
+- a row and its event commit together.
+
+(Issue 3, "Sessions and changesets"; 004, "changesets"; docs/coordination.md.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import uuid_utils
+
+from relay.coordination.paths.targets import MAX_TARGETS, Target
+from relay.coordination.writes.declared import compared, file_of
+from relay.coordination.writes.guard import Judge, against, ordered, record
+from relay.log import events
+from relay.log.events import Lane, NewEvent, dumps, loads
+from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Rejected
+from relay.store.ports import Queries, Row, Store, Tx
+
+FOLDER = Path(__file__).parents[1]
+Q = Queries(FOLDER)
+RECORDED = "changeset.recorded"
+#: Characters of a summary: a long commit message. Declared files of one changeset: more are a folder or a pattern.
+#: Rows of one list. The doors' schema says the same numbers (relay/faces/operations_changes.py).
+MOST_SUMMARY = 10_000
+MOST_FILES = 1000
+MOST_LISTED = 1000
+
+Json = dict[str, Any]
+#: The heartbeat of a call, in its transaction.
+Touch = Callable[[Tx, Caller], Awaitable[object]]
+#: What a lock on that text would be about; raises Rejected.
+Meant = Callable[[Caller, str], Awaitable[Target]]
+
+
+class Changesets:
+    """`relay.faces.services.ChangesetsApi`. `fold`: the repository's file system folds case."""
+
+    def __init__(
+        self,
+        store: Store,
+        judge: Judge,
+        changes: ChangedFiles,
+        touch: Touch,
+        meant: Meant,
+        *,
+        fold: bool = False,
+    ) -> None:
+        self._store, self._judge, self._changes = store, judge, changes
+        self._touch, self._meant, self._fold = touch, meant, fold
+
+    async def record(
+        self,
+        caller: Caller,
+        summary: str,
+        files: Sequence[str],
+        *,
+        base: str | None = None,
+        head: str | None = None,
+        fencing_token: int | None = None,
+    ) -> Json:
+        """`{success: true, changeset_id, declared, changed, undeclared, missing}`; the last three are null when
+        nobody knows what was changed. Raises Rejected."""
+        if not summary.strip() or len(summary) > MOST_SUMMARY:
+            raise _malformed(
+                "summary", f"is text of 1 to {MOST_SUMMARY:,} characters", "Say what you changed."
+            )
+        targets = await self._targets(caller, files)
+        declared = [one.path for one in targets]
+        changed = await self._changes.changed_files(caller.agent, base, head)
+        undeclared = missing = None
+        if changed is not None:
+            found = await asyncio.to_thread(compared, targets, changed, fold=self._fold)
+            undeclared, missing = found.undeclared, found.missing
+        row: Json = {
+            "id": str(uuid_utils.uuid7()),
+            "summary": summary,
+            "declared": dumps(declared),
+            "changed": dumps(None if changed is None else list(changed)),
+            "undeclared": dumps(undeclared),
+            "base": base,
+            "head": head,
+            "token": fencing_token,
+        }
+        written = _written(targets, changed, missing or ())
+        against_it = await self._store.write(lambda tx: self._put(tx, caller, row, written), actor=caller)
+        if against_it:
+            raise refused(against_it)
+        return {
+            "success": True,
+            "changeset_id": row["id"],
+            "declared": declared,
+            "changed": None if changed is None else list(changed),
+            "undeclared": undeclared,
+            "missing": missing,
+        }
+
+    async def _targets(self, caller: Caller, files: Sequence[str]) -> list[Target]:
+        if len(files) > MOST_FILES:
+            raise _malformed("files", f"are {MOST_FILES:,} at most", "Declare a folder or a pattern.")
+        found = {(one.kind, one.key): one for one in [await self._meant(caller, text) for text in files]}
+        if sum(one.kind == "glob" for one in found.values()) > MAX_TARGETS:
+            raise _malformed("files", f"have {MAX_TARGETS} patterns at most", "Declare wider ones.")
+        return sorted(found.values(), key=lambda one: one.path)
+
+    async def _put(
+        self, tx: Tx, caller: Caller, row: Json, written: Sequence[str | Target]
+    ) -> list[LockRefusal]:
+        await self._touch(tx, caller)
+        found = ordered(against(await self._judge.refusals(tx, caller, written, row["token"]), caller))
+        if found:
+            await record(tx, caller, found, act="changeset")
+            return found
+        now = await tx.now()
+        await tx.execute(Q.put_changeset, **row, agent=caller.agent, session=caller.session, now=now)
+        told = {
+            "changeset_id": row["id"],
+            "agent_id": caller.agent,
+            "session": caller.session,
+            "summary": row["summary"],
+            "declared": loads(row["declared"]),
+            "changed": loads(row["changed"]),
+            "undeclared": loads(row["undeclared"]),
+        }
+        touches = told["changed"]
+        await events.append(
+            tx,
+            NewEvent(
+                RECORDED,
+                Lane(caller.session, caller.agent),
+                outputs={"changeset": told},
+                file_touches=touches,
+            ),
+        )
+        return []
+
+    async def list(
+        self, caller: Caller, *, session: str | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Json]:
+        """The room's, latest first; only of that session, of that agent, or of both."""
+
+        async def look(tx: Tx) -> Sequence[Row]:
+            most = max(1, min(limit, MOST_LISTED))
+            if session is None and agent is None:
+                return await tx.all(Q.latest_changesets, limit=most)
+            if session is None:
+                return await tx.all(Q.changesets_of_agent, agent=agent, limit=most)
+            if agent is None:
+                return await tx.all(Q.changesets_of_session, session=session, limit=most)
+            return await tx.all(Q.changesets_of_holder, agent=agent, session=session, limit=most)
+
+        return [_shown(row) for row in await self._store.read(look, actor=caller)]
+
+
+def _written(
+    declared: Sequence[Target], changed: Sequence[str] | None, missing: Sequence[str]
+) -> list[str | Target]:
+    """What locks are asked about: each file by its name. A folder or pattern whose files git names stands for
+    these; where nobody knows, for all that it may mean."""
+    unknown = changed is None
+    asked: dict[str | Target, None] = dict.fromkeys(changed or ())
+    for one in declared:
+        name = file_of(one)
+        if name is None and (unknown or one.kind == "key"):
+            asked[one] = None
+        elif name is not None and (unknown or one.path in missing):
+            asked[name] = None
+    return list(asked)
+
+
+def refused(found: Sequence[LockRefusal]) -> Rejected:
+    """The answer to a changeset that may not be: `locked` or `stale_token`."""
+    first = found[0]
+    details: Json = {
+        "locked_by": first.locked_by,
+        "expires_at": first.until,
+        "file_path": first.path,
+        "refusals": [one.as_json() for one in found[:20]],
+    }
+    if first.code == STALE:
+        details["fencing_token"] = first.fencing_token
+    return Rejected(Fault.REFUSED, first.code, first.text, first.fix, details)
+
+
+def _shown(row: Row) -> Json:
+    return {
+        "changeset_id": row["id"],
+        "agent_id": row["agent_id"],
+        "session": row["session_id"],
+        "summary": row["summary"],
+        "declared": loads(row["declared"]),
+        "changed": loads(row["changed"]),
+        "undeclared": loads(row["undeclared"]),
+        "base": row["base"],
+        "head": row["head"],
+        "fencing_token": row["fencing_token"],
+        "created_at": events.now_iso(datetime.fromtimestamp(row["created_at"], UTC)),
+    }
+
+
+def _malformed(field: str, what: str, fix: str) -> Rejected:
+    return Rejected(Fault.MALFORMED, f"bad_{field}", f"{field} {what}.", fix)

@@ -1,0 +1,65 @@
+"""What a changeset declares, and which of the files that were changed that covers.
+
+Invariants:
+- a declaration is read as a lock is (`paths.target`), and covers a file exactly when a lock on it would be about that
+  file: a path covers itself and its subtree, a pattern what it stands for, letters count by case where locks do;
+- a logical key is about no file: it covers none, and is never missing.
+
+Pure. (docs/coordination.md, "Changesets" and "Locks".)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay.coordination.paths.patterns import parse, stands_for
+from relay.coordination.paths.targets import Target, above
+from relay.coordination.writes.lock_check import file_target
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`undeclared`: what was changed and no declaration covers; `missing`: declarations of files that cover nothing
+    that was changed, as they are shown."""
+
+    undeclared: list[str]
+    missing: list[str]
+
+
+def compared(declared: Sequence[Target], changed: Sequence[str], *, fold: bool = False) -> Compared:
+    """`changed`: names as git tells them. `fold`: the file system folds case."""
+    paths = {one.key for one in declared if one.kind == "path"}
+    globs: dict[str, list[Target]] = defaultdict(list)
+    for one in declared:
+        if one.kind == "glob":
+            globs[one.base or ""].append(one)
+    hit: set[Target] = set()
+    reached: set[str] = set()
+    undeclared = []
+    for path in changed:
+        meant = file_target(path, fold)
+        if meant is None:
+            undeclared.append(path)
+            continue
+        folders = above(meant.key)
+        met = paths.intersection(folders)
+        # Only patterns that begin with a folder of the file can stand for it: of a thousand, a few.
+        near = [one for folder in ("", *folders) for one in globs.get(folder, ())]
+        found = {one for one in near if stands_for(one.key, meant.key)}
+        reached |= met
+        hit |= found
+        if not met and not found:
+            undeclared.append(path)
+    missing = [
+        one.path
+        for one in declared
+        if (one.kind == "path" and one.key not in reached) or (one.kind == "glob" and one not in hit)
+    ]
+    return Compared(undeclared, missing)
+
+
+def file_of(declared: Target) -> str | None:
+    """The name of the one file (or folder) that a declaration is; None of a pattern and of a key."""
+    return parse(declared.path).literal if declared.kind == "path" else None

@@ -1,0 +1,253 @@
+"""Where a write happens: may this session change these files now?
+
+Invariants:
+- a write that meets another session's lock is refused, and so is one that meets an own lock whose lease ran out
+  (`stale_token`): a holder that was paused finds out before it writes, whatever it believes (issue, "Fencing token");
+- whoever holds a file exclusively is never told to steer clear of it by an advisory: nobody else may write there, and
+  of two one may always go on;
+- who gives a name and no session is that name's one living session, or else its last one; of several that live, what
+  one may write and another may not is refused (`which_session`);
+- a check changes nothing; what was refused, or let through over a lock, is an event.
+
+docs/guard.md has the order of decisions and the doors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from relay.coordination.paths.targets import Target
+from relay.coordination.sessions import Q
+from relay.log import events
+from relay.log.events import Event, Lane, NewEvent
+from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal
+from relay.store.ports import Row, Store, StoreError, Tx
+
+REFUSED = "guard.refused"
+OVERRIDDEN = "guard.overridden"
+#: The session of a caller who did not say which.
+ANY_SESSION = "-"
+#: Refusals that an answer or an event lists; a count tells of the rest. As many paths fit a screen.
+MOST_TOLD = 20
+#: Characters of the reason of an override that are kept.
+MOST_WHY = 500
+
+Json = dict[str, Any]
+
+
+class Judge(Protocol):
+    """What the guard asks of the locks. Both only read."""
+
+    async def refusals(
+        self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
+    ) -> list[LockRefusal]:
+        """What stands against each of these files (relative to the root of the repository; a pattern or a key as a
+        Target), in their order."""
+        ...
+
+    async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
+        """Does the caller hold this file exclusively now?"""
+        ...
+
+
+def against(refusals: Sequence[LockRefusal], caller: Caller) -> list[LockRefusal]:
+    """Those that count for this caller: a person is one, in however many windows."""
+    return [found for found in refusals if not (caller.person and found.locked_by == caller.agent)]
+
+
+async def _may_be(tx: Tx, caller: Caller) -> tuple[int, list[Caller]]:
+    """How many living sessions this may be, and those of them that differ in what they hold: the caller itself when
+    it said its session."""
+    if caller.person or caller.session != ANY_SESSION:
+        return 1, [caller]
+    living = await tx.all(Q.living_sessions_of, agent=caller.agent, now=await tx.now())
+    if not living:
+        last = await tx.one(Q.last_session_of, agent=caller.agent)
+        return 0, [caller if last is None else replace(caller, session=last["id"])]
+    # One that never asked for a lock may write what every other such one may.
+    without = [row["id"] for row in living if not row["locks"]][:1]
+    return len(living), [replace(caller, session=id) for id in (*_holding(living), *without)]
+
+
+def _holding(living: Sequence[Row]) -> list[str]:
+    return [row["id"] for row in living if row["locks"]]
+
+
+async def _refused(
+    tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str]
+) -> tuple[list[LockRefusal], list[Caller]]:
+    """What stands against this write, another's lock first, and whose it may be (`_may_be`)."""
+    living, who = await _may_be(tx, caller)
+    by_session = [against(await judge.refusals(tx, one, paths), one) for one in who]
+    if len(who) == 1:
+        return ordered(by_session[0]), who
+    by_path = [{found.path: found for found in refusals} for refusals in by_session]
+    every = [
+        found if all(found.path in one for one in by_path) else _which(found, caller, living)
+        for path in dict.fromkeys(paths)
+        for found in [next((one[path] for one in by_path if path in one), None)]
+        if found is not None
+    ]
+    return ordered(every), who
+
+
+def _which(found: LockRefusal, caller: Caller, living: int) -> LockRefusal:
+    said = (
+        f"{caller.agent} has {living} living sessions, and not all of them may write {found.path} now. "
+        "It is not known which of them this is."
+    )
+    return LockRefusal(WHICH, found.path, found.lock, caller.agent, ANY_SESSION, None, None, said=said)
+
+
+def caller_of(agent: str, session: str | None, *, person: bool = False) -> Caller:
+    """Who is about to write. Raises Rejected for a session id that is none."""
+    return Caller(agent, session or ANY_SESSION, agent_type="person" if person else "agent", person=person)
+
+
+class LockGuard:
+    """`relay.model.Guard`: the locks, and then what `then` says. `refused` is told of each refusal by a lock.
+    `brought`: does an agent's file stand as on the main branch, so that a merge brought it?"""
+
+    def __init__(
+        self,
+        store: Store,
+        judge: Judge,
+        then: Guard,
+        refused: Callable[[Caller, Sequence[LockRefusal]], None] = lambda caller, found: None,
+        brought: Callable[[str, str], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._store, self._judge, self._then, self._refused = store, judge, then, refused
+        self._brought = brought
+
+    async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
+        """Another's lock, an own lease that ran out, an own exclusive lock (the edit goes on), an advisory."""
+        decision = await self._decide(agent, location, session)
+        if decision.refused and location.made and self._brought and await self._brought(agent, location.path):
+            return GuardDecision(reason=f"{location.path} stands as on the main branch.")
+        if decision.lock is not None:
+            self._refused(caller_of(agent, session), [decision.lock])
+        return decision
+
+    async def _decide(self, agent: str, location: Location, session: str | None) -> GuardDecision:
+        if location.writes is False:
+            return await self._then.decide(agent, location, session)
+        caller = caller_of(agent, session)
+        try:
+            found, owns = await self._store.read(lambda tx: self._look(tx, caller, location.path))
+        except (StoreError, self._store.transient, self._store.errors) as error:
+            decision = await self._then.decide(agent, location, session)
+            note = f"The locks could not be read ({error}), so none was checked."
+            return decision if decision.refused else replace(decision, reason=note)
+        if found:
+            return GuardDecision.of_lock(found[0])
+        if owns:
+            return GuardDecision(reason=f"You hold {location.path} exclusively.")
+        return await self._then.decide(agent, location, session)
+
+    async def _look(self, tx: Tx, caller: Caller, path: str) -> tuple[list[LockRefusal], bool]:
+        found, who = await _refused(tx, self._judge, caller, [path])
+        return found, not found and any([await self._judge.owns(tx, one, path) for one in who])
+
+
+def ordered(found: Sequence[LockRefusal]) -> list[LockRefusal]:
+    """Another's lock says more than an own lease that ran out: it comes first."""
+    return sorted(found, key=lambda one: one.code != LOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """May these files be written? `override`: it was let through over what stands against it, for this reason."""
+
+    refusals: tuple[LockRefusal, ...] = ()
+    override: str = ""
+    overridable: bool = False
+
+    @property
+    def decision(self) -> str:
+        if not self.refusals:
+            return "allow"
+        if self.override:
+            return "overridden"
+        return "stale" if self.refusals[0].code == STALE else "locked"
+
+    def as_json(self) -> Json:
+        """As `POST /api/guard/write` answers (docs/guard.md)."""
+        return {
+            "decision": self.decision,
+            "refusals": [one.as_json() for one in self.refusals[:MOST_TOLD]],
+            "more": max(0, len(self.refusals) - MOST_TOLD),
+            "overridable": self.overridable,
+        }
+
+
+async def judged(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str], *, override: str = "") -> Answer:
+    """Looks, and records nothing. An override is a person's."""
+    found, _ = await _refused(tx, judge, caller, paths)
+    return Answer(tuple(found), override.strip()[:MOST_WHY] if caller.person else "", caller.person)
+
+
+async def check(
+    store: Store, judge: Judge, caller: Caller, paths: Sequence[str], *, act: str, override: str = ""
+) -> Answer:
+    """May `caller` make this write (`act`: commit, push, ...)? What is refused or let through is recorded.
+
+    Raises StoreError, or what the store's engine raises, when nobody can tell.
+    """
+    found = await store.read(lambda tx: judged(tx, judge, caller, paths, override=override))
+    if not found.refusals:
+        return found
+
+    async def work(tx: Tx) -> Answer:
+        # Anew, since a lock may have gone or come between the two.
+        now = await judged(tx, judge, caller, paths, override=override)
+        if now.refusals:
+            await record(tx, caller, now.refusals, act=act, override=now.override)
+        return now
+
+    return await store.write(work)
+
+
+async def record(
+    tx: Tx,
+    caller: Caller,
+    refusals: Sequence[LockRefusal],
+    *,
+    act: str,
+    override: str = "",
+    source_key: str | None = None,
+    at: str | None = None,
+) -> Event:
+    """The event of a write that was refused, or let through over what stood against it."""
+    told = {
+        "paths": [one.path for one in refusals[:MOST_TOLD]],
+        "more": max(0, len(refusals) - MOST_TOLD),
+        "reason": override or refusals[0].text,
+        "by": caller.agent,
+        "act": act,
+        "refusals": [one.as_json() for one in refusals[:MOST_TOLD]],
+    }
+    return await events.append(
+        tx,
+        NewEvent(
+            OVERRIDDEN if override else REFUSED,
+            Lane(caller.session, caller.agent),
+            outputs=told,
+            role="human" if caller.person else "agent",
+            source_key=source_key,
+            at=at,
+        ),
+    )
+
+
+def checked(store: Store, judge: Judge) -> Callable[..., Awaitable[Json]]:
+    """`check` as a door asks it: agent, session, is it a person, paths, act, override."""
+
+    async def ask(
+        agent: str, session: str | None, person: bool, paths: Sequence[str], act: str, override: str
+    ) -> Json:
+        caller = caller_of(agent, session, person=person)
+        return (await check(store, judge, caller, paths, act=act, override=override)).as_json()
+
+    return ask
