@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     """The command; gives its exit code."""
     words = _options_last(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["join"]:
-        from relay.faces.terminal import main as join
+        from relay.faces.terminal.main import main as join
 
         return join(words[1:])
     # What programs run ends as they are told to; what people run, as below.

@@ -36,14 +36,14 @@ from relay.coordination.tasks.projection import TasksFile
 from relay.coordination.writes.guard import LockGuard, checked
 from relay.coordination.writes.lock_check import LockJudge
 from relay.coordination_desk import CoordinationDesk
-from relay.faces.airspace_api import AirspaceDoors
-from relay.faces.auth import Auth, TokenError, ensure_token, owner
-from relay.faces.connections import raise_open_files, tell_full_seldom
-from relay.faces.guard_api import GuardDoor
-from relay.faces.held_api import HeldDoors
-from relay.faces.http import DOORWAY, HUB, create_app
-from relay.faces.permissions_api import PermissionDoors
-from relay.faces.worktrees_api import WorktreeDoors
+from relay.faces.http.app import DOORWAY, HUB, create_app
+from relay.faces.http.requests.auth import Auth, TokenError, ensure_token, owner
+from relay.faces.http.requests.connections import raise_open_files, tell_full_seldom
+from relay.faces.http.routes.airspace import AirspaceDoors
+from relay.faces.http.routes.guard import GuardDoor
+from relay.faces.http.routes.locks import HeldDoors
+from relay.faces.http.routes.permissions import PermissionDoors
+from relay.faces.http.routes.worktrees import WorktreeDoors
 from relay.hangar_log import recordable
 from relay.holds import RoomHolds
 from relay.instance import InstanceLost, InstanceRecord

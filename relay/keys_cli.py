@@ -19,7 +19,7 @@ from relay.access.keys import Keys, take_back
 from relay.base.terminal_text import indented, safe, tame
 from relay.config.command_line import about, command
 from relay.config.settings import ConfigError, Settings, load
-from relay.faces.services import SessionsApi
+from relay.faces.ports import SessionsApi
 from relay.git_person import git_person
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
 from relay.store.ports import StoreError

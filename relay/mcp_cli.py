@@ -29,10 +29,10 @@ def main(words: list[str]) -> int:
         from relay.mcp_install import main as install
 
         return install(words[1:])
-    from relay.faces import mcp_stdio
+    from relay.faces.mcp import stdio
 
     options = _parser().parse_args(words)  # before the claim: --help belongs on standard output
-    wire = mcp_stdio.claim()
+    wire = stdio.claim()
     _lean()
     _deferred()
     gc.disable()  # what is imported stays: to look through it again and again takes a tenth of the start

@@ -26,7 +26,7 @@ import structlog
 from relay.base.git_checkouts import checkout_of
 from relay.config.command_line import about
 from relay.config.settings import ConfigError, Settings, load
-from relay.faces import mcp_stdio
+from relay.faces.mcp import stdio
 from relay.mcp_cli import COULD_NOT, WRONG_USE
 from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify, spelled
 from relay.mcp_parent import Record
@@ -38,8 +38,8 @@ from relay.store.ports import StoreError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from relay.faces.operation import Operation
-    from relay.faces.services import Services
+    from relay.faces.operations.operation import Operation
+    from relay.faces.ports import Services
     from relay.mcp_remote import Remote
 
 log = structlog.get_logger(__name__)
@@ -76,7 +76,7 @@ class Place:
     close: Callable[[], Awaitable[None]]
 
 
-#: Carries the messages of one connection (relay/faces/mcp_stdio.py, `serve`).
+#: Carries the messages of one connection (relay/faces/mcp/stdio.py, `serve`).
 Carry = Callable[[Any, Any], Coroutine[Any, Any, None]]
 #: Opens the room of these settings. Raises StoreError.
 Opening = Callable[[Settings], Coroutine[Any, Any, Place]]
@@ -109,7 +109,7 @@ async def open_place(settings: Settings) -> Place:
 
 
 def run(
-    wire: mcp_stdio.Wire,
+    wire: stdio.Wire,
     *,
     config: str | None,
     agent: str | None,
@@ -138,7 +138,7 @@ def run(
             record.forget()
 
 
-def _record(settings: Settings, identity: Identity, wire: mcp_stdio.Wire) -> Record:
+def _record(settings: Settings, identity: Identity, wire: stdio.Wire) -> Record:
     """Who started this process, written down for the hooks of its shells."""
     names = [agent.name for agent in settings.agents]
     agent = None if identity.agent is None else spelled(identity.agent, names)
@@ -175,7 +175,7 @@ def _log_to_stderr() -> None:
 
 
 async def _serve(
-    wire: mcp_stdio.Wire,
+    wire: stdio.Wire,
     settings: Settings,
     identity: Identity,
     record: Record,
@@ -197,7 +197,7 @@ async def _serve(
         else:
             await room.enter()
             carry = room.run
-        serving = asyncio.create_task(mcp_stdio.serve(wire, carry), name="mcp")
+        serving = asyncio.create_task(stdio.serve(wire, carry), name="mcp")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -236,8 +236,8 @@ async def _server(desk: Desk, operations: Mapping[str, Operation] | None) -> Car
 
 def _load() -> tuple[Callable[..., Any], Mapping[str, Operation]]:
     """What takes its time to import, off the loop: the database is opened meanwhile."""
-    from relay.faces.mcp import make_server
-    from relay.faces.operations import OPERATIONS
+    from relay.faces.mcp.server import make_server
+    from relay.faces.operations.registry import OPERATIONS
 
     return make_server, OPERATIONS
 

@@ -5,7 +5,8 @@ Invariants:
   tries again, wherever `.relay/state.json` says that the room is then;
 - nothing is sent twice: a call that was cut off is told as such, since it may have been done;
 - a request that its client cancels, or leaves behind, loses its connection, which ends it in the daemon too
-  (relay/faces/mcp_http.py). The notification itself stays here: other processes of the session use the same ids.
+  (relay/faces/http/routes/mcp.py). The notification itself stays here: other processes of the session use the same
+  ids.
 
 The SDK's client transport is not used: it is bound to one address, and gives up where we try again. Its HTTP client
 and its reader of event streams are.
@@ -45,14 +46,14 @@ from mcp_types import (
 from relay.base.terminal_text import json_line
 from relay.config.command_line import command
 from relay.config.settings import Settings
-from relay.faces.mcp_stdio import encode
-from relay.faces.terminal_place import running_at
+from relay.faces.mcp.stdio import encode
+from relay.faces.terminal.find_room import running_at
 from relay.mcp_identity import BadKey, Identity, NoWay, WrongUse, bad_key, spelled
 from relay.mcp_parent import Record
 from relay.model import Fault, Rejected
 
 log = structlog.get_logger(__name__)
-#: Where the daemon serves MCP (relay/faces/mcp_http.py, PATH; not imported, since that loads the whole door).
+#: Where the daemon serves MCP (relay/faces/http/routes/mcp.py, PATH; not imported, since that loads the whole door).
 PATH = "/mcp"
 #: Seconds to reach the daemon: it is on this machine.
 CONNECT_S = 5.0
@@ -63,7 +64,7 @@ SILENCE_S = 60.0
 CHECK_S = 1.0
 #: Seconds that the end of the process takes to give back what its session holds.
 END_S = 3.0
-#: Longest name of a kind of agent that HTTP takes, in characters (relay/faces/operations_http.py).
+#: Longest name of a kind of agent that HTTP takes, in characters (relay/faces/http/routes/operations.py).
 MAX_TYPE = 60
 
 Tell = Callable[[Any], Awaitable[None]]

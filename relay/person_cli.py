@@ -20,7 +20,7 @@ from typing import Any
 from relay.base.terminal_text import indented, safe, safe_line, tame
 from relay.config.command_line import about
 from relay.config.settings import Settings, load
-from relay.faces.services import Services
+from relay.faces.ports import Services
 from relay.git_person import git_person
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
 from relay.room.parsing.mentions import clean_name, is_reserved

@@ -25,7 +25,7 @@ from relay import instance
 from relay.base.files import read_regular, write_atomically
 from relay.config.settings import Settings
 from relay.coordination.tasks.projection import TasksFile, rebuild, strays
-from relay.faces.auth import ensure_token
+from relay.faces.http.requests.auth import ensure_token
 from relay.health.data import JOURNAL_BYTES
 from relay.room.dispatch import queue
 from relay.room.transcript import file_position

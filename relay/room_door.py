@@ -11,7 +11,7 @@ from typing import Any
 from relay.airspace.advisories import intents, table, wording
 from relay.airspace.advisories.intents import Source
 from relay.config.settings import Settings
-from relay.faces.services import SessionsApi
+from relay.faces.ports import SessionsApi
 from relay.holds import RoomHolds
 from relay.model import Caller, Fault, Refusal, Rejected
 from relay.model.pages import PAGE
@@ -40,7 +40,7 @@ def rules_of(settings: Settings) -> Rules:
 
 
 class RoomDesk:
-    """`relay.faces.services.RoomDoor`."""
+    """`relay.faces.ports.RoomDoor`."""
 
     def __init__(self, store: Store, settings: Callable[[], Settings], sessions: SessionsApi) -> None:
         self._store, self._settings, self._sessions = store, settings, sessions
@@ -98,7 +98,7 @@ class RoomDesk:
 
 
 class IntentDesk:
-    """`relay.faces.services.IntentsApi`."""
+    """`relay.faces.ports.IntentsApi`."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.lock_check import LockJudge
-from relay.faces.services import Services
+from relay.faces.ports import Services
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles
 from relay.room_door import IntentDesk, RoomDesk
@@ -90,7 +90,7 @@ def folds(settings: Settings) -> bool:
 
 
 class _Changesets:
-    """`relay.faces.services.ChangesetsApi`, built when it is first asked: git's part takes its time to import."""
+    """`relay.faces.ports.ChangesetsApi`, built when it is first asked: git's part takes its time to import."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.base.files import stamp_of
-from relay.faces.auth import TokenError, ensure_token
+from relay.faces.http.requests.auth import TokenError, ensure_token
 
 #: Seconds that the room may take: making a link is one short write.
 ANSWER_S = 15.0

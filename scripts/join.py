@@ -14,7 +14,7 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 
 
 def start() -> int:
-    """Hand over to `relay.faces.terminal`, in the right Python."""
+    """Hand over to `relay.faces.terminal.main`, in the right Python."""
     if PYTHON.exists() and Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
         os.execv(PYTHON, [str(PYTHON), str(Path(__file__).resolve()), *sys.argv[1:]])
     sys.path.insert(0, str(ROOT))
@@ -25,7 +25,7 @@ def start() -> int:
 
         if not find().exists() and not others(Path.cwd()) and ours.exists():
             os.environ["RELAY_CONFIG"] = str(ours)
-        from relay.faces.terminal import main
+        from relay.faces.terminal.main import main
 
         return main()  # what it needs only later is imported only then
     except ModuleNotFoundError as error:

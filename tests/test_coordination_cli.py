@@ -13,7 +13,7 @@ import pytest
 from relay.cli import main
 from relay.config.settings import load
 from relay.daemon import open_room_store
-from relay.faces.services import Services
+from relay.faces.ports import Services
 from relay.log import events
 from relay.model import Caller, Rejected
 from relay.services import services_of

@@ -19,7 +19,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.writes.guard import LockGuard, checked
 from relay.coordination.writes.lock_check import LockJudge
-from relay.faces.guard_api import GuardDoor
+from relay.faces.http.routes.guard import GuardDoor
 from relay.mcp_identity import spelled
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
 from relay.store.sqlite.store import open_store
@@ -59,7 +59,7 @@ def tree(tmp_path: Path) -> Path:
 async def home(
     tmp_path: Path, tree: Path, guard: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[House]:
-    monkeypatch.setattr("relay.faces.guard_api.GUARD_S", 50.0)
+    monkeypatch.setattr("relay.faces.http.routes.guard.GUARD_S", 50.0)
 
     async def check(*asked: Any) -> dict[str, Any]:
         return {"decision": "allow", "asked": asked}
@@ -234,7 +234,7 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr("relay.faces.guard_api.GUARD_S", 0.05)
+    monkeypatch.setattr("relay.faces.http.routes.guard.GUARD_S", 0.05)
     async with house(
         tmp_path / "room", routes=GuardDoor(Stuck(), {"BOT": tree}.get, home=lambda: tree).table()
     ) as one:

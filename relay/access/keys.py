@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from relay.access.page_sessions import digest
 from relay.config.command_line import command
-from relay.faces.services import SessionsApi
+from relay.faces.ports import SessionsApi
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected

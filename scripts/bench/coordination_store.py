@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.config.settings import Settings, parse
-from relay.faces.services import Services
+from relay.faces.ports import Services
 from relay.model import Caller
 from relay.services import services_of
 from relay.store.ports import Store

@@ -15,7 +15,7 @@ import pytest
 from relay import guard_cli
 from relay.agents.factory import AgentSpec, CommandAgent
 from relay.agents.setup.hooks import GuardHook, rooted
-from relay.faces.guard_api import GuardDoor
+from relay.faces.http.routes.guard import GuardDoor
 from relay.model import Turn, TurnLimits
 from tests.agents.conftest import collect, end, log
 from tests.faces.house import House, house

@@ -15,7 +15,7 @@ from playwright.async_api import Locator, expect
 
 from relay.config.settings import load
 from relay.daemon import open_room_store
-from relay.faces.services import Services
+from relay.faces.ports import Services
 from relay.model import Caller, Rejected
 from relay.services import services_of
 from tests.browser.person import Person

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from relay.faces.openapi import document
-from relay.faces.operations import OPERATIONS
+from relay.faces.http.reference.openapi import document
+from relay.faces.operations.registry import OPERATIONS
 from tests.e2e.conftest import Open
 from tests.outside import ECHO, Outside, agent
 

@@ -13,10 +13,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from relay.config import settings as config
-from relay.faces.auth import Auth, ensure_token
-from relay.faces.http import create_app
-from relay.faces.limits import Limits
-from relay.faces.services import Services
+from relay.faces.http.app import create_app
+from relay.faces.http.requests.auth import Auth, ensure_token
+from relay.faces.http.requests.limits import Limits
+from relay.faces.ports import Services
 from relay.store.ports import Store
 from relay.wings import WINGS
 from tests import engines

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from relay.config.settings import Settings
-from relay.faces import mcp_stdio
-from relay.faces.services import Services
+from relay.faces.mcp import stdio
+from relay.faces.ports import Services
 from relay.mcp_process import Holder, Place, run
 from relay.model import Caller, Fault, Rejected
 from relay.store.ports import StoreBusy, StoreError
@@ -105,7 +105,7 @@ def main() -> None:
     async def close() -> None:
         toy.note("closed")
 
-    wire = mcp_stdio.claim()
+    wire = stdio.claim()
     code = run(wire, config=None, agent=None, opening=opening)
     sys.stderr.flush()
     os._exit(code)

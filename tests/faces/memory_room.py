@@ -1,6 +1,7 @@
 """A room in memory, for the doors' tests: real values, cursors without gaps, frames for ever; no agents.
 
-It keeps the contract of `relay.faces.room_api.RoomApi`; a door that works with it relies on nothing else.
+It keeps the contract of `relay.faces.http.requests.room_port.RoomApi`; a door that works with it relies on nothing
+else.
 """
 
 from __future__ import annotations

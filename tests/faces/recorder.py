@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from relay.faces.services import Services
+from relay.faces.ports import Services
 from relay.model import Caller
 
 ANSWERS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from relay.faces.airspace_api import AirspaceDoors
+from relay.faces.http.routes.airspace import AirspaceDoors
 from relay.model import RESERVED_NAMES, Refusal
 from tests.faces.house import House, house
 

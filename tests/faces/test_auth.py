@@ -17,10 +17,10 @@ import structlog
 
 from relay.access import page_sessions
 from relay.config import settings
-from relay.faces.auth import Credential, CredentialKind, TokenError, ensure_token, speaker
-from relay.faces.errors import ApiError
-from relay.faces.gate import Hosts, same_origin
-from relay.faces.limits import Buckets, Limits, Rate
+from relay.faces.http.requests.auth import Credential, CredentialKind, TokenError, ensure_token, speaker
+from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.requests.limits import Buckets, Limits, Rate
+from relay.faces.http.requests.middleware import Hosts, same_origin
 from tests import engines
 from tests.engines import BOTH
 from tests.faces.house import House, house

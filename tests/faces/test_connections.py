@@ -16,9 +16,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from relay.faces.connections import Doorway, Seldom, raise_open_files, spoke, trust
-from relay.faces.limits import Limits
-from relay.faces.reading import read_body
+from relay.faces.http.requests.connections import Doorway, Seldom, raise_open_files, spoke, trust
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.parsing import read_body
 from tests.outside import eventually, room, settings
 
 HELLO = b"GET /hello HTTP/1.1\r\nHost: x\r\n"
@@ -150,7 +150,7 @@ async def test_what_is_no_http_is_refused_in_the_usual_form_and_without_a_traceb
 
 @pytest.mark.parametrize("packed", ["br", "zstd", "compress", "gzip, br", "nonsense"])
 async def test_a_body_packed_as_nothing_that_is_known_is_415(packed: str) -> None:
-    from relay.faces.errors import errors
+    from relay.faces.http.requests.errors import errors
 
     async def read(request: web.Request) -> web.Response:
         await read_body(request, ("a",), limit=100, within_s=5)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from relay.faces.auth import Credential, CredentialKind
-from relay.faces.errors import ApiError
-from relay.faces.held_api import HeldDoors
+from relay.faces.http.requests.auth import Credential, CredentialKind
+from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.routes.locks import HeldDoors
 from relay.model import RESERVED_NAMES
 from relay.room.service import RoomError
 from tests.faces.house import house
@@ -70,7 +70,7 @@ async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
 async def test_an_agents_key_takes_nothing() -> None:
     from aiohttp.test_utils import make_mocked_request
 
-    from relay.faces.gate import CREDENTIAL
+    from relay.faces.http.requests.middleware import CREDENTIAL
 
     class Sent:
         """A request of an agent's, with its body."""

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from relay.faces.limits import Limits, Rate
+from relay.faces.http.requests.limits import Limits, Rate
 from relay.store.ports import StoreBusy
 from tests.faces.house import House, house
 from tests.faces.memory_room import RoomError

@@ -16,10 +16,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from relay.faces import mcp_resources
-from relay.faces.mcp import result, tool
-from relay.faces.mcp_schema import input_schema
-from relay.faces.operations import OPERATIONS
+from relay.faces.mcp import resources
+from relay.faces.mcp.server import result, tool
+from relay.faces.operations.json_schema import input_schema
+from relay.faces.operations.registry import OPERATIONS
 from relay.mcp_identity import Identity, WrongUse, find_config, identify, spelled
 from relay.model import Rejected
 from tests.faces.mcp_house import HELLO, Process, environment
@@ -141,9 +141,9 @@ def test_what_a_model_reads_is_one_line() -> None:
 def test_resources_are_found(uri: str, name: str | None, rest: str) -> None:
     if name is None:
         with pytest.raises(Rejected):
-            mcp_resources.find(uri)
+            resources.find(uri)
         return
-    found, told = mcp_resources.find(uri)
+    found, told = resources.find(uri)
     assert (found.name, told) == (name, rest)
 
 
@@ -316,7 +316,7 @@ async def _resources(one: Process) -> None:
     assert json.loads(told["contents"][0]["text"])["file_path"] == "src/a,b.py"
     for uri in ("locks://none", "locks://status/nowhere"):
         told = await one.ask("resources/read", {"uri": uri})
-        assert told["error"]["code"] == mcp_resources.NOT_FOUND and told["error"]["data"]["uri"] == uri
+        assert told["error"]["code"] == resources.NOT_FOUND and told["error"]["data"]["uri"] == uri
 
 
 async def test_the_end_of_a_process(folder: Path) -> None:

@@ -17,11 +17,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from relay.config import settings
-from relay.faces import mcp_once
-from relay.faces.auth import Auth, ensure_token
-from relay.faces.http import create_app
-from relay.faces.mcp_http import MAX_BODY
-from relay.faces.services import Services
+from relay.faces.http.app import create_app
+from relay.faces.http.requests.auth import Auth, ensure_token
+from relay.faces.http.routes import mcp_once
+from relay.faces.http.routes.mcp import MAX_BODY
+from relay.faces.ports import Services
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
 from relay.wings import WINGS

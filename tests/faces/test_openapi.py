@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from relay.faces.openapi import document
-from relay.faces.operations import OPERATIONS
+from relay.faces.http.reference.openapi import document
+from relay.faces.operations.registry import OPERATIONS
 from tests.faces.house import house
 from tests.faces.recorder import Recorder
 

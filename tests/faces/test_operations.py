@@ -10,10 +10,10 @@ import pytest
 
 from relay import cli
 from relay.coordination.writes.changesets import MOST_SUMMARY
-from relay.faces.help_topics import TOPICS, help_text
-from relay.faces.mcp_schema import input_schema
-from relay.faces.operation import perform, read
-from relay.faces.operations import OPERATIONS
+from relay.faces.operations.help_topics import TOPICS, help_text
+from relay.faces.operations.json_schema import input_schema
+from relay.faces.operations.operation import perform, read
+from relay.faces.operations.registry import OPERATIONS
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from tests.faces.recorder import Recorder
 

@@ -13,7 +13,7 @@ import pytest
 from relay.access.keys import Keys
 from relay.config import settings as config
 from relay.coordination.locks import wait_line
-from relay.faces.auth import owner
+from relay.faces.http.requests.auth import owner
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.services import services_of
 from relay.store.ports import StoreBusy

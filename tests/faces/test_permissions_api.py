@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from relay.faces.permissions_api import PermissionDoors
+from relay.faces.http.routes.permissions import PermissionDoors
 from relay.model import PermissionOption, PermissionRequest
 from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.journal.live_bus import Live

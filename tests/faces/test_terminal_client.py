@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from relay.faces.terminal_client import Down, Post, Refused, RoomClient, Wire, new_id
-from relay.faces.terminal_place import Finder, Place, PlaceError
-from relay.faces.terminal_script import Waiting
+from relay.faces.terminal.client import Down, Post, Refused, RoomClient, Wire, new_id
+from relay.faces.terminal.find_room import Finder, Place, PlaceError
+from relay.faces.terminal.script import Waiting
 from relay.room.parsing import line_format
 from tests.faces.fake_room import KEY, FakeRoom, until
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.base.terminal_text import lines, safe, safe_line, tame
-from relay.faces import terminal_text as text
+from relay.faces.terminal import text
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.utils import get_cwidth
 
-from relay.faces.terminal_app import RoomCompleter
-from relay.faces.terminal_client import Post, Wire
-from relay.faces.terminal_text import Fragments
-from relay.faces.terminal_view import RoomView, agent_state
+from relay.faces.terminal.app import RoomCompleter
+from relay.faces.terminal.client import Post, Wire
+from relay.faces.terminal.text import Fragments
+from relay.faces.terminal.view import RoomView, agent_state
 
 TS = "2026-01-02T12:00:00Z"
 NOW = 1_767_355_212.0  # twelve seconds later

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.faces.terminal_text import Fragments
-from relay.faces.terminal_wrap import cropped, wrapped
+from relay.faces.terminal.text import Fragments
+from relay.faces.terminal.wrap import cropped, wrapped
 
 
 def plain(lines: list[Fragments]) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from relay.faces.help_topics import help_text
-from relay.faces.terminal_view import RoomView
+from relay.faces.operations.help_topics import help_text
+from relay.faces.terminal.view import RoomView
 from relay.model.terms import terms, used_in
 
 SAID = "both change lines 4-9 of a.py; HOLD: AVA (2 files committed), STEER: BEN"

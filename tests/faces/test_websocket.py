@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay import __version__
-from relay.faces import fanout
-from relay.faces.fanout import wire
-from relay.faces.http import HUB
-from relay.faces.limits import Limits
+from relay.faces.http import hub as fanout
+from relay.faces.http.app import HUB
+from relay.faces.http.hub import wire
+from relay.faces.http.requests.limits import Limits
 from relay.room.journal.values import Frame
 from tests.faces.house import House, house
 from tests.faces.memory_room import MemoryRoom, RoomError
@@ -125,7 +125,7 @@ async def test_a_client_that_does_not_say_where_it_stands(tmp_path: Path) -> Non
 
 
 async def test_a_cursor_of_another_room(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.faces.websocket.NEW_CURSOR_S", 0.05)
+    monkeypatch.setattr("relay.faces.http.websocket.NEW_CURSOR_S", 0.05)
     async with home.ws() as line:
         await line.send_json({"after": "1000"})
         async with asyncio.timeout(LONG_S):

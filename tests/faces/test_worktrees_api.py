@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relay.faces.worktrees_api import WorktreeDoors
+from relay.faces.http.routes.worktrees import WorktreeDoors
 from relay.model import RESERVED_NAMES
 from relay.worktrees_door import WorktreesDoor
 from tests.airspace.repository import Room, commit, git, ready, repository, room, write
@@ -21,7 +21,7 @@ async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     one = await room(repository(tmp_path / "repo"), "A")
     door = WorktreesDoor(one.hangar, one.ground, ready)
     table = WorktreeDoors(door, reserved=lambda: RESERVED_NAMES | {"A"}, owner="owner").table()
-    from relay.faces import http
+    from relay.faces.http import app as http
     from tests.faces import house as stands_in
 
     real = http.create_app

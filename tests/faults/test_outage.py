@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from relay.faces.mcp_schema import input_schema
-from relay.faces.openapi import document
-from relay.faces.operations import OPERATIONS
+from relay.faces.http.reference.openapi import document
+from relay.faces.operations.json_schema import input_schema
+from relay.faces.operations.registry import OPERATIONS
 from tests import postgres
 from tests.airspace.repository import commit, git
 from tests.outside import Json, Outside, agent, eventually, room, settings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.faces.errors import refusal
-from relay.faces.store_failed import store_failed
+from relay.faces.failures import store_failed
+from relay.faces.http.requests.errors import refusal
 from relay.log import events
 from relay.store.failures import trouble_of
 from relay.store.ports import AwaitedOutside, StoreBusy, StoreError

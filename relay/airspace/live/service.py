@@ -24,7 +24,7 @@ from relay.store.ports import Store, Tx
 
 
 class LiveAirspace:
-    """One running airspace (`relay.model.Airspace`, `relay.faces.airspace_api`)."""
+    """One running airspace (`relay.model.Airspace`, `relay.faces.http.routes.airspace`)."""
 
     def __init__(
         self,

@@ -1,0 +1,293 @@
+"""One reader of the room for every connected client.
+
+Invariants:
+- a client gets every stored frame behind its cursor once and in order: it joins the fan-out in the same step
+  of the event loop in which it was given the rest of the ring, and a frame that it had before it came (its
+  cursor was ahead of ours) is left out;
+- one event makes several frames of one cursor (the entry first), and a connection may break between them; so a
+  client that resumes gets again, of its own cursor, what is no entry;
+- a frame is turned into bytes once, whoever and however many get it;
+- no client waits for another. What a slow one has not read lies in its own connection's buffer, which is
+  bounded: when it is full the client is told that it lags and is cut off, and comes back with its cursor.
+
+The frames go to the transport as finished WebSocket frames (RFC 6455, section 5.2: unmasked, uncompressed, so
+without state), all that are due in one write: a task and a queue for each client would cost several times the
+write itself. The connection's buffer, with the event loop as its writer, is that queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import structlog
+
+from relay.faces.http.requests.room_port import RoomApi
+from relay.room.journal.values import Frame
+from relay.store.ports import is_away
+
+log = structlog.get_logger(__name__)
+
+#: What the ring keeps: as many stored frames, and as many bytes of them, at most.
+RING_FRAMES = 4096
+RING_BYTES = 4 * 1024 * 1024
+#: How far back the ring begins at the start, in cursors: who was connected just now is back at once.
+SEED = 500
+#: Seconds that what is no entry waits for others, to go out in one write: with many clients the writes are the
+#: cost, and a message makes several small frames one after the other.
+COMPANY_S = 0.015
+#: Seconds between two reads of the log while nobody is connected: agents who take and release locks write hundreds of
+#: events a second.
+ALONE_S = 0.25
+RETRY_S = (0.1, 5.0)
+
+
+class Wire(NamedTuple):
+    """A frame ready to be sent. `again`: it tells a state, so to hear it twice does no harm."""
+
+    cursor: int | None
+    blob: bytes
+    again: bool
+
+    @classmethod
+    def of(cls, frame: Frame) -> Wire:
+        return cls(frame.cursor, wire(frame.as_text()), frame.type != "entry")
+
+    def follows(self, cursor: int, partly: bool) -> bool:
+        """Is it for a client that stands at `cursor`? `partly`: it may lack some of that cursor's own."""
+        if self.cursor is None or self.cursor > cursor:
+            return True
+        return partly and self.again and self.cursor == cursor
+
+
+Wires = list[Wire]
+
+
+def wire(text: str) -> bytes:
+    """A whole WebSocket text frame, as a server sends it."""
+    payload = text.encode("utf-8", "replace")
+    size = len(payload)
+    if size < 126:
+        return bytes((0x81, size)) + payload
+    if size < 1 << 16:
+        return b"\x81\x7e" + size.to_bytes(2, "big") + payload
+    return b"\x81\x7f" + size.to_bytes(8, "big") + payload
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Why a client is cut off: a WebSocket close code and a reason (123 bytes at most)."""
+
+    code: int
+    reason: str
+
+
+LAGGING = Cut(1013, "too slow; come back with the last cursor")
+AWAY = Cut(1013, "the room's database is away; come back with the last cursor")
+
+
+class Client:
+    """One connection. `cursor`: it has every stored frame up to there, but when `partly` is true perhaps not
+    every one of that cursor. `key`: its credential's."""
+
+    __slots__ = ("_big", "_limit", "_transport", "ahead", "cursor", "cut", "key", "partly")
+
+    def __init__(self, transport: asyncio.Transport, key: str, cursor: int, buffer_bytes: int) -> None:
+        self._transport = transport
+        self._limit = buffer_bytes
+        self._big = 0
+        self.key = key
+        self.cursor = cursor
+        self.partly = False
+        self.ahead = 0
+        self.cut: asyncio.Future[Cut] = asyncio.get_running_loop().create_future()
+
+    def offer(self, blob: bytes, frames: int) -> None:
+        """Send, at once or as the client reads; cut it off when too much waits already. Never blocks."""
+        if self.cut.done() or self._transport.is_closing():
+            return
+        waiting = self._transport.get_write_buffer_size()
+        if waiting == 0:
+            self._big = len(blob)  # one great entry on its way is no lag, however many small ones follow it
+        if waiting > self._limit + self._big:
+            lagging = Frame(None, "lagging", {"dropped": frames})
+            self._transport.write(wire(lagging.as_text()))
+            self.cut_off(LAGGING)
+        else:
+            self._transport.write(blob)
+
+    def cut_off(self, why: Cut) -> None:
+        """End this connection, soon."""
+        if not self.cut.done():
+            self.cut.set_result(why)
+
+
+class Hub:
+    """Follows the room once and tells every client. `start` it, and keep `run` running."""
+
+    def __init__(self, room: RoomApi) -> None:
+        self._room = room
+        self._ring: deque[Wire] = deque()
+        self._ring_bytes = 0
+        #: The ring holds every stored frame with floor < cursor <= head.
+        self.floor = self.head = 0
+        self._due: Wires = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._joined: set[Client] = set()
+        self._catching_up: set[Client] = set()
+        self._came = asyncio.Event()
+
+    @property
+    def clients(self) -> int:
+        """How many are connected."""
+        return len(self._joined) + len(self._catching_up)
+
+    async def start(self) -> None:
+        """Take the place to begin at."""
+        self.floor = self.head = max(0, await self._room.last_cursor() - SEED)
+
+    async def run(self) -> None:
+        """Follow the room for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_for_ever("stored", self._follow_stored), name="hub-stored")
+            group.create_task(_for_ever("live", self._follow_live), name="hub-live")
+
+    async def _follow_stored(self) -> None:
+        try:
+            frames = self._room.frames(self.head)
+            try:
+                async for batch in frames:
+                    self._take(batch)
+                    if self._timer is not None:
+                        await self._pause()
+            finally:
+                await close(frames)
+        except Exception as error:
+            if is_away(error):
+                self.cut_off(AWAY)  # nobody is left to believe that nothing happens
+            raise
+
+    async def _pause(self) -> None:
+        """Let further events come behind one that is no entry, to be read at once."""
+        self._came.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMPANY_S if self.clients else ALONE_S):
+                await self._came.wait()
+
+    async def _follow_live(self) -> None:
+        feed = self._room.live()
+        try:
+            async for frame in feed:
+                self._due.append(Wire.of(frame))
+                self._flush_soon()
+        finally:
+            feed.close()
+
+    def _take(self, batch: Iterable[Frame]) -> None:
+        for frame in batch:
+            one = Wire.of(frame)
+            self._due.append(one)
+            if one.cursor is not None:
+                self.head = one.cursor
+                self._ring.append(one)
+                self._ring_bytes += len(one.blob)
+        while len(self._ring) > RING_FRAMES or self._ring_bytes > RING_BYTES:
+            gone = self._ring.popleft()
+            self.floor = gone.cursor or self.floor
+            self._ring_bytes -= len(gone.blob)
+        if all(one.again for one in self._due):
+            self._flush_soon()
+        else:
+            self.flush()
+
+    def _flush_soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(COMPANY_S, self.flush)
+
+    def flush(self) -> None:
+        """Send what is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due, self._due = self._due, []
+        if not due:
+            return
+        _send(due, [client for client in self._joined if not client.ahead])
+        for client in [client for client in self._joined if client.ahead]:
+            _send([one for one in due if one.follows(client.ahead, client.partly)], [client])
+            if self.head >= client.ahead:
+                client.ahead = 0
+        if self._catching_up:
+            _send([one for one in due if one.cursor is None], self._catching_up)
+
+    def enter(self, client: Client) -> None:
+        """From now on the client gets what is not stored; `join` lets it have the rest."""
+        self.flush()
+        self._catching_up.add(client)
+        self._came.set()
+
+    def behind(self, cursor: int, partly: bool = False) -> Wires | None:
+        """The stored frames that follow `cursor`, up to `head`; None when the ring does not reach so far back."""
+        if cursor < self.floor or (partly and cursor == self.floor):
+            return None
+        found: Wires = []
+        for one in reversed(self._ring):
+            if (one.cursor or 0) < cursor:
+                break
+            if one.follows(cursor, partly):
+                found.append(one)
+        found.reverse()
+        return found
+
+    def join(self, client: Client, rest: Wires) -> None:
+        """Send the `rest` (what `behind` gave, in this same step of the loop), then all that comes."""
+        self.flush()
+        _send(rest, [client])
+        client.ahead = client.cursor if client.cursor > self.head else 0
+        self._catching_up.discard(client)
+        self._joined.add(client)
+
+    def leave(self, client: Client) -> None:
+        self._joined.discard(client)
+        self._catching_up.discard(client)
+
+    def cut_off(self, why: Cut, key: str | None = None) -> None:
+        """End the connections of the credential `key`, or all."""
+        for client in [*self._joined, *self._catching_up]:
+            if key is None or client.key == key:
+                client.cut_off(why)
+
+
+def _send(due: Wires, clients: Iterable[Client]) -> None:
+    if not due:
+        return
+    blob = due[0].blob if len(due) == 1 else b"".join(one.blob for one in due)
+    for client in clients:
+        client.offer(blob, len(due))
+
+
+async def _for_ever(name: str, follow: Callable[[], Awaitable[None]]) -> None:
+    wait = RETRY_S[0]
+    while True:
+        began = asyncio.get_running_loop().time()
+        try:
+            await follow()
+            log.warning("the room's feed ended", feed=name)
+        except Exception as error:
+            if not is_away(error):  # the store itself logs that
+                log.exception("the room's feed failed", feed=name)
+        if asyncio.get_running_loop().time() - began > RETRY_S[1]:
+            wait = RETRY_S[0]
+        await asyncio.sleep(wait)
+        wait = min(wait * 2, RETRY_S[1])
+
+
+async def close(frames: AsyncIterator[object]) -> None:
+    """Close an iterator of the room's, when it is one that can be closed."""
+    aclose = getattr(frames, "aclose", None)
+    if aclose is not None:
+        await aclose()

@@ -1,0 +1,72 @@
+"""What an API key may do at the doors that are no operations: the room's own, which were built for people.
+
+Invariants: what is not named here wants `admin`. The room's token and the page's cookie are a person's, and may all.
+No key makes a sign-in link, whatever its scopes: the page's session would know neither its name nor its end.
+An operation's own scope is checked where it runs (`relay.faces.operations.operation.need`).
+"""
+
+from __future__ import annotations
+
+from relay.config.command_line import command
+from relay.faces.http.requests.auth import Credential, CredentialKind
+from relay.faces.http.requests.errors import ApiError
+from relay.faces.operations.registry import OPERATIONS
+from relay.model import ADMIN
+
+_OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
+#: What any good key may; also to ask whether its own agent may write a file, and to speak MCP, where each call is an
+#: operation that checks its own scope.
+_FREE = frozenset(
+    {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write"), ("POST", "/mcp")}
+    | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
+)
+#: What writes, and the scope that it wants.
+_SCOPES = {
+    ("POST", "/api/messages"): "room",
+    ("POST", "/api/airspace/intent"): "locks",
+}
+#: What a person does, by a message that the room shows as theirs; beside it, where an agent does the like.
+_PERSONS = {
+    ("POST", "/api/tasks"): ("work", "POST /work/submit"),
+    ("PATCH", "/api/tasks/{number}"): ("work", "POST /work/claim and /work/complete"),
+    ("POST", "/api/tasks/undo"): ("work", "POST /work/release"),
+    ("POST", "/api/airspace/advisories/{advisory}/mark"): ("room", "POST /room/messages"),
+}
+
+
+#: What no key opens.
+_CLOSED = frozenset({("POST", "/api/links")})
+
+
+def check(credential: Credential, method: str, path: str) -> None:
+    """May this credential ask for `method` of `path` (as the table of routes has it)? Raises ApiError."""
+    if credential.kind is not CredentialKind.KEY:
+        return
+    asked = ("GET" if method == "HEAD" else method, path)
+    if asked in _OWN_CHECK or asked in _FREE or path == "-":
+        return
+    if asked in _CLOSED:
+        raise ApiError(
+            403,
+            "scope",
+            f"A sign-in link opens the page to any person, and this key is {credential.identity}'s.",
+            f"Run {command('link')} on the room's machine, or ask with the room's token.",
+        )
+    persons = _PERSONS.get(asked)
+    if persons is not None and not credential.person:
+        raise ApiError(
+            403,
+            "scope",
+            f"Only a person can do this, and this key is the agent {credential.identity}'s.",
+            f"Use {persons[1]}.",
+        )
+    scope = persons[0] if persons else _SCOPES.get(asked, "read" if asked[0] == "GET" else ADMIN)
+    if not credential.allows(scope):
+        typed = command(f"keys create {credential.identity} --scopes {scope},...")
+        fix = (
+            "A person can do this, with the room's token or in the page."
+            if scope == ADMIN
+            else f"Ask for a key with that scope: {typed}"
+        )
+        message = f"{credential.identity}'s key does not allow this: it lacks the scope {scope!r}."
+        raise ApiError(403, "scope", message, fix, details={"scope": scope})

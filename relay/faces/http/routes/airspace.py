@@ -1,0 +1,200 @@
+"""The doors of the airspace (docs/airspace.md): its state, its history, its advisories, and what people say of them.
+
+Invariant: a handler reads the request, asks once and shows the answer; no rule of the airspace lives here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from relay.faces.http.requests.auth import owner, speaker
+from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Body, Query, bad, read_body
+from relay.faces.http.requests.room_port import Json
+from relay.model import SESSION_ID, Refusal
+
+_WHO = ("name", "agent_id")
+_MARKS = ("useful", "noise")
+#: Each is a command of the room of the same name.
+_ACTIONS = ("first", "stop", "update")
+
+
+class AirspaceApi(Protocol):
+    """What the doors ask of the airspace."""
+
+    async def state(self, *, all_files: bool = True) -> Json:
+        """`all_files`: with the coordinates of all files, not only of those that somebody works on."""
+        ...
+
+    async def past(self, since: float | None, until: float | None) -> Sequence[Json]:
+        """Samples of that time (Unix seconds; None = as far as there is), oldest first."""
+        ...
+
+    async def advisories(self, limit: int) -> Json: ...
+
+    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
+        """What a session of an agent says by itself. Raises Refusal."""
+        ...
+
+    def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
+        """Who changes which of these files now, a text each."""
+        ...
+
+    async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> Json | None:
+        """The advisory, None when there is none of that id."""
+        ...
+
+
+class IntentApi(Protocol):
+    """Where a person's word becomes a command of the room."""
+
+    async def decide(self, action: str, agent: str, *, by: str) -> Json:
+        """`action`: first, stop or update; `{success, reason}`."""
+        ...
+
+    async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> Json: ...
+
+
+class AirspaceDoors:
+    """The handlers. `reserved` gives the names that no person has."""
+
+    def __init__(
+        self,
+        airspace: AirspaceApi,
+        room: IntentApi,
+        reserved: Callable[[], Collection[str]],
+        limits: Limits | None = None,
+        agents: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        self._airspace, self._room, self._reserved, self._agents = airspace, room, reserved, agents
+        self._limits = limits or Limits()
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/airspace", self.state),
+            web.get("/api/airspace/history", self.history),
+            web.get("/api/airspace/advisories", self.advisories),
+            web.post("/api/airspace/advisories/{advisory}/mark", self.mark),
+            web.post("/api/airspace/intent", self.intent),
+            web.post("/api/airspace/decide", self.decide),
+        ]
+
+    async def state(self, request: web.Request) -> web.Response:
+        """`?files=touched` leaves out the coordinates of files that nobody works on: of 50,000 they are 3.5 MB."""
+        files = Query(request, "files").text("files") or "all"
+        if files not in ("all", "touched"):
+            raise bad(f"files is {files[:40]!r}.", "One of: all, touched.")
+        state = await self._airspace.state(all_files=files == "all")
+        # Written out in a thread: the event loop has others to serve meanwhile.
+        return await asyncio.to_thread(answer, state)
+
+    async def history(self, request: web.Request) -> web.Response:
+        query = Query(request, "from", "to")
+        since, until = _time(query, "from"), _time(query, "to")
+        if since is not None and until is not None and since > until:
+            raise bad("from is later than to.", "Send the earlier time as from.")
+        return answer({"samples": list(await self._airspace.past(since, until))})
+
+    async def advisories(self, request: web.Request) -> web.Response:
+        limit = Query(request, "limit").whole("limit", 50, high=1000)
+        return answer(await self._airspace.advisories(limit))
+
+    async def mark(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "mark")
+        if "mark" not in body:
+            raise bad("mark is missing.", 'Send {"mark": "useful"}, "noise" or null.')
+        mark = body.maybe_text("mark")
+        if mark is not None and mark not in _MARKS:
+            raise bad(f"mark is {mark[:40]!r}.", "It is useful, noise or null.")
+        found = await self._airspace.mark(request.match_info["advisory"], mark, by=self._by(request, body))
+        if found is None:
+            raise ApiError(
+                404,
+                "not_found",
+                "There is no advisory with that id.",
+                "GET /api/airspace/advisories lists them.",
+            )
+        return answer(found)
+
+    async def intent(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "agent", "paths", "own")
+        agent, paths = body.text("agent"), body.values.get("paths")
+        if not isinstance(paths, list) or not all(isinstance(one, str) and one.strip() for one in paths):
+            raise bad("paths is not a list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
+        if body.values.get("own") is True:
+            self._by_itself(request, body, agent)
+            session = request.headers.get("X-Relay-Session", "")
+            if session and not SESSION_ID.fullmatch(session):
+                raise bad("X-Relay-Session is not a session id.", "Leave it out, or send RELAY_SESSION_ID.")
+            return await self._own_intent(agent, paths, session)
+        if not request[CREDENTIAL].person:
+            raise ApiError(
+                403,
+                "scope",
+                "Only a person can set an agent's intent, and this is an agent's key.",
+                'Send "own": true with your own name, or use POST /intents.',
+            )
+        done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
+        told = {**done, "agent": agent, "intent": paths if done.get("success") else None}
+        in_hand = self._airspace.in_hand(agent, paths) if done.get("success") else []
+        return answer({**told, "in_hand": in_hand} if in_hand else told)
+
+    async def decide(self, request: web.Request) -> web.Response:
+        """What a person decides where agents collide: the buttons, and the commands of the same name."""
+        body = await self._body(request, "action", "agent")
+        action, agent = body.text("action"), body.text("agent")
+        if action not in _ACTIONS:
+            raise bad(f"action is {action[:40]!r}.", f"One of: {', '.join(_ACTIONS)}.")
+        if not request[CREDENTIAL].person:
+            raise ApiError(
+                403, "scope", "Only a person decides that, and this is an agent's key.", "Ask a person."
+            )
+        return answer(await self._room.decide(action, agent, by=self._by(request, body)))
+
+    def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
+        """A key speaks for its own identity only. Raises ApiError."""
+        own = request[CREDENTIAL].identity
+        for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in _WHO)):
+            if own is not None and name is not None and name != own:
+                message = f"This key is {own}'s; {field} names another."
+                raise ApiError(403, "foreign_identity", message, f"Use {own}, or the key of the other one.")
+
+    async def _own_intent(self, agent: str, paths: Sequence[str], session: str) -> web.Response:
+        """Said by a process of the agent's own, on this machine (`relay airspace intent`)."""
+        if agent not in self._agents():
+            raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")
+        try:
+            kept = await self._airspace.declare_own(agent, paths, session=session)
+        except Refusal as refusal:
+            return answer({"success": False, "reason": str(refusal), "agent": agent, "intent": None})
+        told = {"success": True, "agent": agent, "intent": list(kept)}
+        in_hand = self._airspace.in_hand(agent, kept)
+        return answer({**told, "in_hand": in_hand} if in_hand else told)
+
+    async def _body(self, request: web.Request, *fields: str) -> Body:
+        limits = self._limits
+        return await read_body(request, [*fields, *_WHO], limit=limits.body_bytes, within_s=limits.body_s)
+
+    def _by(self, request: web.Request, body: Body) -> str:
+        claims: dict[str, Any] = {field: body.maybe_text(field) for field in _WHO}
+        return speaker(request[CREDENTIAL], claims, self._reserved(), owner())
+
+
+def _time(query: Query, field: str) -> float | None:
+    """A time in ISO 8601 as Unix seconds; without a zone it is UTC. Raises ApiError."""
+    text = query.text(field)
+    if text is None:
+        return None
+    try:
+        # A `+` of the zone that was not escaped arrives as a blank.
+        told = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text.strip())
+    except ValueError:
+        raise bad(f"{field} is {text[:40]!r}.", "Send a time like 2026-01-31T12:00:00Z.") from None
+    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()

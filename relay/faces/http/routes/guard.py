@@ -1,0 +1,191 @@
+"""The doors of the guard: an agent's hook asks before each edit, git's before a commit or a push (docs/guard.md).
+
+Invariants:
+- whoever asks is answered by the same rules, whether the room runs that agent or somebody else does;
+- a path is judged as it stands in the checkout of the codebase that it is in, the agent's own or another; what is in
+  none of them is nobody's and goes on;
+- a question of an edit never waits longer than `GUARD_S`, however many files the edit has: past that it goes on, with
+  a note; one of git's that cannot be answered is an error, and its hook refuses (`relay/guard_git.py`);
+- a key asks for its own identity only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from relay.base.files import inside
+from relay.base.git_checkouts import within
+from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Body, bad, read_body
+from relay.model import Guard, GuardDecision, Location, Rejected
+from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name
+
+log = structlog.get_logger(__name__)
+#: Seconds for a decision; below what the hook itself waits (relay/guard_cli.py).
+GUARD_S = 1.5
+#: Bytes of a path on any system we run on (PATH_MAX).
+MOST_PATH = 4096
+#: Bytes of a question with many paths: some 100,000 of them, and more than that is no commit.
+MOST_WRITE = 16 * 1_048_576
+ACTS = ("commit", "merge", "push")
+
+#: agent, session, is it a person, paths, act, override -> the answer as JSON. Raises Rejected.
+Check = Callable[[str, str | None, bool, Sequence[str], str, str], Awaitable[dict[str, Any]]]
+
+
+class GuardDoor:
+    """`root_of` gives the folder of an agent of the room's, None for another's: that one works in `home`, or wherever
+    it says. `checkouts` are all those of the codebase; `spelled` gives the name under which an agent holds locks.
+    `check` answers git's questions (None: it has no door); `owner` is who commits when a question does not say."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        root_of: Callable[[str], Path | None],
+        *,
+        home: Callable[[], Path],
+        checkouts: Callable[[], Sequence[Path]] = tuple,
+        spelled: Callable[[str], str] = str,
+        check: Check | None = None,
+        owner: str = "someone",
+        limits: Limits | None = None,
+    ) -> None:
+        self._guard, self._root_of, self._limits = guard, root_of, limits or Limits()
+        self._home, self._checkouts, self._spelled = home, checkouts, spelled
+        self._check, self._owner = check, owner
+
+    def table(self) -> list[web.RouteDef]:
+        doors = [web.post("/api/guard", self.ask)]
+        return doors if self._check is None else [*doors, web.post("/api/guard/write", self.write)]
+
+    async def ask(self, request: web.Request) -> web.Response:
+        """`{agent, path, session?, lines?: [first, last], tool?}` -> `{decision: allow|locked|stale|steer, reason,
+        advisory, code, locked_by, session, file_path, expires_at, fencing_token}`; with `paths` instead of `path`,
+        for an edit of several files, `{decisions: [...]}`, such an answer on each in their order."""
+        fields = ("agent", "path", "paths", "lines", "tool", "session")
+        body = await read_body(request, fields, limit=MOST_WRITE, within_s=self._limits.body_s)
+        agent, session = self._name(body.text("agent")), body.maybe_text("session")
+        body.maybe_text("tool")
+        many = body.values.get("paths") is not None
+        if many and (body.values.get("path") is not None or body.values.get("lines") is not None):
+            raise bad(
+                "paths is given together with path or lines.",
+                "Send path and lines for one file, paths for several.",
+            )
+        paths = _paths(body) if many else [body.text("path")]
+        _check_names(paths)
+        lines = _lines(body)
+        _own(request, agent)
+        root = self._root_of(agent)
+        if root is None:
+            # Whose the lines are that were changed in a checkout, nobody knows of an agent without one of its own.
+            root, lines = self._home(), None
+        places = await asyncio.to_thread(_places, root, self._checkouts(), paths)
+        told: list[GuardDecision] = []
+        try:
+            async with asyncio.timeout(GUARD_S):
+                for place in places:
+                    told.append(await self._decide(agent, place, lines, session))
+        except Rejected as error:
+            raise bad(error.message, error.fix) from None
+        except TimeoutError:
+            log.warning("guard gave no answer", agent=agent, path=places[len(told)], within_s=GUARD_S)
+            late = GuardDecision(reason=f"The guard gave no answer within {GUARD_S:g} s.")
+            told += [late] * (len(places) - len(told))
+        answers = [decision.as_json() for decision in told]
+        return answer({"decisions": answers} if many else answers[0])
+
+    async def _decide(
+        self, agent: str, place: str | None, lines: tuple[int, int] | None, session: str | None
+    ) -> GuardDecision:
+        if place is None:
+            return GuardDecision(reason="The path is outside the codebase.")
+        return await self._guard.decide(agent, Location(place, lines, True), session)
+
+    async def write(self, request: web.Request) -> web.Response:
+        """`{agent?, session?, paths: [...], act: commit|merge|push, override?}` -> `{decision: allow|locked|stale|
+        overridden, refusals: [{path, code, locked_by, expires_at, message, fix, ...}], more, overridable}`."""
+        fields = ("agent", "session", "paths", "act", "override")
+        body = await read_body(request, fields, limit=MOST_WRITE, within_s=self._limits.body_s)
+        agent, act = body.maybe_text("agent"), body.text("act")
+        if act not in ACTS:
+            raise bad(f"act is {act[:40]!r}.", f"One of: {', '.join(ACTS)}.")
+        paths = _paths(body)
+        credential = request[CREDENTIAL]
+        identity = credential.identity
+        who = identity or self._owner if agent is None else self._name(agent)
+        _own(request, who)
+        assert self._check is not None
+        session, override = body.maybe_text("session"), body.maybe_text("override") or ""
+        person = credential.person if identity is not None else agent is None
+        try:
+            return answer(await self._check(who, session, person, paths, act, override))
+        except Rejected as error:
+            raise bad(error.message, error.fix) from None
+
+    def _name(self, agent: str) -> str:
+        try:
+            return self._spelled(clean_name(agent, most=MAX_AGENT_NAME))
+        except ValueError as error:
+            raise bad(f"agent is {agent[:60]!r}. {error}", "Send the agent's name.") from None
+
+
+def _paths(body: Body) -> list[str]:
+    paths = body.values.get("paths")
+    if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
+        raise bad("paths is not a list of strings.", 'Send {"paths": ["src/app.py"]}.')
+    return paths
+
+
+def _check_names(paths: Iterable[str]) -> None:
+    """Raises ApiError 400 for what is the name of no file."""
+    try:
+        most = max((len(path.encode()) for path in paths), default=0)
+    except UnicodeEncodeError:
+        raise bad("paths has an unpaired surrogate.", "Send whole Unicode characters.") from None
+    if most > MOST_PATH:
+        raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
+
+
+def _places(root: Path, checkouts: Sequence[Path], paths: Sequence[str]) -> list[str | None]:
+    return [_place(root, checkouts, path) for path in paths]
+
+
+def _place(root: Path, checkouts: Iterable[Path], path: str) -> str | None:
+    """`path` (absolute, or relative to `root`) in the innermost checkout that it is in: a worktree may lie within
+    another checkout. A worktree of the same repository that the room does not know is one, too. None when it is in
+    none. Blocking."""
+    found = (inside(folder, str(root / path)) for folder in (root, *checkouts))
+    known = min((one for one in found if one is not None), key=len, default=None)
+    return within(root, root / path) if known is None else known
+
+
+def _own(request: web.Request, agent: str) -> None:
+    """Raises ApiError 403 for a key that asks as another."""
+    identity = request[CREDENTIAL].identity
+    if identity is not None and agent != identity:
+        raise ApiError(
+            403, "foreign_identity", f"This key is {identity}'s; agent names another.", f"Ask as {identity}."
+        )
+
+
+def _lines(body: Body) -> tuple[int, int] | None:
+    value = body.values.get("lines")
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list)
+        or len(value) != 2
+        or not all(type(one) is int and 1 <= one < 1 << 31 for one in value)
+        or value[0] > value[1]
+    ):
+        raise bad("lines is not a range of lines.", "lines is [first, last], both included, from 1.")
+    return value[0], value[1]

@@ -1,0 +1,91 @@
+"""The page's doors to what agents hold: locks and sessions, one task whole, and a person's forced release.
+
+Invariant: a forced release is a person's, never an agent's key's; it is a command of that person in the room, so
+everybody sees who took what from whom, and why. (Programs have `/locks/...`: docs/coordination.md.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from aiohttp import web
+
+from relay.faces.http.requests.auth import owner, speaker
+from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Query, bad, numbered, read_body
+from relay.faces.http.requests.room_port import Json
+from relay.model.references import Thing
+
+_WHO = ("name", "agent_id")
+#: Characters of a path with all its folders (PATH_MAX of Linux), and of a reason that people read in one glance.
+MAX_PATH, MAX_REASON = 4096, 300
+
+
+class HeldApi(Protocol):
+    """What the doors ask of the room."""
+
+    async def held(self) -> Json:
+        """`{locks, sessions, now}`."""
+        ...
+
+    async def task(self, number: int) -> Json:
+        """TASK with all that is known of it. Raises a room's refusal: not_found."""
+        ...
+
+    async def force_release(self, path: str, reason: str, *, by: str) -> Json:
+        """`{success, reason}`."""
+        ...
+
+
+class HeldDoors:
+    """The handlers. `reserved`: names that no person has."""
+
+    def __init__(
+        self, room: HeldApi, reserved: Callable[[], Collection[str]], *, limits: Limits | None = None
+    ) -> None:
+        self._room, self._reserved = room, reserved
+        self._limits = limits or Limits()
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/locks", self.held),
+            web.post("/api/locks/release", self.release),
+            web.get("/api/tasks/{number:[tT]?[0-9]+}", self.task),
+        ]
+
+    async def held(self, request: web.Request) -> web.Response:
+        """`{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
+        Query(request)
+        return answer(await self._room.held())
+
+    async def task(self, request: web.Request) -> web.Response:
+        """`{task}`."""
+        Query(request)
+        number = numbered(request.match_info["number"], Thing.TASK)
+        if number is None:
+            raise ApiError(404, "not_found", "There is no task with that number.", "A task has a number.")
+        return answer({"task": await self._room.task(number)})
+
+    async def release(self, request: web.Request) -> web.Response:
+        """`{path, reason}` -> `{success, reason}`."""
+        limits = self._limits
+        body = await read_body(
+            request, ("path", "reason", *_WHO), limit=limits.body_bytes, within_s=limits.body_s
+        )
+        credential = request[CREDENTIAL]
+        if credential.identity is not None and not credential.person:
+            raise ApiError(
+                403,
+                "forbidden",
+                "Only a person takes a lock from its holder.",
+                "Release your own, or ask in the room.",
+            )
+        by = speaker(credential, {field: body.maybe_text(field) for field in _WHO}, self._reserved(), owner())
+        path, reason = body.text("path"), body.text("reason")
+        for field, value, most in (("path", path, MAX_PATH), ("reason", reason, MAX_REASON)):
+            if len(value) > most:
+                raise bad(f"{field} has {len(value)} characters.", f"At most {most}.")
+        return answer(await self._room.force_release(path, reason, by=by))

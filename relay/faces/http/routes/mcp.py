@@ -1,0 +1,293 @@
+"""The MCP server over streamable HTTP, at `/mcp` of the daemon: the same tools, for whoever shows a key.
+
+Invariants:
+- who asks is decided by the gate (relay/faces/http/requests/middleware.py) and the credential before the SDK sees
+  the request; what the request says of itself changes nothing about that;
+- no state is kept between requests (MCP 2025-06-18, "Transports, Session Management": a session id is optional), so
+  a client goes on when the daemon was started anew. A wait ends with its connection, or when it is cancelled by who
+  asked;
+- what may take its time, or is to be told of on its way, is answered as a stream of events; all else as one JSON,
+  which costs less;
+- the daemon does not pay for it until somebody asks: the SDK is imported then, off the event loop.
+
+The SDK's session manager speaks ASGI; `_Exchange` is one request of aiohttp as ASGI 3.0, HTTP, sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from relay.faces.http.requests.auth import owner, speaker
+from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import read_bytes
+from relay.faces.http.routes.operations import caller_of, session_of, sessions_differ
+from relay.faces.ports import Services
+from relay.model import Caller
+
+log = structlog.get_logger(__name__)
+PATH = "/mcp"
+#: Where a request's ASGI scope holds who asks.
+CALLER = "relay.caller"
+#: Bytes of a request: the SDK's own limit (DEFAULT_MAX_REQUEST_BODY_SIZE of mcp/server/transport_security.py).
+MAX_BODY = 4 * 1024 * 1024
+#: Seconds between two looks whether the client of a waiting request is still there: aiohttp tells nobody who reads.
+LOOK_S = 0.5
+
+#: Questions whose answer is ready.
+_QUICK = ("initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list")
+Message = dict[str, Any]
+Json = dict[str, Any]
+#: One request that is under way: whose, in which session, under which id of JSON-RPC.
+Asked = tuple[str, str, str]
+
+
+class McpDoor:
+    """The endpoint. `reserved` gives the names that only a key of their own speaks for."""
+
+    def __init__(
+        self,
+        services: Services,
+        reserved: Callable[[], Collection[str]],
+        limits: Limits | None = None,
+    ) -> None:
+        self._services, self._reserved, self._limits = services, reserved, limits or Limits()
+        self._owner = owner()
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Any]
+        self._stop = asyncio.Event()
+        self._under_way: dict[Asked, list[_Exchange]] = {}
+
+    def add_to(self, app: web.Application) -> None:
+        """Open the door in an application."""
+        app.router.add_post(PATH, self.handle)
+        app.on_shutdown.append(self._end_waits)
+        app.cleanup_ctx.append(self._life)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        credential = request[CREDENTIAL]
+        agent = speaker(credential, {}, self._reserved(), self._owner)
+        caller = caller_of(credential, agent, session=_session(request))
+        body = await read_bytes(request, MAX_BODY, self._limits.body_s)
+        said = _said(body)
+        method, id = _asked(said)
+        if method == "notifications/cancelled":
+            self._cancel(credential.key, caller.session, id)
+        exchange = _Exchange(request, body, caller)
+        asked = (credential.key, caller.session, id)
+        self._under_way.setdefault(asked, []).append(exchange)
+        try:
+            whole, streaming, server = await self._running()
+            if not _takes_time(said):
+                from relay.faces.http.routes.mcp_once import answer_once, is_plain
+
+                if is_plain(request, said):
+                    return await answer_once(server, request, said, exchange)
+            manager = streaming if _takes_time(said) else whole
+            await manager.handle_request(exchange.scope, exchange.receive, exchange.send)
+        finally:
+            self._under_way[asked].remove(exchange)
+            if not self._under_way[asked]:
+                del self._under_way[asked]
+        return exchange.answer()
+
+    def _cancel(self, credential: str, session: str, id: str) -> None:
+        """End the one request that this cancels. Two clients of one session may use the same id: then neither, since
+        nobody knows which was meant."""
+        meant = self._under_way.get((credential, session, id), [])
+        if len(meant) == 1:
+            meant[0].gone.set()
+
+    async def _running(self) -> Any:
+        """The SDK's parts (see `_managers`), begun by the first request."""
+        if self._task is None or self._task.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._run(self._ready), name="mcp-http")
+        return await asyncio.shield(self._ready)
+
+    async def _run(self, ready: asyncio.Future[Any]) -> None:
+        """Enter the manager, and leave it in the same task, as its group of tasks wants."""
+        try:
+            whole, streaming, server = await asyncio.to_thread(_managers, self._services)
+            async with whole.run(), streaming.run():
+                ready.set_result((whole, streaming, server))
+                await self._stop.wait()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error)
+            raise
+
+    async def _end_waits(self, _app: web.Application) -> None:
+        for exchanges in self._under_way.values():
+            for exchange in exchanges:
+                exchange.gone.set()
+
+    async def _life(self, _app: web.Application) -> AsyncIterator[None]:
+        yield
+        self._stop.set()
+        if self._task is not None:
+            with contextlib.suppress(Exception):  # it was logged by the request that met it
+                await self._task
+
+
+def _managers(services: Services) -> tuple[Any, Any, Any]:
+    """The SDK's part, whose import takes most of a second: who answers as one JSON, who as a stream, and the server
+    behind both."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    import relay.faces.http.routes.mcp_once  # noqa: F401 - for `handle`, which must not import on the loop
+    from relay.faces.mcp.server import make_server
+    from relay.faces.operations.registry import OPERATIONS
+
+    async def asking(context: Any) -> tuple[Services, Caller]:
+        return services, context.request.scope[CALLER]
+
+    server = make_server(OPERATIONS, asking)
+    whole, streaming = (
+        StreamableHTTPSessionManager(
+            server, stateless=True, max_request_body_size=MAX_BODY, json_response=as_json
+        )
+        for as_json in (True, False)
+    )
+    return whole, streaming, server
+
+
+def _session(request: web.Request) -> str | None:
+    """The session that the address or the header names. `Mcp-Session-Id` names none of relay's: it is the transport's
+    own (MCP 2025-06-18, "Session Management"), and this one hands none out."""
+    said = request.query.getall("session_id", [])
+    for other in said[1:]:
+        if other != said[0]:
+            raise sessions_differ(("session_id", said[0]), ("session_id", other))
+    return session_of(request, said[0] if said else None)
+
+
+def _said(body: bytes) -> Json:
+    """The message, as far as it is one: the SDK says what is wrong with any other."""
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _of(said: Json, name: str) -> Json:
+    """An object's field that is an object; an empty one where it is none."""
+    found = said.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _asked(said: Json) -> tuple[str, str]:
+    """Method and id of the message; of a cancellation the id that it cancels."""
+    method, id = str(said.get("method")), said.get("id")
+    if method == "notifications/cancelled":
+        id = _of(said, "params").get("requestId")
+    return method, json.dumps(id)
+
+
+def _takes_time(said: Json) -> bool:
+    """Is it more than one quick question? A tool waits where it is told to (`wait_seconds`), and only a stream of
+    events tells that its client has gone, or how it goes on (MCP 2025-06-18, "Progress"). What is no call of a tool,
+    nor a question that each client asks at its start, is left to the stream too."""
+    params = _of(said, "params")
+    if "progressToken" in _of(params, "_meta"):
+        return True
+    if said.get("method") == "tools/call":
+        return bool(_of(params, "arguments").get("wait_seconds"))
+    return said.get("method") not in _QUICK
+
+
+class _Exchange:
+    """One request of aiohttp, to an application of ASGI. `gone`: its client has, or is to be treated so."""
+
+    def __init__(self, request: web.Request, body: bytes, caller: Caller) -> None:
+        self._request, self._body = request, body
+        self.gone = asyncio.Event()
+        self._response: web.StreamResponse | None = None
+        self._told = False
+        #: What is answered in one piece: its status, headers and body so far. 0: it is not.
+        self._status, self._headers, self._whole = 0, [("", "")], b""
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": request.scheme,
+            "path": request.path,
+            "raw_path": request.path.encode(),
+            "query_string": request.query_string.encode(),
+            "root_path": "",
+            "headers": [(name.lower(), value) for name, value in request.raw_headers],
+            "client": None,
+            "server": None,
+            "state": {},
+            CALLER: caller,
+        }
+
+    async def receive(self) -> Message:
+        """The body, once; then nothing until the client has gone."""
+        if not self._told:
+            self._told = True
+            return {"type": "http.request", "body": self._body, "more_body": False}
+        while not self.gone.is_set():
+            transport = self._request.transport
+            if transport is None or transport.is_closing():
+                break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Begin the answer, or a further piece of it. A client that has gone is told nothing more."""
+        if message["type"] == "http.response.start":
+            headers = [
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in message.get("headers", ())
+                if name.lower() not in (b"transfer-encoding", b"content-length")  # aiohttp's to say
+            ]
+            if not any(name.lower() == "content-type" and "event-stream" in value for name, value in headers):
+                self._status, self._headers = message["status"], headers
+                return
+            self._response = web.StreamResponse(status=message["status"])
+            self._response.headers.extend(headers)
+            await self._response.prepare(self._request)
+        elif self._status:
+            self._whole += message.get("body", b"")
+            if not message.get("more_body"):
+                self._response = self._in_one()
+        elif message["type"] == "http.response.body" and self._response is not None:
+            try:
+                if message.get("body"):
+                    await self._response.write(message["body"])
+                if not message.get("more_body"):
+                    await self._response.write_eof()
+            except ConnectionError:
+                self.gone.set()
+
+    def _in_one(self) -> web.Response:
+        """The answer of one piece. What the SDK refuses in plain words (a wrong Content-Type, say) gets the form of
+        every refusal."""
+        kinds = [value for name, value in self._headers if name.lower() == "content-type"]
+        if self._status < 400 or (kinds and kinds[0].startswith("application/json")):
+            response = web.Response(status=self._status, body=self._whole)
+            response.headers.popall("Content-Type", None)
+            response.headers.extend(self._headers)
+            return response
+        why = self._whole.decode("utf-8", "replace").rstrip(".") or "The request is not an MCP message"
+        fix = "Send one message of JSON-RPC as application/json (docs/mcp.md)."
+        return ApiError(self._status, "bad_request", f"{why}.", fix).response()
+
+    def answer(self) -> web.StreamResponse:
+        """What was answered; where nothing was, the client has gone."""
+        if self._response is None:
+            raise ConnectionResetError("the caller has gone")
+        return self._response

@@ -1,0 +1,223 @@
+"""The endpoints of the registry: each operation at its method and path, for whoever shows a credential.
+
+Invariant: who asks is decided here, by the credential before all (docs/coordination.md, "Who asks"); what is asked,
+by the operation's declaration. No operation is named in this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from aiohttp import web
+
+from relay.faces.http.requests.auth import Credential, CredentialKind, owner, speaker
+from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Body, bad, read_values
+from relay.faces.operations.operation import Operation, perform
+from relay.faces.operations.registry import OPERATIONS
+from relay.faces.ports import Services
+from relay.model import Caller
+from relay.model.pages import Page
+from relay.room.parsing.mentions import MAX_AGENT_NAME
+
+#: The header that names a caller's session (INTERFACES, "MCP and sessions").
+SESSION_HEADER = "X-Relay-Session"
+#: The header with the cursor of what is behind a list that was too long for one answer.
+NEXT = "X-Next-Cursor"
+#: What any request may say of who makes it, beside its operation's own fields.
+WHO = ("agent_id", "agent_type", "session_id", "name")
+_MOST_TYPE = 60
+_PLACE = re.compile(r"\{(\w+)\}")
+_NO_SESSION = re.compile(r"[^A-Za-z0-9._:@+-]")
+#: Parameters of a path that go over slashes.
+_WHOLE = {"path": "{path:.+}"}
+
+
+class OperationDoors:
+    """The handlers. `reserved` gives the names that only a key of their own speaks for."""
+
+    def __init__(
+        self, services: Services, reserved: Callable[[], Collection[str]], limits: Limits | None = None
+    ) -> None:
+        self._services, self._reserved, self._limits = services, reserved, limits or Limits()
+        self._owner = owner()
+
+    def table(self) -> list[web.RouteDef]:
+        """The routes of all operations; fixed paths stand before those with a parameter."""
+        ends = [(end, operation) for operation in OPERATIONS.values() for end in operation.endpoints]
+        ends.sort(key=lambda one: "{" in one[0][1])
+        fixed = [path for (_, path), _ in ends if "{" not in path]
+        routes = [
+            web.route(method, _route(path, fixed), self._door(operation))
+            for (method, path), operation in ends
+        ]
+        heads = [
+            web.route("HEAD", _route(path, fixed), self._door(operation))
+            for (method, path), operation in ends
+            if method == "GET"
+        ]
+        return routes + heads
+
+    def _door(self, operation: Operation) -> Callable[[web.Request], Any]:
+        async def door(request: web.Request) -> web.Response:
+            values = await self._values(request, operation)
+            caller = self.caller(request, values)
+            for field in WHO:
+                values.pop(field, None)
+            told = await perform(self._services, caller, operation, values)
+            response = answer(told)
+            if isinstance(told, Page) and told.next is not None:
+                response.headers[NEXT] = told.next
+            return response
+
+        return door
+
+    async def _values(self, request: web.Request, operation: Operation) -> dict[str, Any]:
+        """What the request says: its body, or its query, with what stands in its path."""
+        fields = operation.request.model_fields
+        _check_bytes(request)
+        if request.method in ("GET", "HEAD", "DELETE"):
+            values = _query(request, operation)
+        else:
+            if request.query_string:
+                raise bad("This needs its fields in the body.", "Send a JSON object, and no query.")
+            limits = self._limits
+            values = await read_values(
+                request, limit=limits.body_bytes, within_s=limits.body_s, optional=not _required(operation)
+            )
+        for name, text in request.match_info.items():
+            if name in fields:
+                if values.get(name, text) != text:
+                    raise bad(f"{name} is given in the path and in the query.", "Give it in one of them.")
+                values[name] = text
+        return values
+
+    def caller(self, request: web.Request, values: Mapping[str, Any]) -> Caller:
+        """Who asks. Raises ApiError and Rejected."""
+        credential = request[CREDENTIAL]
+        said = Body(values)
+        claims = {field: said.maybe_text(field) for field in ("agent_id", "name")}
+        agent = speaker(credential, claims, self._reserved(), self._owner, most=MAX_AGENT_NAME)
+        kind = said.maybe_text("agent_type")
+        if kind is not None and not 0 < len(kind) <= _MOST_TYPE:
+            raise bad(f"agent_type has 1 to {_MOST_TYPE} characters.", "Like claude_code, codex, person.")
+        session = session_of(request, said.maybe_text("session_id"))
+        return caller_of(
+            credential, agent, session=session, agent_type=kind, claimed=bool(claims["agent_id"])
+        )
+
+
+def _route(path: str, fixed: Sequence[str]) -> str:
+    """A path with its parameters as aiohttp reads them. What is a path of its own is no parameter's value: else it
+    would have the methods of both."""
+
+    def place(found: re.Match[str]) -> str:
+        if found[1] in _WHOLE:
+            return _WHOLE[found[1]]
+        before = path[: found.start()]
+        taken = [one.removeprefix(before) for one in fixed if one.startswith(before)]
+        taken = [re.escape(one) for one in taken if one and "/" not in one]
+        return f"{{{found[1]}:(?!(?:{'|'.join(taken)})$)[^/]+}}" if taken else found[0]
+
+    return _PLACE.sub(place, path)
+
+
+def caller_of(
+    credential: Credential,
+    agent: str,
+    *,
+    session: str | None = None,
+    agent_type: str | None = None,
+    claimed: bool = False,
+) -> Caller:
+    """The caller of a good credential that speaks as `agent`. `claimed`: by an `agent_id` of its own, as agents do.
+
+    Raises Rejected when `session` is no id.
+    """
+    if credential.kind is CredentialKind.KEY:
+        default, kind = f"key-{credential.key}", credential.agent_type
+    else:
+        default, kind = _person_session(agent), "agent" if claimed else "person"
+    return Caller(
+        agent,
+        default if session is None else session,
+        agent_type or kind,
+        person=credential.person,
+        scopes=credential.scopes,
+        key=credential.key if credential.kind is CredentialKind.KEY else None,
+    )
+
+
+def session_of(request: web.Request, said: str | None = None) -> str | None:
+    """The session that a request names: in its header, or (`said`) in its body or query. Raises ApiError where it
+    names two: what is taken in the one is not held in the other."""
+    named = [(SESSION_HEADER, value) for value in request.headers.getall(SESSION_HEADER, [])]
+    named += [] if said is None else [("session_id", said)]
+    for where, session in named[1:]:
+        if session != named[0][1]:
+            raise sessions_differ(named[0], (where, session))
+    return named[0][1] if named else None
+
+
+def sessions_differ(one: tuple[str, str], other: tuple[str, str]) -> ApiError:
+    """The refusal of a request that names two sessions, each by (where, which)."""
+    message = f"{one[0]} says session {one[1][:128]!r}, and {other[0]} says {other[1][:128]!r}."
+    told = [{"by": where, "session": session[:128]} for where, session in (one, other)]
+    return ApiError(
+        400,
+        "sessions_differ",
+        message,
+        "Name one session, or leave one of the two out.",
+        None,
+        {"sessions": told},
+    )
+
+
+def _person_session(name: str) -> str:
+    """The one session of a person: a name may have letters that no session's id has."""
+    plain = _NO_SESSION.sub("_", name)
+    if plain == name:
+        return f"person-{name}"
+    return f"person-{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _required(operation: Operation) -> bool:
+    return any(field.is_required() for field in operation.request.model_fields.values())
+
+
+def _check_bytes(request: web.Request) -> None:
+    """Raises ApiError for an address that writes no text: the server would take its escapes for characters."""
+    try:
+        unquote_to_bytes(request.raw_path).decode()
+    except UnicodeError:
+        raise bad("The address is not UTF-8.", "Escape the bytes of its characters in UTF-8.") from None
+
+
+def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
+    """The query's fields, each as its declaration has it. Raises ApiError."""
+    fields = operation.request.model_fields
+    values: dict[str, Any] = {}
+    for name in dict.fromkeys(request.query):
+        texts = request.query.getall(name)
+        if name in fields and "list" in str(fields[name].annotation):
+            values[name] = texts
+        elif len(texts) > 1:
+            raise bad(f"{name[:40]} is given {len(texts)} times.", "Say it once.")
+        else:
+            values[name] = _typed(texts[0], fields[name].annotation) if name in fields else texts[0]
+    return values
+
+
+def _typed(text: str, kind: Any) -> Any:
+    """The number or truth that a query's text writes; the text itself where it writes none: the check says so."""
+    if kind is bool and text in ("true", "false"):
+        return text == "true"
+    if kind is int and re.fullmatch(r"-?[0-9]{1,18}", text):
+        return int(text)
+    return text

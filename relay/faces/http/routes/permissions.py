@@ -1,0 +1,89 @@
+"""The doors for what agents ask people for (docs/airspace.md): the open requests, and a person's answer.
+
+Invariant: an answer is a command of that person in the room, so everybody sees who allowed what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from relay.faces.http.requests.auth import owner, speaker
+from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Query, bad, read_body
+from relay.faces.http.requests.room_port import Json
+
+_WHO = ("name", "agent_id")
+
+
+class Option(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+class Asked(Protocol):
+    """A request that waits."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def options(self) -> Sequence[Option]: ...
+
+    def as_json(self) -> Json: ...
+
+
+class PermissionDoors:
+    """`pending` gives what waits; `order` gives the room a person's command, and its answer."""
+
+    def __init__(
+        self,
+        pending: Callable[[], Sequence[Asked]],
+        order: Callable[[str, str], Awaitable[Json]],
+        reserved: Callable[[], Collection[str]],
+        *,
+        limits: Limits | None = None,
+    ) -> None:
+        self._pending, self._order, self._reserved = pending, order, reserved
+        self._limits = limits or Limits()
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/permissions", self.list),
+            web.post("/api/permissions/{request}", self.decide),
+        ]
+
+    async def list(self, request: web.Request) -> web.Response:
+        """`{requests: [...]}`, the oldest first."""
+        Query(request)
+        return answer({"requests": [one.as_json() for one in self._pending()]})
+
+    async def decide(self, request: web.Request) -> web.Response:
+        """`{option}` -> `{success, reason}`."""
+        limits = self._limits
+        body = await read_body(request, ("option", *_WHO), limit=limits.body_bytes, within_s=limits.body_s)
+        wanted, claims = body.text("option"), {field: body.maybe_text(field) for field in _WHO}
+        by = speaker(request[CREDENTIAL], claims, self._reserved(), owner())
+        named = request.match_info["request"]
+        one = next((each for each in self._pending() if each.id == named), None)
+        if one is None:
+            raise ApiError(
+                404,
+                "not_found",
+                "There is no such open request: it was answered or has expired.",
+                "GET /api/permissions.",
+            )
+        for place, option in enumerate(one.options, 1):
+            if option.id == wanted:
+                word = "allow" if option.kind.startswith("allow") else "deny"
+                # By its place: its id is the agent's own text, and this stands in the room.
+                told: dict[str, Any] = await self._order(f"/{word} {one.id} {place}", by)
+                return answer({"success": bool(told.get("success")), "reason": told.get("reason", "")})
+        raise bad(f"option is {wanted[:40]!r}.", f"One of: {', '.join(each.id for each in one.options)}.")

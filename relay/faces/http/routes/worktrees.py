@@ -1,0 +1,175 @@
+"""The HTTP doors of the worktrees (docs/airspace.md).
+
+Invariant: as in `http.py`: a handler reads the request, asks once and shows the answer. What the domain refuses
+is 200 with `success: false`; an agent without a worktree is 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from relay.faces.http.requests.auth import speaker
+from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Body, Query, bad, read_body
+from relay.model import Refusal
+
+_WHO = ("name", "agent_id")
+METHODS = ("merge", "squash")
+
+
+class WorktreesApi(Protocol):
+    """What the doors ask of the worktrees."""
+
+    async def state(self) -> dict[str, Any]:
+        """`{worktrees: [...], order: [...], trouble, troubles, polling}`."""
+        ...
+
+    def has(self, agent: str) -> bool: ...
+
+    async def diff(self, agent: str) -> dict[str, Any] | None: ...
+
+    async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
+        """What a merge would commit. Raises Refusal."""
+        ...
+
+    async def merge(
+        self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
+    ) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+    async def discard(self, agent: str, by: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+    async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+    async def abort(self, agent: str, by: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+    async def remove(self, agent: str, by: str) -> dict[str, Any]:
+        """Raises Refusal."""
+        ...
+
+
+class WorktreeDoors:
+    """The handlers. `owner` speaks when a request does not say who."""
+
+    def __init__(
+        self,
+        worktrees: WorktreesApi,
+        *,
+        reserved: Callable[[], Collection[str]],
+        owner: str,
+        limits: Limits | None = None,
+    ) -> None:
+        self._worktrees, self._reserved, self._owner = worktrees, reserved, owner
+        self._limits = limits or Limits()
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/worktrees", self.list),
+            web.get("/api/worktrees/{agent}/diff", self.diff),
+            web.get("/api/worktrees/{agent}/merge", self.propose),
+            web.post("/api/worktrees/{agent}/merge", self.merge),
+            web.post("/api/worktrees/{agent}/discard", self.discard),
+            web.post("/api/worktrees/{agent}/restore", self.restore),
+            web.post("/api/worktrees/{agent}/abort", self.abort),
+            web.post("/api/worktrees/{agent}/remove", self.remove),
+        ]
+
+    async def list(self, request: web.Request) -> web.Response:
+        Query(request)
+        return answer(await self._worktrees.state())
+
+    async def diff(self, request: web.Request) -> web.Response:
+        Query(request)
+        agent = self._agent(request)
+        try:
+            told = await self._worktrees.diff(agent)
+        except Refusal as error:
+            return _refused(error)
+        if told is None:
+            raise _unknown(agent)
+        return answer(told)
+
+    async def propose(self, request: web.Request) -> web.Response:
+        query = Query(request, "method", "name")
+        squash = _squash(query.text("method"))
+        by = speaker(request[CREDENTIAL], {"name": query.text("name")}, self._reserved(), self._owner)
+        try:
+            return answer(await self._worktrees.propose(self._agent(request), by, squash))
+        except Refusal as error:
+            return _refused(error)
+
+    async def merge(self, request: web.Request) -> web.Response:
+        async def act(agent: str, by: str, body: Body) -> dict[str, Any]:
+            text, head = (body.maybe_text(field) for field in ("message", "head"))
+            squash = _squash(body.maybe_text("method"))
+            return await self._worktrees.merge(agent, by, squash=squash, text=text or "", head=head or "")
+
+        return await self._act(request, act, "method", "message", "head")
+
+    async def discard(self, request: web.Request) -> web.Response:
+        return await self._act(request, lambda agent, by, _: self._worktrees.discard(agent, by))
+
+    async def restore(self, request: web.Request) -> web.Response:
+        return await self._act(
+            request,
+            lambda agent, by, body: self._worktrees.restore(agent, by, body.maybe_text("kept") or ""),
+            "kept",
+        )
+
+    async def abort(self, request: web.Request) -> web.Response:
+        return await self._act(request, lambda agent, by, _: self._worktrees.abort(agent, by))
+
+    async def remove(self, request: web.Request) -> web.Response:
+        return await self._act(request, lambda agent, by, _: self._worktrees.remove(agent, by))
+
+    async def _act(
+        self,
+        request: web.Request,
+        act: Callable[[str, str, Body], Awaitable[dict[str, Any]]],
+        *fields: str,
+    ) -> web.Response:
+        limits = self._limits
+        body = await read_body(
+            request, (*_WHO, *fields), limit=limits.body_bytes, within_s=limits.body_s, optional=True
+        )
+        claims = {field: body.maybe_text(field) for field in _WHO}
+        by = speaker(request[CREDENTIAL], claims, self._reserved(), self._owner)
+        agent = self._agent(request)
+        try:
+            return answer(await act(agent, by, body))
+        except Refusal as error:
+            return _refused(error)
+
+    def _agent(self, request: web.Request) -> str:
+        agent = request.match_info["agent"]
+        if not self._worktrees.has(agent):
+            raise _unknown(agent)
+        return agent
+
+
+def _squash(method: str | None) -> bool:
+    if method not in (None, *METHODS):
+        raise bad("`method` is `merge` or `squash`.", "Leave it out for a merge commit.")
+    return method == "squash"
+
+
+def _refused(error: Refusal) -> web.Response:
+    return answer({"success": False, "reason": error.reason, "fix": error.fix, "commit": None})
+
+
+def _unknown(agent: str) -> ApiError:
+    return ApiError(
+        404, "not_found", f"There is no worktree of {agent[:64]}.", "GET /api/worktrees lists them."
+    )

@@ -1,0 +1,79 @@
+"""The page's files: what the builder put into `relay/faces/static`.
+
+Invariants: only files that a look into the folder found are served, so no path leads out of it; files whose
+name holds a digest of their content are kept by browsers for ever, the others are asked for each time.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+from pathlib import Path
+
+from aiohttp import web
+
+from relay.config.command_line import command, script
+from relay.faces.http.requests.errors import ApiError
+
+_NOT_BUILT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>relay</title>
+<h1>The page is not built yet</h1>
+<p>The room itself runs. To build its page: <code>{setup}</code>, then load this again.</p>
+<p>In the terminal: <code>{join}</code>.</p>
+</html>
+"""
+#: Seconds between two looks for files that are not there: anybody may ask for such.
+LOOK_AGAIN_S = 1.0
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+class PageFiles:
+    """The files below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._found: dict[str, Path] = {}
+        self._looked_at = 0.0
+        self._look()
+
+    def _look(self) -> None:
+        self._looked_at = time.monotonic()
+        self._found = {
+            file.relative_to(self._folder).as_posix(): file
+            for file in self._folder.rglob("*")
+            if file.is_file() and not file.is_symlink()
+        }
+
+    def top_level(self) -> list[str]:
+        """The names of the files beside index.html."""
+        return sorted(name for name in self._found if "/" not in name and name != "index.html")
+
+    def _file(self, name: str) -> Path | None:
+        file = self._found.get(name)
+        if (file is None or not file.is_file()) and time.monotonic() - self._looked_at > LOOK_AGAIN_S:
+            self._look()  # built, or built anew, since
+            file = self._found.get(name)
+        return file
+
+    async def index(self, _request: web.Request) -> web.StreamResponse:
+        """`GET /`"""
+        file = self._file("index.html")
+        if file is None:
+            typed = {"setup": script("scripts/setup.sh"), "join": command("join")}
+            told = {name: html.escape(words.strip("`")) for name, words in typed.items()}
+            return web.Response(text=_NOT_BUILT.format_map(told), content_type="text/html", status=503)
+        return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
+
+    async def asset(self, request: web.Request) -> web.StreamResponse:
+        """`GET /assets/NAME`: named by their content."""
+        file = self._file(f"assets/{request.match_info['name']}")
+        if file is None:
+            raise ApiError(404, "not_found", "The page has no such file.", "Reload the page.")
+        return web.FileResponse(file, headers={"Cache-Control": _FOR_EVER})
+
+    async def other(self, request: web.Request) -> web.StreamResponse:
+        """`GET /NAME` for a file beside index.html."""
+        file = self._file(request.path.removeprefix("/"))
+        if file is None:
+            raise ApiError(404, "not_found", "The page has no such file.", "Reload the page.")
+        return web.FileResponse(file, headers={"Cache-Control": "no-cache"})

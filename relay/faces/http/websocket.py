@@ -1,0 +1,293 @@
+"""`GET /ws`: one client follows the room (docs/http.md, "WebSocket").
+
+Invariant: first the greeting, then the stored frames behind the client's cursor at the pace it reads them,
+then the fan-out; between the three there is no gap and nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from aiohttp import WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
+
+from relay import __version__
+from relay.faces.http.hub import AWAY, Client, Cut, Hub, Wire, Wires, close, wire
+from relay.faces.http.requests.auth import Auth, Credential, CredentialKind, person
+from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import whole
+from relay.faces.http.requests.room_port import RoomApi
+from relay.room.journal.values import Frame
+from relay.store.ports import StoreAway, StoreBusy
+
+log = structlog.get_logger(__name__)
+
+#: A client has nothing to say but where it stands.
+MAX_FIRST_FRAME = 4096
+#: What is sent in one go when a client joins; more than that is sent at its own pace before.
+SMALL_REST = 256 * 1024
+#: What is written before the client must have read most of it.
+PIECE_BYTES = 128 * 1024
+#: Seconds in which a cursor that is ahead of the room may turn out to be just very new.
+NEW_CURSOR_S = 2.0
+#: Seconds between two looks whether a connected client's key is still good; a look is remembered for all of its
+#: connections (relay/access/keys.py).
+KEY_LOOK_S = 0.5
+
+BAD_FIRST_FRAME = 4400
+SIGNED_OUT = Cut(4401, "signed out")
+UNKNOWN_CURSOR = Cut(4404, "this room has not reached that cursor; reload the transcript")
+NO_FIRST_FRAME = 4408
+FAILED = Cut(1011, "the room failed at this; come back with the last cursor")
+GOING_AWAY = Cut(1001, "the room is stopping")
+
+
+class _Refused(Exception):
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.cut = Cut(code, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A connection to write to at its own pace."""
+
+    transport: asyncio.Transport
+    writer: AbstractStreamWriter
+
+    async def send(self, client: Client, wires: Wires) -> None:
+        """Send stored frames no faster than the client reads them, and move its cursor behind them."""
+        piece: list[bytes] = []
+        size = 0
+        for at, one in enumerate(wires):
+            piece.append(one.blob)
+            size += len(one.blob)
+            if size >= PIECE_BYTES or at == len(wires) - 1:
+                if self.transport.is_closing():
+                    raise ConnectionResetError("the client has gone")
+                self.transport.write(b"".join(piece))
+                piece, size = [], 0
+                await self.writer.drain()
+        if wires:
+            client.cursor = wires[-1].cursor or client.cursor
+        client.partly = False
+
+
+class SocketDoor:
+    """`open` is the handler of `/ws`. `reserved` gives the names that no person has."""
+
+    def __init__(
+        self, room: RoomApi, auth: Auth, hub: Hub, limits: Limits, reserved: Callable[[], Collection[str]]
+    ) -> None:
+        self._room, self._auth, self._hub, self._limits, self._reserved = room, auth, hub, limits, reserved
+        self._opened = 0
+        self._silent: set[asyncio.Transport] = set()
+
+    async def open(self, request: web.Request) -> web.StreamResponse:
+        if self._opened >= self._limits.sockets:
+            raise ApiError(
+                503,
+                "too_many_sockets",
+                f"{self._opened} clients are connected, and that is the limit.",
+                "Close some, or come back later.",
+                {"Retry-After": "5"},
+            )
+        await self._room.last_cursor()  # the hub may not know yet that the database is away; this fails then
+        socket = web.WebSocketResponse(
+            timeout=self._limits.close_s,
+            heartbeat=self._limits.heartbeat_s,
+            compress=False,
+            max_msg_size=MAX_FIRST_FRAME,
+        )
+        self._opened += 1
+        try:
+            writer = await socket.prepare(request)
+            transport = request.transport
+            if transport is not None:
+                await self._serve(request, socket, _Line(transport, writer))
+        finally:
+            self._opened -= 1
+        return socket
+
+    def stop(self) -> None:
+        """End every connection, those too that have not said their first word."""
+        self._hub.cut_off(GOING_AWAY)
+        for transport in self._silent:
+            transport.close()
+
+    async def _serve(self, request: web.Request, socket: web.WebSocketResponse, line: _Line) -> None:
+        cut: Cut | None = None
+        try:
+            self._silent.add(line.transport)
+            try:
+                after, name = await self._first_frame(socket, request[CREDENTIAL])
+            finally:
+                self._silent.discard(line.transport)
+            client = Client(
+                line.transport,
+                request[CREDENTIAL].key,
+                await self._start(after),
+                self._limits.socket_buffer_bytes,
+            )
+            client.partly = bool(after)
+            with self._presence(name):
+                cut = await self._follow(socket, line, client, request[CREDENTIAL])
+        except _Refused as refused:
+            cut = refused.cut
+        except ConnectionError:
+            pass  # the client has gone
+        except StoreAway:
+            cut = AWAY  # the store itself logs it
+        except Exception:
+            # Not for the middleware: an HTTP answer has no place on this connection any more.
+            log.exception("a client's connection failed")
+            cut = FAILED
+        finally:
+            await self._close(socket, line.transport, cut)
+
+    async def _first_frame(
+        self, socket: web.WebSocketResponse, credential: Credential
+    ) -> tuple[int | None, str | None]:
+        """Where the client stands, and who it says it is (for the list of who is here)."""
+        try:
+            message = await socket.receive(timeout=self._limits.first_frame_s)
+        except TimeoutError:
+            raise _Refused(NO_FIRST_FRAME, 'say {"after": cursor or null} first') from None
+        if message.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
+            raise _Refused(1000, "")
+        try:
+            first = json.loads(message.data) if message.type is WSMsgType.TEXT else None
+        except (ValueError, RecursionError):
+            first = None
+        if not isinstance(first, dict) or "after" not in first or set(first) - {"after", "name"}:
+            raise _Refused(BAD_FIRST_FRAME, 'the first frame is {"after": cursor or null}')
+        return _cursor(first["after"]), self._name(first.get("name"), credential)
+
+    def _name(self, name: object, credential: Credential) -> str | None:
+        """Whom to show as here: a person. An agent is shown by its sessions."""
+        if credential.identity is not None and name not in (None, credential.identity):
+            raise _Refused(BAD_FIRST_FRAME, f"this key is {credential.identity}'s, and name names another")
+        if name is None or not credential.person:
+            return None
+        try:
+            return person(name if isinstance(name, str) else "", self._reserved())
+        except ApiError:
+            raise _Refused(BAD_FIRST_FRAME, "name is not a person's name") from None
+
+    def _presence(self, name: str | None) -> AbstractContextManager[Any]:
+        return nullcontext() if name is None else self._room.person_here(name)
+
+    async def _start(self, after: int | None) -> int:
+        """The cursor to go on from. One from a moment ago may be ahead of what the room has published."""
+        last = await self._room.last_cursor()
+        if after is None:
+            return max(last, self._hub.head)
+        give_up = asyncio.get_running_loop().time() + NEW_CURSOR_S
+        while after > max(last, self._hub.head):
+            if asyncio.get_running_loop().time() > give_up:
+                raise _Refused(UNKNOWN_CURSOR.code, UNKNOWN_CURSOR.reason)
+            await asyncio.sleep(0.05)
+            last = await self._room.last_cursor()
+        return after
+
+    async def _follow(
+        self, socket: web.WebSocketResponse, line: _Line, client: Client, credential: Credential
+    ) -> Cut | None:
+        """Until the client goes (None) or is cut off."""
+        hello = {"cursor": str(client.cursor), "version": __version__}
+        client.offer(wire(Frame(None, "hello", hello).as_text()), 1)
+        self._hub.enter(client)
+        listen = asyncio.create_task(_listen(socket), name="ws-listen")
+        tell = asyncio.create_task(self._tell(line, client), name="ws-tell")
+        guard = asyncio.create_task(self._until_ended(credential), name="ws-guard")
+        try:
+            await asyncio.wait((listen, tell, guard), return_when=asyncio.FIRST_COMPLETED)
+            return next(task.result() for task in (tell, guard, listen) if task.done())
+        finally:
+            self._hub.leave(client)
+            for task in (listen, tell, guard):
+                task.cancel()
+            await asyncio.gather(listen, tell, guard, return_exceptions=True)
+
+    async def _until_ended(self, credential: Credential) -> Cut:
+        """Until the client's session or key ends while it is connected: by its time, or in another process."""
+        look_s = self._limits.session_look_s
+        if credential.kind is CredentialKind.KEY:
+            look_s = min(look_s, KEY_LOOK_S)
+        while True:
+            await asyncio.sleep(look_s)
+            try:
+                good = await self._auth.holds(credential)
+            except StoreBusy:
+                continue  # not known now: the next look tells
+            if not good:
+                return SIGNED_OUT
+
+    async def _tell(self, line: _Line, client: Client) -> Cut:
+        await self._catch_up(line, client)
+        return await client.cut
+
+    async def _catch_up(self, line: _Line, client: Client) -> None:
+        """Bring the client to the fan-out: from the store until the ring reaches back, then from the ring."""
+        stored: AsyncIterator[list[Frame]] | None = None
+        try:
+            while not client.cut.done():
+                rest = self._hub.behind(client.cursor, client.partly)
+                if rest is None:
+                    if stored is None:
+                        stored = self._room.frames(client.cursor - 1 if client.partly else client.cursor)
+                    wires = [Wire.of(frame) for frame in await anext(stored)]
+                    await line.send(
+                        client, [one for one in wires if one.follows(client.cursor, client.partly)]
+                    )
+                    continue
+                if sum(len(one.blob) for one in rest) <= SMALL_REST:
+                    self._hub.join(client, rest)
+                    return
+                await line.send(client, rest)
+                if stored is not None:
+                    await close(stored)  # it stands where the ring took over, and the ring may move on
+                    stored = None
+        finally:
+            if stored is not None:
+                await close(stored)
+
+    async def _close(
+        self, socket: web.WebSocketResponse, transport: asyncio.Transport, cut: Cut | None
+    ) -> None:
+        """End the connection in order; by force when the client does not read even that."""
+        try:
+            async with asyncio.timeout(self._limits.close_s + 1):
+                if cut is not None:
+                    await socket.close(code=cut.code, message=cut.reason.encode(), drain=False)
+                else:
+                    await socket.close(drain=False)
+        except (TimeoutError, ConnectionError):
+            transport.abort()
+        else:
+            if transport.is_closing() and transport.get_write_buffer_size():
+                transport.abort()
+
+
+def _cursor(after: object) -> int | None:
+    if after is None:
+        return None
+    if isinstance(after, str) and (cursor := whole(after)) is not None:
+        return cursor
+    if type(after) is int and 0 <= after < 10**18:
+        return after
+    raise _Refused(BAD_FIRST_FRAME, "after is not a cursor of this room")
+
+
+async def _listen(socket: web.WebSocketResponse) -> None:
+    """Hear the client out until it goes. It has nothing more to say, so what it says is let go."""
+    async for _ in socket:
+        pass

@@ -1,0 +1,232 @@
+"""The MCP server, made out of the registry of operations (relay/faces/operations/registry.py; docs/mcp.md).
+
+Invariants:
+- it knows no operation by name: what `tools/list` shows and `tools/call` does stands in the declarations;
+- whatever happens, a call of a tool ends in a result whose structured content is an object, with the same JSON as
+  text: a refusal of the domain as an ordinary one, everything else that was not done with `isError`; no traceback
+  and no detail of the inside reaches the client;
+- the SDK's low-level server carries it: it takes the list of tools and each answer as they are.
+
+Protocol: MCP 2025-06-18 and later, "Server Features, Tools" and "Resources".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import mcp_types as types
+import structlog
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+
+import relay
+from relay.base.terminal_text import json_line
+from relay.faces.failures import store_failed
+from relay.faces.mcp import resources
+from relay.faces.operations.json_schema import input_schema
+from relay.faces.operations.operation import Operation, perform
+from relay.faces.ports import Services
+from relay.faces.progress import HEARD
+from relay.model import Caller, Fault, Rejected
+from relay.model.pages import Page
+
+log = structlog.get_logger(__name__)
+
+Context = ServerRequestContext[Any, Any]
+#: Who asks, and what there is to ask. Raises Rejected when that cannot be had just now.
+Asking = Callable[[Context], Awaitable[tuple[Services, Caller]]]
+
+#: Seconds between two words to a client whose call takes its time.
+PROGRESS_S = 5.0
+
+INSTRUCTIONS = """\
+relay coordinates the people and agents who work on this codebase.
+- Before you edit files, acquire_lock on them (several, or a pattern); release_lock when done. If blocked, work on \
+something else, wait with wait_seconds, or ask the holder with post_message. renew on long work, before expires_at.
+- get_work claims the next task; end each with complete_work, success or not, or give it back with release_work.
+- declare_intent says what you will touch soon; read_room and post_message are how you talk with the others.
+- recall before you begin, remember what others should know. explain says why you are blocked; help(topic) the rest.
+success: false is an answer: its `fix` says what would succeed."""
+
+
+def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[Any]:
+    """A server whose tools are the operations with `tool` set, in their order."""
+    listed = {name: one for name, one in operations.items() if one.tool}
+    shown = types.ListToolsResult(tools=[tool(one) for one in listed.values()])
+
+    async def list_tools(_context: Context, _params: Any) -> types.ListToolsResult:
+        return shown
+
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return await _call(listed, asking, context, params)
+
+    async def list_resources(_context: Context, _params: Any) -> types.ListResourcesResult:
+        return resources.LISTED
+
+    async def list_templates(_context: Context, _params: Any) -> types.ListResourceTemplatesResult:
+        return resources.TEMPLATES
+
+    async def read_resource(
+        context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await resources.read(str(params.uri), lambda: asking(context))
+
+    return Server(
+        "relay",
+        title="relay",
+        version=relay.__version__,
+        instructions=INSTRUCTIONS,
+        get_tool_input_schema=lambda name: input_schema(listed[name].request) if name in listed else None,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+    )
+
+
+def tool(operation: Operation) -> types.Tool:
+    """The entry of `tools/list`. There is no output schema: the whole list has to fit a model's context, and the
+    structured content speaks for itself."""
+    hints = types.ToolAnnotations(read_only_hint=True) if operation.read_only else None
+    if hints is None:
+        hints = types.ToolAnnotations(destructive_hint=False)
+    return types.Tool(
+        name=operation.name,
+        description=" ".join(operation.doc.split()),
+        input_schema=input_schema(operation.request),
+        annotations=hints,
+    )
+
+
+async def _call(
+    listed: Mapping[str, Operation],
+    asking: Asking,
+    context: Context,
+    params: types.CallToolRequestParams,
+) -> types.CallToolResult:
+    name = params.name
+    try:
+        operation = listed.get(name)
+        if operation is None:
+            raise Rejected(
+                Fault.UNKNOWN,
+                "unknown_tool",
+                f"There is no tool {name[:60]!r}.",
+                f"The tools are: {', '.join(listed)}.",
+            )
+        services, caller = await asking(context)
+        values = _without_session(caller, operation, params.arguments or {})
+        async with _progress(context):
+            return result(await _perform(services, caller, operation, values))
+    except Rejected as rejected:
+        return result(rejected.as_json(), error=rejected.fault is not Fault.REFUSED)
+    except Exception as error:
+        told = store_failed(error)
+        if told is not None:
+            return result(told.as_json(), error=True)
+        log.exception("a tool failed", tool=name)
+        failed = Rejected(
+            Fault.BUSY,
+            "internal",
+            f"relay failed at {name}; its log has the cause.",
+            "See its log.",
+        )
+        return result(failed.as_json(), error=True)
+
+
+def _without_session(caller: Caller, operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without a `session_id`, which the HTTP doors take and a connection has already. Raises Rejected
+    when it is another: what is taken in the one is not held in the other."""
+    said = values.get("session_id")
+    if said is None or "session_id" in operation.request.model_fields:
+        return values
+    if said != caller.session:
+        named = str(said)[:128]
+        raise Rejected(
+            Fault.MALFORMED,
+            "sessions_differ",
+            f"This connection is session {caller.session!r}, and session_id says {named!r}.",
+            "Leave session_id out; the session is set by RELAY_SESSION_ID, over HTTP by X-Relay-Session.",
+            {
+                "sessions": [
+                    {"by": "connection", "session": caller.session},
+                    {"by": "session_id", "session": named},
+                ]
+            },
+        )
+    return {name: value for name, value in values.items() if name != "session_id"}
+
+
+async def _perform(services: Services, caller: Caller, operation: Operation, values: dict[str, Any]) -> Any:
+    try:
+        return await perform(services, caller, operation, values)
+    except Rejected as rejected:
+        mended = _parsed(values, rejected)
+        if mended is None:
+            raise
+        return await perform(services, caller, operation, mended)
+
+
+@contextlib.asynccontextmanager
+async def _progress(context: Context) -> AsyncIterator[None]:
+    """While it lasts, tell a client that wants to know that the call goes on, and how a wait for a lock stands, which
+    may take minutes."""
+    if context.meta is None or context.meta.get("progress_token") is None:
+        yield
+        return
+
+    said = "still waiting"
+    news = asyncio.Event()
+
+    def heard(sentence: str) -> None:
+        nonlocal said
+        said = sentence
+        news.set()
+
+    async def tell() -> None:
+        began, told = time.monotonic(), 0.0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROGRESS_S):
+                    await news.wait()
+            news.clear()
+            # It "MUST increase with each notification" (MCP 2025-06-18, "Progress"), also within a tenth of a second.
+            told = max(round(time.monotonic() - began, 1), round(told + 0.01, 2))
+            await context.session.report_progress(told, message=said)
+
+    telling = asyncio.create_task(tell(), name="progress")
+    before = HEARD.set(heard)
+    try:
+        yield
+    finally:
+        HEARD.reset(before)
+        telling.cancel()
+
+
+def result(value: Any, *, error: bool = False) -> types.CallToolResult:
+    """`value` as the answer of a tool: an object as it is, a list under `result` (MCP 2025-06-18 wants an object),
+    and beside it the cursor of what is behind it."""
+    structured = value if isinstance(value, dict) else {"result": value}
+    if isinstance(value, Page) and value.next is not None:
+        structured |= {"next": value.next, "total": value.total}
+    return types.CallToolResult(
+        content=[types.TextContent(text=json_line(structured))], structured_content=structured, is_error=error
+    )
+
+
+def _parsed(values: Mapping[str, Any], rejected: Rejected) -> dict[str, Any] | None:
+    """The same arguments, with lists and objects that came as a text of JSON taken as what they say: models send that
+    now and then. None when that is not what was wrong. Nothing ran yet: a malformed request never does."""
+    mended = dict(values)
+    for place in rejected.details.get("fields", ()) if rejected.fault is Fault.MALFORMED else ():
+        told = values.get(place)
+        if isinstance(told, str) and told.lstrip()[:1] in ("[", "{"):
+            with contextlib.suppress(ValueError, RecursionError):
+                mended[place] = json.loads(told)
+    return mended if mended != values else None

@@ -1,0 +1,96 @@
+"""The operations on changesets: what a session says it changed, beside what it did (docs/coordination.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from relay.coordination.writes.changesets import MOST_FILES, MOST_LISTED, MOST_SUMMARY
+from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Token, storable
+from relay.faces.ports import Services
+from relay.model import Caller
+
+Json = dict[str, Any]
+Revision = Annotated[Name, Field(max_length=200)]
+#: A name of an agent has 64 characters at most, a session's id 128.
+Filter = Annotated[Name, Field(max_length=128)]
+#: The schema says the bounds; the changesets refuse what is out of them, in their words.
+Summary = Annotated[
+    str,
+    AfterValidator(storable),
+    Field(json_schema_extra={"minLength": 1, "maxLength": MOST_SUMMARY, "pattern": r"\S"}),
+]
+Files = Annotated[list[Name], Field(json_schema_extra={"maxItems": MOST_FILES})]
+
+
+class RecordChangeset(Request):
+    summary: Summary
+    files: Files = Field(description="what you say that you changed: files, folders, patterns")
+    base: Revision | None = Field(None, description="git revision before it")
+    head: Revision | None = Field(None, description="git revision after it")
+    fencing_token: Token | None = None
+
+
+class ChangesetAnswer(Answer):
+    changeset_id: str | None = None
+    declared: list[str] | None = None
+    changed: list[str] | None = None
+    undeclared: list[str] | None = None
+    missing: list[str] | None = None
+
+
+class ListChangesets(Request):
+    session: Filter | None = Field(None, description="only this session's, whoever asks")
+    agent: Filter | None = Field(None, description="only this agent's (or person's)")
+    limit: int = Field(100, ge=1, le=MOST_LISTED)
+
+
+class Changeset(Shown):
+    changeset_id: str
+
+
+async def _record(services: Services, caller: Caller, asked: RecordChangeset) -> Json:
+    return await services.changesets.record(
+        caller,
+        asked.summary,
+        asked.files,
+        base=asked.base,
+        head=asked.head,
+        fencing_token=asked.fencing_token,
+    )
+
+
+async def _list(services: Services, caller: Caller, asked: ListChangesets) -> list[Json]:
+    return list(
+        await services.changesets.list(caller, session=asked.session, agent=asked.agent, limit=asked.limit)
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "record_changeset",
+        RecordChangeset,
+        ChangesetAnswer,
+        "locks",
+        _record,
+        "POST",
+        "/changesets",
+        "Record what you changed; files that you changed and do not name are reported.",
+        tag="changesets",
+        beats=True,
+    ),
+    Operation(
+        "list_changesets",
+        ListChangesets,
+        Changeset,
+        "read",
+        _list,
+        "GET",
+        "/changesets",
+        "The room's changesets, latest first.",
+        result_list=True,
+        read_only=True,
+        tag="changesets",
+    ),
+)

@@ -1,0 +1,112 @@
+"""The operations on memory (docs/coordination.md, "Remember and recall"; 004, "Episodic Memory").
+
+Invariant: names and shapes are the document's; what is alike and what is relevant is the memory's to say.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from relay.faces.operations.operation import Answer, Data, Name, Operation, Request, Shown, Text
+from relay.faces.ports import Services
+from relay.memory.episodic import (
+    MOST_LESSON,
+    MOST_LESSONS,
+    MOST_OUTCOME,
+    MOST_QUESTION,
+    MOST_RECALLED,
+    MOST_SUMMARY,
+    MOST_TAG,
+    MOST_TAGS,
+)
+from relay.model import Caller
+
+Json = dict[str, Any]
+Word = Annotated[Name, Field(max_length=200)]
+Words = Annotated[list[Annotated[Name, Field(max_length=MOST_TAG)]], Field(max_length=MOST_TAGS)]
+
+
+class Remember(Request):
+    event_type: Word = Field(description="error, success, decision, ...")
+    summary: Annotated[Text, Field(max_length=MOST_SUMMARY)]
+    details: Data = None
+    outcome: Annotated[Name, Field(max_length=MOST_OUTCOME)] | None = Field(
+        None, description="success, failure, ..."
+    )
+    lessons: list[Annotated[Text, Field(max_length=MOST_LESSON)]] = Field([], max_length=MOST_LESSONS)
+    tags: Words = Field([])
+    idempotency_key: Word | None = None
+
+
+class RememberAnswer(Answer):
+    memory_id: str | None = None
+    merged: bool | int | None = None
+
+
+class Recall(Request):
+    task_description: Annotated[str, Field(max_length=MOST_QUESTION)] = Field(description="empty: the newest")
+    tags: Words = Field([])
+    limit: int = Field(10, ge=1, le=MOST_RECALLED)
+
+
+class Memory(Shown):
+    memory_type: Literal["episodic"]
+    content: Any
+    relevance: float = Field(ge=0, le=1)
+    memory_id: str | None = None
+
+
+async def _remember(services: Services, caller: Caller, asked: Remember) -> Json:
+    return await services.memory.remember(
+        caller,
+        asked.event_type,
+        asked.summary,
+        details=asked.details,
+        outcome=asked.outcome,
+        lessons=asked.lessons,
+        tags=asked.tags,
+        idempotency_key=asked.idempotency_key,
+    )
+
+
+async def _recall(services: Services, caller: Caller, asked: Recall) -> list[Json]:
+    return await services.memory.recall(caller, asked.task_description, tags=asked.tags, limit=asked.limit)
+
+
+OPERATIONS = (
+    Operation(
+        "remember",
+        Remember,
+        RememberAnswer,
+        "memory",
+        _remember,
+        "POST",
+        "/memory/remember",
+        "Keep what others should know later: a cause, a decision, what worked and what did not.\n"
+        "One thing a call, lessons as advice. The same within an hour is joined to it (merged).",
+        aliases=(("POST", "/memory/store"),),
+        tool=True,
+        tag="memory",
+        beats=True,
+    ),
+    Operation(
+        "recall",
+        Recall,
+        Memory,
+        "read",
+        _recall,
+        "POST",
+        "/memory/recall",
+        "Before you begin: what was learned earlier that bears on your task.\n"
+        "Best first, relevance up to 1; an empty list: nothing is known. Check it against the code "
+        "as it is now.",
+        aliases=(("POST", "/memory/query"),),
+        tool=True,
+        result_list=True,
+        read_only=True,
+        tag="memory",
+        beats=True,
+    ),
+)

@@ -1,0 +1,178 @@
+"""The operations on the room: to speak, to read, to see who is there, to say what one will touch, to ask for help.
+
+Invariant: who speaks is the caller, never a field of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from relay.faces.operations.help_topics import TOPICS, help_text
+from relay.faces.operations.operation import Answer, Name, Names, Operation, Request, Shown, Text
+from relay.faces.ports import Services
+from relay.model import MAX_CLIENT_ID, Caller, Fault, Rejected
+
+Json = dict[str, Any]
+
+
+class DeclareIntent(Request):
+    paths: Names = Field(description="[] = nothing")
+
+
+class IntentAnswer(Answer):
+    paths: list[str] | None = None
+    in_hand: list[str] | None = Field(None, description="who changes which of them now: agree first")
+
+
+class PostMessage(Request):
+    body: Text = Field(description="markdown; @NAME addresses")
+    in_reply_to: Annotated[Name, Field(max_length=100)] | None = Field(None, description="id or #number")
+    client_id: Annotated[Name, Field(max_length=MAX_CLIENT_ID)] | None = Field(
+        None, description="twice the same = one message"
+    )
+
+
+class Posted(Answer):
+    id: str | None = None
+    number: int | None = None
+    cursor: str | None = None
+    asked: list[str] | None = Field(None, description="the agents that get a turn for it")
+    why: str | None = Field(None, description="why nobody, not all whom it names, or not now")
+
+
+class ReadRoom(Request):
+    cursor: str | None = Field(
+        None, pattern=r"^[0-9]{1,18}$", description="`next` of the last read; none = newest"
+    )
+    limit: int = Field(50, ge=1, le=500)
+    to_me: bool = Field(False, description="only what names you or answers you")
+
+
+class RoomPage(Shown):
+    entries: list[Json]
+    next: str
+    more: bool
+
+
+class Who(Request):
+    pass
+
+
+class WhoAnswer(Shown):
+    you: Json
+    agents: list[Json]
+    visitors: list[Json] = Field(description="agents that run on their own")
+    people: list[str]
+    sessions: list[Json]
+
+
+class Help(Request):
+    topic: str | None = Field(None, max_length=40, description=", ".join(TOPICS))
+
+
+class HelpAnswer(Shown):
+    topic: str | None
+    text: str
+    topics: list[str]
+
+
+async def _intent(services: Services, caller: Caller, asked: DeclareIntent) -> Json:
+    return await services.intents.declare(caller, asked.paths)
+
+
+async def _post(services: Services, caller: Caller, asked: PostMessage) -> Json:
+    return await services.room.post(
+        caller, asked.body, in_reply_to=asked.in_reply_to, client_id=asked.client_id
+    )
+
+
+async def _read(services: Services, caller: Caller, asked: ReadRoom) -> Json:
+    return await services.room.read(caller, cursor=asked.cursor, limit=asked.limit, to_me=asked.to_me)
+
+
+async def _who(services: Services, caller: Caller, asked: Who) -> Json:
+    return await services.room.who(caller)
+
+
+async def _help(services: Services, caller: Caller, asked: Help) -> Json:
+    text = help_text(asked.topic)
+    if text is None:
+        message = f"There is no help on {(asked.topic or '')[:40]!r}."
+        raise Rejected(Fault.UNKNOWN, "unknown_topic", message, f"Topics: {', '.join(TOPICS)}.")
+    return {"topic": asked.topic, "text": text, "topics": list(TOPICS)}
+
+
+OPERATIONS = (
+    Operation(
+        "declare_intent",
+        DeclareIntent,
+        IntentAnswer,
+        "locks",
+        _intent,
+        "POST",
+        "/intents",
+        "Say which files you will touch soon, so that others are warned; it locks nothing.\n"
+        "It replaces what you said before. acquire_lock when you begin to edit.",
+        tool=True,
+        tag="room",
+    ),
+    Operation(
+        "post_message",
+        PostMessage,
+        Posted,
+        "room",
+        _post,
+        "POST",
+        "/room/messages",
+        "Say something to the people and agents here; @NAME asks an agent.\n"
+        "asked: who gets a turn for it; why: why the others that you named, or nobody. Answers come "
+        "by read_room.",
+        tool=True,
+        tag="room",
+    ),
+    Operation(
+        "read_room",
+        ReadRoom,
+        RoomPage,
+        "read",
+        _read,
+        "GET",
+        "/room/messages",
+        "Read what was said, when you begin and between your steps.\n"
+        "entries, oldest first; give next as the cursor of your next read; more: there is more "
+        "at next now.",
+        tool=True,
+        read_only=True,
+        tag="room",
+    ),
+    Operation(
+        "who",
+        Who,
+        WhoAnswer,
+        "read",
+        _who,
+        "GET",
+        "/who",
+        "See who you are, who else is here, and the living sessions with what they hold.\n"
+        "@NAME of agents sets them to work; visitors (agents that run on their own) and people read "
+        "the room themselves. locked_by names any of them.",
+        tool=True,
+        read_only=True,
+        tag="room",
+    ),
+    Operation(
+        "help",
+        Help,
+        HelpAnswer,
+        "",
+        _help,
+        "GET",
+        "/help",
+        "Read how something works before you guess.\nEach topic has its text; without a topic: where to begin.",
+        aliases=(("GET", "/help/{topic}"),),
+        tool=True,
+        read_only=True,
+    ),
+)

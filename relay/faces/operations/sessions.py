@@ -1,0 +1,109 @@
+"""The operations on sessions (docs/coordination.md, "Who asks"; 004, "Agent Sessions").
+
+Invariant: a caller ends its own session; another's only a person does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text, need
+from relay.faces.ports import Services
+from relay.model import ADMIN, Caller, Fault, Rejected
+from relay.model.pages import MOST_PAGE, PAGE
+
+Json = dict[str, Any]
+
+
+class ListSessions(Request):
+    all: bool = Field(False, description="the ended ones too")
+    limit: int = Field(PAGE, ge=1, le=MOST_PAGE)
+    cursor: Annotated[Name, Field(max_length=300)] | None = Field(None, description="X-Next-Cursor before")
+
+
+class Session(Shown):
+    session_id: str
+    agent_id: str
+    alive: bool | None = None
+
+
+class EndSession(Request):
+    of: Annotated[Name, Field(max_length=200)] | None = Field(
+        None, description="another agent, whose session_id it is; a person's to do"
+    )
+    reason: Annotated[Text, Field(max_length=200)] | None = Field(
+        None, description="why, for its claims and lists"
+    )
+
+
+class Beat(Request):
+    pass
+
+
+async def _list(services: Services, caller: Caller, asked: ListSessions) -> Sequence[Json]:
+    return await services.sessions.list(caller, all=asked.all, limit=asked.limit, cursor=asked.cursor)
+
+
+async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
+    if asked.of is None or asked.of == caller.agent:
+        return await services.sessions.end(caller, reason=asked.reason or "by a call of its own")
+    need(caller, ADMIN)
+    if not caller.person:
+        message = f"Only a person ends another's session, and {caller.agent} is an agent."
+        fix = "Ask a person in the room, or wait: a session that says nothing ends by itself."
+        raise Rejected(Fault.FORBIDDEN, "person_only", message, fix)
+    whose = replace(caller, agent=asked.of)
+    return await services.sessions.end(
+        whose, reason=asked.reason or f"ended by {caller.agent}", by=caller.agent
+    )
+
+
+async def _beat(services: Services, caller: Caller, asked: Beat) -> Json:
+    await services.sessions.touch(caller)
+    return {"success": True, "agent_id": caller.agent, "session_id": caller.session}
+
+
+OPERATIONS = (
+    Operation(
+        "list_sessions",
+        ListSessions,
+        Session,
+        "read",
+        _list,
+        "GET",
+        "/sessions",
+        "The sessions that live, latest first.",
+        result_list=True,
+        read_only=True,
+        tag="sessions",
+        beats=True,
+    ),
+    Operation(
+        "end_session",
+        EndSession,
+        Answer,
+        "",
+        _end,
+        "POST",
+        "/sessions/end",
+        "End your session: its locks and claims are free at once.",
+        beats=True,
+        tag="sessions",
+    ),
+    Operation(
+        "heartbeat",
+        Beat,
+        Answer,
+        "",
+        _beat,
+        "POST",
+        "/sessions/heartbeat",
+        "Say that your session lives; every other call says so too.",
+        beats=True,
+        tag="sessions",
+    ),
+)

@@ -1,0 +1,412 @@
+"""The operations on work (docs/coordination.md, "Work"; 004, "Work Queue").
+
+Invariant: names and shapes are the document's; whether a task may change is the queue's to say.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from relay.coordination.locks.lock import MAX_WAIT_S
+from relay.coordination.paths.targets import MAX_BYTES
+from relay.coordination.tasks.requests import (
+    LEASE_S,
+    MOST_DESCRIPTION,
+    MOST_ERROR,
+    MOST_FILES,
+    MOST_NEEDS,
+    MOST_REASON,
+    MOST_TYPE,
+    MOST_TYPES,
+)
+from relay.coordination.tasks.task import Column, Status
+from relay.faces.operations.operation import (
+    Answer,
+    Data,
+    Name,
+    Operation,
+    Request,
+    Shown,
+    Text,
+    Token,
+    one_of,
+)
+from relay.faces.ports import Services
+from relay.faces.progress import HEARD
+from relay.model import Caller
+
+Json = dict[str, Any]
+Minutes = Annotated[float, Field(gt=0, le=LEASE_S[1] / 60)]
+Word = Annotated[Name, Field(max_length=200)]
+Type = Annotated[Name, Field(max_length=MOST_TYPE)]
+Reason = Annotated[Text, Field(max_length=MOST_REASON)]
+Listed = Literal["open", "done", "pending", "claimed", "completed", "failed", "blocked", "dead"]
+File = Annotated[Name, Field(max_length=MAX_BYTES)]
+
+
+class GetWork(Request):
+    task_types: list[Type] | None = Field(None, max_length=MOST_TYPES, description="only these")
+    lease_minutes: Minutes | None = None
+    task_id: Word | None = Field(None, description="this one")
+    wait_seconds: float = Field(0, ge=0, le=MAX_WAIT_S, description="wait for one so long")
+
+
+class Task(Answer):
+    task_id: str | None = None
+    task_type: str | None = None
+    task_description: str | None = None
+    input_data: Any = None
+    fencing_token: int | None = None
+    why: Any = Field(None, description="why there is none")
+
+
+class CompleteWork(Request):
+    task_id: Word
+    success: bool
+    result: Data = None
+    error_message: Annotated[Text, Field(max_length=MOST_ERROR)] | None = None
+    fencing_token: Token | None = None
+
+
+class CompleteAnswer(Answer):
+    status: str | None = None
+    unblocked: list[str] | None = None
+
+
+class SubmitWork(Request):
+    task_type: Type
+    task_description: Annotated[Text, Field(max_length=MOST_DESCRIPTION)]
+    input_data: Data = None
+    priority: int = Field(5, ge=1, le=10, description="1 is first")
+    depends_on: list[Word] = Field([], max_length=MOST_NEEDS, description="task_ids")
+    on_failed: Literal["block", "cascade", "ignore"] = Field("block", description="when a dependency fails")
+    files: list[File] = Field([], max_length=MOST_FILES, description="locked with its claim")
+    max_attempts: int | None = Field(None, ge=1, le=100)
+    task_id: Word | None = Field(None, description="a UUID of yours")
+    idempotency_key: Word | None = None
+
+
+class SubmitAnswer(Answer):
+    task_id: str | None = None
+    number: int | None = None
+    status: str | None = None
+
+
+class ReleaseWork(Request):
+    task_id: Word
+    reason: Reason | None = None
+
+
+class StatusAnswer(Answer):
+    status: str | None = None
+
+
+class OneTask(Request):
+    task_id: Word
+
+
+class ThisTask(Request):
+    """One task, by its own name or as the tools `renew` and `explain` ask for it."""
+
+    task_id: Word | None = None
+    kind: Literal["claim", "work", "task"] | None = Field(None, description="as the tool says it")
+    id: Word | None = Field(None, description="the same as task_id")
+
+    exactly_one = ("task_id", "id")
+
+    @property
+    def task(self) -> str:
+        return self.task_id or self.id or ""
+
+
+class RenewClaim(ThisTask):
+    kind: Literal["claim"] | None = Field(None, description="as the tool says it")
+    lease_minutes: Minutes | None = None
+    ttl_minutes: Minutes | None = Field(None, description="the same as lease_minutes")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if self.lease_minutes is not None:
+            one_of(self, "lease_minutes", "ttl_minutes")
+        return self
+
+
+class SetNeeds(Request):
+    task_id: Word
+    depends_on: list[Word] = Field(max_length=MOST_NEEDS, description="task_ids, instead of those it has")
+
+
+class Pending(Request):
+    limit: int = Field(100, ge=1, le=1000)
+
+
+class ListWork(Request):
+    status: Listed | None = Field(None, description="open: not over; done: over, however it ended")
+    task_type: Type | None = None
+    assignee: Word | None = Field(None, description="who has it, or had it last")
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: str | None = Field(None, pattern=r"^[0-9]{1,9}$", description="`next` of the last page")
+
+
+class TaskShown(Shown):
+    task_id: str
+    task_type: str
+    task_description: str
+    status: Status = Field(description="the queue's word, as submit, complete and explain say it")
+
+
+class TaskStanding(TaskShown):
+    column: Column = Field(description="where the board shows it")
+    attempt: int = Field(description="the one that runs or comes next; of an ended task its last")
+    assignee: str | None = Field(None, description="who has it, or had it last")
+    result: Any = Field(None, description="what complete_work stored")
+    error_message: str | None = None
+    not_before: str | None = Field(None, description="only while it backs off")
+
+
+class WorkList(Shown):
+    tasks: list[TaskStanding]
+    next: str | None = Field(None, description="the cursor of the next page; null after the last")
+
+
+class Explained(Shown):
+    success: bool | None = None
+
+
+async def _get(services: Services, caller: Caller, asked: GetWork) -> Json:
+    seconds = None if asked.lease_minutes is None else asked.lease_minutes * 60
+    return await services.work.get(
+        caller,
+        asked.task_types,
+        task_id=asked.task_id,
+        lease_s=seconds,
+        wait_s=asked.wait_seconds,
+        on_wait=HEARD.get(),
+    )
+
+
+async def _complete(services: Services, caller: Caller, asked: CompleteWork) -> Json:
+    return await services.work.complete(
+        caller,
+        asked.task_id,
+        asked.success,
+        result=asked.result,
+        error_message=asked.error_message,
+        fencing_token=asked.fencing_token,
+    )
+
+
+async def _submit(services: Services, caller: Caller, asked: SubmitWork) -> Json:
+    return await services.work.submit(
+        caller,
+        asked.task_type,
+        asked.task_description,
+        input_data=asked.input_data,
+        priority=asked.priority,
+        depends_on=asked.depends_on,
+        on_failed=asked.on_failed,
+        files=asked.files,
+        max_attempts=asked.max_attempts,
+        task_id=asked.task_id,
+        idempotency_key=asked.idempotency_key,
+    )
+
+
+async def _release(services: Services, caller: Caller, asked: ReleaseWork) -> Json:
+    return await services.work.release(caller, asked.task_id, reason=asked.reason)
+
+
+async def _renew(services: Services, caller: Caller, asked: RenewClaim) -> Json:
+    minutes = asked.ttl_minutes if asked.lease_minutes is None else asked.lease_minutes
+    seconds = None if minutes is None else minutes * 60
+    return await services.work.renew(caller, asked.task, lease_s=seconds)
+
+
+async def _explain(services: Services, caller: Caller, asked: ThisTask) -> Json:
+    return await services.work.explain(caller, asked.task)
+
+
+async def _needs(services: Services, caller: Caller, asked: SetNeeds) -> Json:
+    return await services.work.set_needs(caller, asked.task_id, asked.depends_on)
+
+
+async def _reopen(services: Services, caller: Caller, asked: ReleaseWork) -> Json:
+    return await services.work.reopen(caller, asked.task_id, reason=asked.reason)
+
+
+async def _pending(services: Services, caller: Caller, asked: Pending) -> list[Json]:
+    return await services.work.pending(caller, limit=asked.limit)
+
+
+async def _list(services: Services, caller: Caller, asked: ListWork) -> Json:
+    return await services.work.list(
+        caller,
+        status=asked.status,
+        task_type=asked.task_type,
+        assignee=asked.assignee,
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+
+
+async def _task(services: Services, caller: Caller, asked: OneTask) -> Json:
+    told = await services.work.task(caller, asked.task_id)
+    # TASK is the board's; here it goes by the queue's names as well.
+    return {"task_id": told.get("id"), "task_description": told.get("title"), **told}
+
+
+LIST_WORK = Operation(
+    "list_work",
+    ListWork,
+    WorkList,
+    "read",
+    _list,
+    "GET",
+    "/work",
+    "The tasks on the board, by number; filter by status, type or assignee.",
+    read_only=True,
+    tag="work",
+)
+
+OPERATIONS = (
+    Operation(
+        "get_work",
+        GetWork,
+        Task,
+        "work",
+        _get,
+        "POST",
+        "/work/claim",
+        "Claim the next task when you are free; its files are locked with it.\n"
+        "Do it, renew before lease_until, then complete_work, or release_work if you cannot. "
+        "task_id null: nothing for you now (wait_seconds waits for it); why counts what is blocked, claimed or "
+        "backing off, next_at is when to ask again. work://all lists the tasks.",
+        aliases=(("POST", "/work/get"),),
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "complete_work",
+        CompleteWork,
+        CompleteAnswer,
+        "work",
+        _complete,
+        "POST",
+        "/work/complete",
+        "End a task that you claimed, once and for good.\n"
+        "success false: it failed and is not tried again (for another attempt: release_work). "
+        "result is what others need of it. stale_token: you lost the claim and nothing was kept; "
+        "get_work gives the next.",
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "submit_work",
+        SubmitWork,
+        SubmitAnswer,
+        "work",
+        _submit,
+        "POST",
+        "/work/submit",
+        "Put a task into the queue, for whoever asks next.\n"
+        "Say all that somebody needs who has not seen your work. depends_on: it can begin when "
+        "these are completed; until then its status is blocked.",
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "release_work",
+        ReleaseWork,
+        StatusAnswer,
+        "work",
+        _release,
+        "POST",
+        "/work/release",
+        "Give back a claimed task that you cannot finish, for another attempt after next_at.\n"
+        "Say in reason what stood in the way. status dead: that was its last attempt; tell a "
+        "person.",
+        tool=True,
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "renew_claim",
+        RenewClaim,
+        Answer,
+        "work",
+        _renew,
+        "POST",
+        "/work/renew",
+        "Keep a claimed task for longer.",
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "explain_work",
+        ThisTask,
+        Explained,
+        "read",
+        _explain,
+        "POST",
+        "/work/explain",
+        "Every reason why you cannot claim a task.",
+        read_only=True,
+        tag="work",
+        beats=True,
+    ),
+    Operation(
+        "set_needs",
+        SetNeeds,
+        Answer,
+        "work",
+        _needs,
+        "POST",
+        "/work/needs",
+        "Replace the tasks that a task depends on.",
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "reopen_work",
+        ReleaseWork,
+        StatusAnswer,
+        "work",
+        _reopen,
+        "POST",
+        "/work/reopen",
+        "Open a new attempt of a finished task; only a person can.",
+        beats=True,
+        tag="work",
+    ),
+    Operation(
+        "pending_work",
+        Pending,
+        TaskShown,
+        "read",
+        _pending,
+        "GET",
+        "/work/pending",
+        "The tasks that can be claimed now, in the order in which they would be given.",
+        result_list=True,
+        read_only=True,
+        tag="work",
+    ),
+    LIST_WORK,
+    Operation(
+        "show_task",
+        OneTask,
+        TaskStanding,
+        "read",
+        _task,
+        "GET",
+        "/work/{task_id}",
+        "One task as it stands.",
+        read_only=True,
+        tag="work",
+    ),
+)

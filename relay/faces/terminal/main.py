@@ -1,0 +1,110 @@
+"""The terminal's door: `python scripts/join.py --name ann`, `relay join`.
+
+Invariant: this module only reads the command line and chooses; nothing heavy is imported until it is known to
+be needed. In a terminal it opens the room for a person (`terminal_app`); with `--say`, with text piped in, or
+with `--follow`, `--last` or `--json` it does that one thing (`terminal_script`) and its exit code tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Sequence
+
+from relay.faces.terminal.find_room import Finder, PlaceError
+
+_EPILOG = """\
+exit code: 0 did it, 1 could not (no answer in time, refused), 2 wrong use.
+
+  join.py --name ann                               the room, live
+  join.py --name ann --say "@CLAUDE why?" --wait 120   ask, print the answers
+  git diff | join.py --name ann                    post what is piped in
+  join.py --follow --json                          every entry as a line of JSON
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; `relay join` shows the same."""
+    made = argparse.ArgumentParser(
+        prog="relay join",
+        description="Join the room: live above, your input below.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--name", default=None, help="who you are in the room (default: $USER)")
+    made.add_argument(
+        "--config",
+        metavar="PATH",
+        help="the configuration (else RELAY_CONFIG, else the room this folder is in)",
+    )
+    made.add_argument("--url", help="a room elsewhere, http://HOST:PORT; its key is in RELAY_API_KEY")
+    made.add_argument("--say", metavar="TEXT", help="post one message and leave; - reads it from stdin")
+    made.add_argument("--wait", metavar="SECONDS", type=_seconds, help="with --say: wait for the answers")
+    made.add_argument("--last", metavar="N", type=_count, help="print the newest N entries (1-1000)")
+    made.add_argument("--follow", action="store_true", help="print entries as they come, until Ctrl-C")
+    made.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the door. Returns the exit code: 0 did it, 1 could not, 2 wrong use."""
+    made = parser()
+    try:
+        options = made.parse_args(argv)
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 2
+    name = options.name or os.environ.get("USER") or getpass.getuser()
+    from relay.room.parsing.line_format import is_speaker
+
+    if not is_speaker(name):
+        print(f"{name!r} cannot be a name: 1 to 64 printable characters without [ ]", file=sys.stderr)
+        return 2
+    typed = sys.stdin.isatty() and sys.stdout.isatty()
+    reads = options.follow or options.last is not None
+    posts = options.say is not None or (not reads and not sys.stdin.isatty())
+    if options.wait is not None and not posts:
+        print("--wait goes with --say or with text piped in", file=sys.stderr)
+        return 2
+    if posts and reads:
+        print("--say goes without --follow and --last; --wait prints the answers", file=sys.stderr)
+        return 2
+    finder = Finder(options.config, options.url)
+    try:
+        place = finder.place()
+        if not (posts or reads or options.json) and typed:
+            from relay.faces.terminal.app import RoomApp
+
+            return asyncio.run(RoomApp(finder.place, name, place.history, entries=50).run())
+        from relay.faces.terminal import script
+
+        if posts:
+            body = sys.stdin.read() if options.say in (None, "-") else options.say
+            return asyncio.run(script.say(finder.place, name, body, options.wait, options.json))
+        last = options.last if options.last is not None else (0 if options.follow else 100)
+        return asyncio.run(script.read(finder.place, name, last, options.follow, options.json))
+    except PlaceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0 if options.follow else 1
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not try to flush it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 86_400:
+        raise argparse.ArgumentTypeError("must be between 0 and 86400 seconds")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError("must be between 1 and 1000")
+    return value

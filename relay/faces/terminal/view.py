@@ -1,0 +1,403 @@
+"""The room as one person's terminal shows it: frames in, lines to print and a live part out.
+
+Invariant: a line that was printed is never taken back, so only what is final is printed (an entry, a failure,
+who was asked); what still changes (a turn at work, a queue, a message on its way) lives above the input and
+in the toolbar, and goes when it is over. An entry is printed once, whoever sends it again.
+
+Pure but for its own state: no clock, no terminal; `now` is Unix time in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from relay.base.durations import clock_time
+from relay.base.terminal_text import safe, safe_line
+from relay.faces.terminal import text
+from relay.faces.terminal.client import Frame, Post, Wire
+from relay.faces.terminal.held_locks import HeldLocks
+from relay.faces.terminal.text import Fragments
+from relay.faces.terminal.wrap import cropped
+from relay.model import references
+from relay.model.terms import used_in
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+#: Characters of a running answer that are kept for the live part.
+PREVIEW = 4000
+#: Message ids that are remembered, for their numbers and against a second printing.
+REMEMBERED = 20_000
+_OVER = ("done", "skipped", "dead")
+
+
+def clock(ts: str) -> datetime | None:
+    """An entry's time on this machine's clock, None when it is not one."""
+    try:
+        return datetime.fromisoformat(ts).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def seconds(ts: Any, now: float) -> int:
+    """Whole seconds since `ts` (ISO 8601), 0 when it is no time or in the future."""
+    at = clock(ts) if isinstance(ts, str) else None
+    return max(0, int(now - at.timestamp())) if at else 0
+
+
+def took(count: int) -> str:
+    return f"{count} s" if count < 90 else f"{count // 60} min {count % 60:02d} s"
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer while it is being written."""
+
+    agent: str
+    text: str = ""
+    tool: str = ""
+
+
+@dataclass(slots=True)
+class RoomView:
+    """`name` is the person's own; `posts` are their messages on the way, kept by whoever sends them."""
+
+    name: str
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    commands: list[dict[str, Any]] = field(default_factory=list)
+    people: list[str] = field(default_factory=list)
+    tasks: list[dict[str, Any]] = field(default_factory=list)
+    locks: HeldLocks = field(default_factory=HeldLocks)
+    jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
+    streams: dict[Any, Stream] = field(default_factory=dict)
+    routing: dict[str, float] = field(default_factory=dict)
+    posts: list[Post] = field(default_factory=list)
+    wire: Wire = field(default_factory=lambda: Wire("connecting"))
+    wire_until: float = 0.0
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _written: set[str] = field(default_factory=set)
+    _explained: set[str] = field(default_factory=set)
+    _day: str = ""
+    _was: str = "connecting"
+
+    # --- what happens -------------------------------------------------------------------------------------
+
+    def on_wire(self, wire: Wire, now: float) -> list[Fragments]:
+        """The connection changed; a change is said once, not at every attempt."""
+        before, self._was = self._was, wire.state
+        self.wire, self.wire_until = wire, now + wire.wait_s
+        if wire.state == before:
+            return []
+        if wire.state == "live":
+            return [] if before == "connecting" else [[("class:good", "· the room is back")]]
+        self.streams.clear()
+        self.routing.clear()
+        self.jobs.clear()
+        if wire.state == "refused":
+            return [[("class:bad", f"· the room refused you: {safe_line(wire.detail)}")]]
+        return [[("class:warn", f"· the room is down: {safe_line(wire.detail)}; trying again")]]
+
+    def on_frame(self, frame: Frame, now: float) -> list[Fragments]:
+        """Take a frame in; the lines to print. A frame of an unknown type says nothing here."""
+        data = frame.get("data")
+        match frame.get("type"):
+            case "entry" if isinstance(data, dict):
+                return self._entry(data)
+            case "receipt" if isinstance(data, dict):
+                return self._receipt(data)
+            case "cycle" if isinstance(data, dict):
+                return self._cycle(data, now)
+            case "stream" if isinstance(data, dict):
+                self._stream(data)
+            case "state" if isinstance(data, dict):
+                self.agents = {str(each.get("name")): each for each in _dicts(data.get("agents"))}
+                self.commands = _dicts(data.get("commands"))
+                self.tasks, self.people = _dicts(data.get("tasks")), _names(data.get("people"))
+                self.locks.anew(_dicts(data.get("locks")), _dicts(data.get("sessions")))
+            case "jobs":
+                self.jobs = {job.get("id"): job for job in _dicts(data) if job.get("state") not in _OVER}
+                self.streams = {job: each for job, each in self.streams.items() if job in self.jobs}
+            case "agent" if isinstance(data, dict):
+                self.agents[str(data.get("name"))] = data
+                # The toolbar says "circuit open".
+                return self._explain(agent_state(data, now)[1])
+            case "task" if isinstance(data, dict):
+                return self._board(data)
+            case "lock" if isinstance(data, dict):
+                self.locks.change(data)
+            case "session" if isinstance(data, dict):
+                self.locks.session(data)
+            case "people" if isinstance(data, dict):
+                self.people = _names(data.get("people"))
+        return []
+
+    def on_written(self, post: Post, now: float) -> list[Fragments]:
+        """A post went past the doors into the transcript: shown now, not again when the room has read it."""
+        self._written.add(post.id)
+        ts = datetime.fromtimestamp(now).astimezone().isoformat()
+        entry = {"id": post.id, "ts": ts, "speaker": self.name, "kind": "human", "body": post.body}
+        said = "the room is down; it is written to the transcript, and answered when the room is back"
+        return [*self._entry(entry), [("class:warn", f"· {said}")]]
+
+    # --- one kind of frame each ---------------------------------------------------------------------------
+
+    def _entry(self, entry: dict[str, Any]) -> list[Fragments]:
+        key, number = str(entry.get("id")), _int(entry.get("number"))
+        self.streams.pop(entry.get("job"), None)
+        known = key in self._numbers
+        self._remember(key, number)
+        if known:
+            # Ours, written while the room was down: it has been on the screen since then.
+            back = key in self._written and number
+            self._written.discard(key)
+            told = f"· the room has read what you wrote ({references.message(number)})"
+            return [[("class:quiet", told)]] if back else []
+        shown = [*self._new_day(entry), *entry_lines(entry, self._numbers)]
+        ours = entry.get("kind") in ("system", "dispatcher", "advisory")
+        return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
+
+    def _explain(self, said: str) -> list[Fragments]:
+        """One line for each word of the field that is on the screen for the first time."""
+        new = [one for one in used_in(said) if one.id not in self._explained]
+        self._explained |= {one.id for one in new}
+        return [[("class:quiet", f"  ? {one.text}")] for one in new]
+
+    def _remember(self, key: str, number: int) -> None:
+        self._numbers[key] = number
+        if len(self._numbers) > REMEMBERED:
+            del self._numbers[next(iter(self._numbers))]
+
+    def _new_day(self, entry: dict[str, Any]) -> list[Fragments]:
+        at = clock(str(entry.get("ts")))
+        day = f"{at:%A, %d %B %Y}" if at else self._day
+        if day == self._day:
+            return []
+        self._day = day
+        return [[("class:quiet", f"── {day} ──")]]
+
+    def _receipt(self, job: dict[str, Any]) -> list[Fragments]:
+        state, before = job.get("state"), self.jobs.get(job.get("id"), {}).get("state")
+        if state in _OVER:
+            self.jobs.pop(job.get("id"), None)
+            self.streams.pop(job.get("id"), None)
+        else:
+            self.jobs[job.get("id")] = job
+        agent, reason = safe_line(str(job.get("agent")), 40), safe_line(str(job.get("reason") or ""))
+        about = f"{agent}{self._about(job.get('message_id'))}"
+        why = f": {reason}" if reason else ""
+        if state == "skipped":
+            return [[("class:warn", f"· skipped {about}{why}")]]
+        if state == "dead":
+            return [
+                [
+                    (
+                        "class:bad",
+                        f"· failed for good, {about}{why} (/retry {references.job(_int(job.get('id')))})",
+                    )
+                ]
+            ]
+        if state == "failed" and before != "failed":
+            return [[("class:warn", f"· failed, {about}{why}; it will be tried again")]]
+        return []
+
+    def _cycle(self, cycle: dict[str, Any], now: float) -> list[Fragments]:
+        key, state = str(cycle.get("message_id")), cycle.get("state")
+        self.routing.pop(key, None)
+        agents = ", ".join(safe_line(name, 40) for name in _names(cycle.get("agents")))
+        about = self._about(key)
+        if state == "routing":
+            self.routing[key] = now
+        elif state == "routed" and agents:
+            reason = safe_line(str(cycle.get("reason") or ""))
+            return [[("class:quiet", f"·{about} → {agents}{f' · {reason}' if reason else ''}")]]
+        elif state == "folded":
+            into = self._numbers.get(str(cycle.get("folded_into")), 0)
+            return [
+                [
+                    (
+                        "class:quiet",
+                        f"·{about} is answered together with {references.message(into) if into else 'a later one'}",
+                    )
+                ]
+            ]
+        elif state == "none":
+            reason = safe_line(str(cycle.get("reason") or "nobody is here who could"))
+            return [[("class:warn", f"· nobody answers{about}: {reason}")]]
+        return []
+
+    def _stream(self, data: dict[str, Any]) -> None:
+        piece, offset = str(data.get("text") or ""), _int(data.get("offset"))
+        stream = self.streams.setdefault(data.get("job"), Stream(str(data.get("agent"))))
+        if offset == 0 and piece:
+            stream.text = ""  # a second attempt starts anew
+        stream.text = (stream.text + piece)[-PREVIEW:]
+        stream.tool = str(data.get("tool") or ("" if piece else stream.tool))
+
+    def _board(self, data: dict[str, Any]) -> list[Fragments]:
+        """The board changed. What agents do there is not said line by line; that a task failed is."""
+        changed, gone = _dicts(data.get("changed")), set(_names(data.get("gone")))
+        before = {str(task.get("id")): task for task in self.tasks if task.get("id") not in gone}
+        self.tasks = list((before | {str(task.get("id")): task for task in changed}).values())
+        return [
+            [("class:warn", _failed(task))]
+            for task in changed
+            if task.get("badge") == "failed" and before.get(str(task.get("id")), {}).get("badge") != "failed"
+        ]
+
+    def _about(self, message_id: Any) -> str:
+        number = self._numbers.get(str(message_id), 0)
+        return f" {references.message(number)}" if number else ""
+
+    # --- what is shown ------------------------------------------------------------------------------------
+
+    @property
+    def is_moving(self) -> bool:
+        """Does the live part change by time alone?"""
+        return bool(self.jobs or self.streams or self.routing or self.posts) or self.wire.state != "live"
+
+    def live(self, now: float, columns: int, most: int = 10) -> list[Fragments]:
+        """The lines above the input, each within `columns`; at most `most`."""
+        lines = [cropped(line, columns) for line in self._live(now, columns)]
+        if len(lines) > most:
+            more = len(lines) - most + 1
+            lines = [*lines[: most - 1], [("class:quiet", f"  … and {more} more")]]
+        return lines
+
+    def _live(self, now: float, columns: int) -> Iterator[Fragments]:
+        spin = SPINNER[int(now * 4) % len(SPINNER)]
+        waiting: list[str] = []
+        for key, job in self.jobs.items():
+            agent = safe_line(str(job.get("agent")), 40)
+            if job.get("state") != "active":
+                again = " again" if job.get("state") == "failed" else ""
+                waiting.append(f"{agent}{again}{self._about(job.get('message_id'))}")
+                continue
+            stream = self.streams.get(key, Stream(agent))
+            since = took(seconds(job.get("started_at"), now))
+            tool = f" · {safe_line(stream.tool, 60)}" if stream.tool else ""
+            yield [
+                ("class:working", f"{spin} "),
+                (f"bold {text.colour(agent)}", agent),
+                (
+                    "class:quiet",
+                    f" is working on{self._about(job.get('message_id')) or ' it'} · {since}{tool}",
+                ),
+            ]
+            tail = [line for line in safe(stream.text).split("\n") if line.strip()][-3:]
+            for line in tail:
+                yield [("class:bar", "  │ "), ("class:quiet", line[-(columns - 6) :])]
+        for key, since_ts in self.routing.items():
+            yield [("class:quiet", f"{spin} who answers{self._about(key)}? · {took(int(now - since_ts))}")]
+        if waiting:
+            yield [("class:quiet", f"· queued: {', '.join(waiting)}")]
+        for post in self.posts:
+            if not post.id:  # else the room has it, and its entry is about to come
+                what = "sent, but not confirmed; asking again" if post.reached else "sending"
+                yield [("class:quiet", f"↑ {what}: {safe_line(post.body, 60)}")]
+
+    def toolbar(self, now: float) -> Fragments:
+        """Connection, agents (the room's, then those on their own), tasks, people."""
+        left = max(0, round(self.wire_until - now))
+        shown = {
+            "live": [("class:good", " ● live ")],
+            "down": [("class:bad", f" ○ down, trying again in {left} s ")],
+            "refused": [("class:bad", " ○ refused ")],
+        }.get(self.wire.state, [("class:warn", " ○ connecting ")])
+        parts: Fragments = list(shown)
+        for agent in self.agents.values():
+            style, state = agent_state(agent, now)
+            parts += [("", " "), (text.colour(str(agent.get("name"))), safe_line(str(agent.get("name")), 32))]
+            parts += [(style, f" {state}")]
+        for one in self.locks.visitors(self.agents):
+            parts += [("", " "), (text.colour(one.name), safe_line(one.name, 32))]
+            parts += [("class:quiet", f" on its own{f', {one.holds}' if one.holds else ''}")]
+        open_tasks = sum(task.get("status") != "done" for task in self.tasks)
+        if self.tasks:
+            parts.append(("", f"  {open_tasks} open task{'' if open_tasks == 1 else 's'}"))
+        if held := self.locks.count(now):
+            parts.append(("", f"  {held} lock{'' if held == 1 else 's'}"))
+        others = [safe_line(name, 32) for name in self.people if name != self.name]
+        if others:
+            parts.append(("", f"  with {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"))
+        return parts
+
+
+def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
+    """The style and the word or sign for how an agent does."""
+    breaker = agent.get("breaker")
+    if agent.get("enabled") is False:
+        return "class:quiet", "off"
+    if agent.get("installed") is False:
+        return "class:warn", "not installed"
+    if agent.get("paused"):
+        return "class:warn", "paused"
+    if isinstance(breaker, dict) and breaker.get("state") == "open":
+        return "class:bad", "circuit open"
+    until = clock(str(agent.get("parked_until")))
+    if until and until.timestamp() > now:
+        return "class:warn", f"rate limited until {clock_time(until.timestamp(), now)}"
+    if isinstance(agent.get("running"), dict):
+        return "class:working", f"▶ {took(seconds(agent['running'].get('since'), now))}"
+    queued = _int(agent.get("queued"))
+    return ("class:quiet", f"{queued} queued") if queued else ("class:good", "✓")
+
+
+def entry_lines(
+    entry: dict[str, Any], numbers: Mapping[str, int], *, today: date | None = None
+) -> list[Fragments]:
+    """An entry as the lines of a terminal: who said it and how far that is known, and what was said, with every line
+    but the first moved in. `numbers` are those of the messages by id. With `today`, in one go for a script: the day
+    where it is another one, and the body as it was written instead of its markdown, whole."""
+    speaker, kind = safe_line(str(entry.get("speaker")), 64), entry.get("kind")
+    at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
+    meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
+    marks = [word for word in ("unverified", "history", "truncated") if meta.get(word)]
+    body = str(entry.get("body") or "")
+    if today is not None:
+        day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
+        told = f" ({', '.join(marks)})" if marks else ""
+        first, *rest = safe(body).split("\n")
+        head = f"{day}{f'{at:%H:%M} ' if at else ''}{speaker}{told}: {first}"
+        return [[("", head)], *([("", f"  {line}")] for line in rest)]
+    quiet = kind in ("system", "dispatcher")
+    base = {"system": "class:quiet", "dispatcher": "class:quiet", "advisory": "class:warn"}.get(str(kind), "")
+    line: Fragments = [("class:quiet", f"{at:%H:%M} " if at else "  :   ")]
+    line.append((base if quiet else f"bold {text.colour(speaker)}", speaker))
+    asked = numbers.get(str(entry.get("in_reply_to")), 0)
+    notes = [references.message(number)] if number else []
+    notes += [f"to {references.message(asked)}"] if asked else []
+    notes += [*marks, *_changed(meta.get("worktree"))]
+    line.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
+    shown = text.markdown(body, base)
+    if len(shown) == 1:
+        return [[*line, ("", "  "), *shown[0]]]
+    return [line, *([("", "  "), *one] for one in shown)]
+
+
+def _changed(told: Any) -> list[str]:
+    """What an answer changed: `relay/claude: 3 files +40 -2`."""
+    if not isinstance(told, dict):
+        return []
+    files = _int(told.get("files"))
+    lines = f"+{_int(told.get('insertions'))} -{_int(told.get('deletions'))}"
+    return [f"{safe_line(str(told.get('branch')), 64)}: {files} file{'s' * (files != 1)} {lines}"]
+
+
+def _failed(task: dict[str, Any]) -> str:
+    by = f" ({safe_line(str(task['assignee']), 40)})" if task.get("assignee") else ""
+    why = f": {safe_line(str(task['error_message']))}" if task.get("error_message") else ""
+    named = references.task(_int(task.get("number")))
+    return f"· task {named} failed{by}, {safe_line(str(task.get('title')), 80)}{why}"
+
+
+def _int(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _names(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

@@ -1,0 +1,81 @@
+"""A styled line within the width of a terminal: broken between words, or cut with a sign.
+
+Invariant: every function is linear in the line; wide characters count as two columns. No line is left for the
+terminal to break, which would go on at the first column, where another's words pass for an entry: a line of code,
+and a word that is longer than the screen, are broken where the screen ends.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+
+from relay.faces.terminal.text import Fragments
+
+#: What a line begins with that the rest of it is to stand behind.
+_LEAD = re.compile(r"\s*(?:[•▏] )?")
+#: Columns that what is broken off is moved in, at least.
+_INDENT = 2
+_CODE = ("class:bar", "│ ")
+
+
+def wrapped(line: Fragments, columns: int) -> list[Fragments]:
+    """`line` as lines of at most `columns`, broken between words."""
+    from prompt_toolkit.utils import get_cwidth  # the scripts' mode wraps nothing
+
+    if columns < 10:
+        return [line]
+    code = _CODE in line
+    signs = [*_signs(line)]
+    lead = _LEAD.match("".join(sign for _, sign in signs))
+    indent = min(max(_INDENT, lead.end() if lead else 0), columns // 3)
+    before = [*_signs(line[: line.index(_CODE) + 1])] if code else [("", " ")] * indent
+    lines: list[list[tuple[str, str]]] = []
+    row: list[tuple[str, str]] = []
+    width, gap, begun = 0, -1, False  # gap: where the last space of this row stands, once a word has begun
+    for style, sign in signs:
+        wide = get_cwidth(sign)
+        if width + wide > columns:
+            breaks = sign == " " and not code
+            at = len(row) if breaks or gap < 0 else gap
+            lines.append(row[:at])
+            rest = row[at + 1 :]
+            row = [*before, *rest]
+            width, gap, begun = sum(get_cwidth(one) for _, one in row), -1, bool(rest)
+            if breaks:
+                continue
+        if sign != " ":
+            begun = True
+        elif begun and not code:
+            gap = len(row)
+        row.append((style, sign))
+        width += wide
+    return [_joined(one) for one in [*lines, row]]
+
+
+def _signs(line: Fragments) -> Iterable[tuple[str, str]]:
+    return ((style, sign) for style, piece in line for sign in piece)
+
+
+def cropped(line: Fragments, columns: int) -> Fragments:
+    """`line` cut to `columns`, with a sign where something is missing."""
+    from prompt_toolkit.utils import get_cwidth  # as above
+
+    left = columns - 1
+    kept: Fragments = []
+    for style, piece in line:
+        for at, char in enumerate(piece):
+            left -= get_cwidth(char)
+            if left < 0:
+                return [*kept, (style, piece[:at] + "…")]
+        kept.append((style, piece))
+    return kept
+
+
+def _joined(signs: Iterable[tuple[str, str]]) -> Fragments:
+    return [
+        (style, "".join(sign for _, sign in run)) for style, run in groupby(signs, key=lambda one: one[0])
+    ]
