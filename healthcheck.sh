@@ -8,4 +8,4 @@ if [ ! -x "$python" ]; then
   echo "relay: it is not set up here: .venv is missing. To set it up: bash scripts/start.sh" >&2
   exit 1
 fi
-exec "$python" -m relay.healthcheck "$@"
+exec "$python" -m relay.app.health.check "$@"

@@ -12,4 +12,4 @@ if [ ! -x "$python" ]; then
   echo "relay: .venv is missing, so it cannot be said what runs. To make it: bash scripts/start.sh" >&2
   exit 1
 fi
-exec "$python" -m relay.stop "$@"
+exec "$python" -m relay.app.runtime.stop "$@"

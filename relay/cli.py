@@ -28,7 +28,7 @@ from relay.config.command_line import command as typed
 from relay.config.settings import ConfigError, Settings, load
 from relay.store.ports import StoreError, StoreMissing
 
-#: Commands with a module of their own (`relay.NAME_cli`).
+#: Commands with a module of their own (`relay/app/commands/NAME.py`).
 _COORDINATION = {
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
@@ -68,13 +68,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _guard(words: list[str]) -> int:
-    from relay.guard_cli import main as guard
+    from relay.app.guard.hook import main as guard
 
     return guard(words)
 
 
 def _mcp(words: list[str]) -> int:
-    from relay.mcp_cli import main as mcp
+    from relay.app.mcp.command import main as mcp
 
     return mcp(words)
 
@@ -95,14 +95,14 @@ def _dispatch(words: list[str]) -> int:
     if words[:1] == ["mcp"]:
         return _mcp(words[1:])
     if words[:1] == ["airspace"]:
-        from relay.airspace_cli import main as airspace
+        from relay.app.commands.airspace import main as airspace
 
         return airspace(words[1:])
     if words[:1] and words[0] in _COORDINATION:
-        own: Callable[[list[str]], int] = import_module(f"relay.{words[0]}_cli").main
+        own: Callable[[list[str]], int] = import_module(f"relay.app.commands.{words[0]}").main
         return own(words[1:])
     if words[:1] == ["keys"]:
-        from relay.keys_cli import main as keys
+        from relay.app.commands.keys import main as keys
 
         return keys(words[1:])
     args = _parser().parse_args(words)
@@ -191,13 +191,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _worktrees(args: argparse.Namespace) -> int:
-    from relay.worktrees_cli import run
+    from relay.app.commands.worktrees import run
 
     return run(args)
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from relay.demo.story import Options, run
+    from relay.app.demo.story import Options, run
 
     if args.pace < 0:
         print("relay: --pace must be 0 or more", file=sys.stderr)
@@ -231,8 +231,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _serve(settings: Settings, *, readable: bool) -> int:
+    from relay.app.daemon.daemon import CannotStart, Daemon
     from relay.base import logging_setup
-    from relay.daemon import CannotStart, Daemon
 
     try:
         settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -273,7 +273,7 @@ async def _greet(settings: Settings) -> None:
     print(f"The room is open at {state['url']}", flush=True)
     # A link opens the room to whoever reads it: it belongs on a terminal, not in a service manager's journal.
     if sys.stdout.isatty():
-        from relay.sign_in import NoLink, new_link
+        from relay.app.runtime.sign_in import NoLink, new_link
 
         try:
             link = await asyncio.to_thread(new_link, state["url"], settings.token_path)
@@ -287,8 +287,8 @@ async def _greet(settings: Settings) -> None:
 
 def _start(settings: Settings) -> int:
     """Start a daemon of its own session, and wait until its doors answer."""
-    from relay import instance
-    from relay.sign_in import NoLink, new_link
+    from relay.app.runtime import instance
+    from relay.app.runtime.sign_in import NoLink, new_link
 
     try:
         record = instance.read(settings.lock_path)
@@ -366,8 +366,8 @@ def _healthy(url: str) -> bool:
 
 
 def _link(args: argparse.Namespace) -> int:
-    from relay import instance
-    from relay.sign_in import NoLink, new_link
+    from relay.app.runtime import instance
+    from relay.app.runtime.sign_in import NoLink, new_link
 
     settings = load(args.config)
     about(settings.path)
@@ -449,7 +449,7 @@ def _readable(line: str) -> str:
 
 
 def _archive(args: argparse.Namespace) -> int:
-    from relay.archive import ArchiveError, archive
+    from relay.app.commands.archive import ArchiveError, archive
 
     if args.keep < 0:
         print("relay: --keep must be 0 or more", file=sys.stderr)
@@ -493,7 +493,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 async def _faults(settings: Settings) -> tuple[list[str], list[Any]]:
     """What is wrong with the database, and with the events in it, as far as they can be read."""
-    from relay.daemon import open_room_store
+    from relay.app.daemon.daemon import open_room_store
     from relay.log.verify import verify
 
     store = await open_room_store(settings, create=False)

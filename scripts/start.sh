@@ -38,7 +38,7 @@ case "$config" in /*) ;; *) config="$PWD/$config" ;; esac
 [ -f "$config" ] || fail "there is no configuration at $config" "give --config PATH"
 export RELAY_CONFIG="$config"
 
-if [ -x "$PY" ] && running="$("$PY" -m relay.instance --config "$config" 2>/dev/null)"; then
+if [ -x "$PY" ] && running="$("$PY" -m relay.app.runtime.instance --config "$config" 2>/dev/null)"; then
   say "$running"
   say "a sign-in link: \"$VENV/bin/relay\" link --config \"$config\""
   say "to stop it: bash \"$ROOT/stop.sh\" --config \"$config\""

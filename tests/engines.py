@@ -16,11 +16,11 @@ from typing import Any
 import asyncpg
 import pytest
 
+from relay.app.wiring.schema import WINGS
 from relay.store.ports import Store
 from relay.store.postgres import store
 from relay.store.postgres.address import VARIABLE, read_address
 from relay.store.sqlite import store as sqlite_store
-from relay.wings import WINGS
 from tests import postgres
 
 ENGINES = ("sqlite", "postgres")

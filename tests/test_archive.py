@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.archive import ArchiveError, archive
+from relay.app.commands.archive import ArchiveError, archive
 from relay.config import settings as config
 from relay.config.settings import Settings
 from relay.log import events
@@ -29,7 +29,7 @@ from tests.engines import BOTH
 
 KILL = """
 import asyncio, os, sys
-import relay.archive as archive
+import relay.app.commands.archive as archive
 from relay.config import settings as config
 from relay.room.transcript import rotation as swap
 

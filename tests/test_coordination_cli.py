@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from relay.app.daemon.daemon import open_room_store
+from relay.app.wiring.services import services_of
 from relay.cli import main
 from relay.config.settings import load
-from relay.daemon import open_room_store
 from relay.faces.ports import Services
 from relay.log import events
 from relay.model import Caller, Rejected
-from relay.services import services_of
 from relay.store.ports import Tx
 from tests.airspace.repository import commit, git, repository
 

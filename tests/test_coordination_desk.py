@@ -18,20 +18,20 @@ from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import Source
 from relay.airspace.advisories.lock_intents import Held
 from relay.airspace.live.scanner import with_intents
+from relay.app.daemon.coordination import CoordinationDesk, take_in
+from relay.app.daemon.notices import lines
+from relay.app.guard.sqlite_lookup import KEPT, Room, keep
+from relay.app.wiring.schema import WINGS
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import ENDED, Heartbeat, Sessions
 from relay.coordination.writes.guard import OVERRIDDEN, REFUSED, Answer, caller_of
 from relay.coordination.writes.lock_check import LockJudge
-from relay.coordination_desk import CoordinationDesk, take_in
-from relay.coordination_notices import lines
-from relay.guard_offline import KEPT, Room, keep
 from relay.log import events, follow
 from relay.model import LOCKED, Caller, LockRefusal
 from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.journal.ledger import Q as ROOM
 from relay.store.sqlite.store import SqliteStore, open_store
-from relay.wings import WINGS
 
 AGENTS = ("CLAUDE", "CODEX")
 CLAUDE = Caller("CLAUDE", "s1")

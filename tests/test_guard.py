@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from relay import guard_cli
+from relay.app.guard import hook as guard_cli
+from relay.app.runtime.identity import spelled
+from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.writes.guard import LockGuard, checked
 from relay.coordination.writes.lock_check import LockJudge
 from relay.faces.http.routes.guard import GuardDoor
-from relay.mcp_identity import spelled
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
 from relay.store.sqlite.store import open_store
-from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH
 from tests.faces.house import House, house

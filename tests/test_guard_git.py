@@ -17,16 +17,16 @@ import pytest
 
 import relay
 from relay import cli
+from relay.app.daemon.coordination import take_in
+from relay.app.guard.sqlite_lookup import reasons_against
+from relay.app.wiring.schema import WINGS
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.service import WorkQueue
-from relay.coordination_desk import take_in
-from relay.guard_offline import reasons_against
 from relay.log import events
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
-from relay.wings import WINGS
 
 PACKAGE = str(Path(relay.__file__).parent.parent)
 CODEX, CLAUDE = Caller("CODEX", "s-codex"), Caller("CLAUDE", "s-claude")

@@ -17,19 +17,20 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from relay import instance
+from relay.app.health.check import examine
+from relay.app.health.data import verify_newest
+from relay.app.health.files import FAIL_FREE, WARN_FREE, disk_of
+from relay.app.health.repair import repair_live
+from relay.app.health.scene import Check, Status
+from relay.app.runtime import instance
+from relay.app.runtime.instance import InstanceRecord
+from relay.app.wiring.schema import WINGS
 from relay.config.settings import Settings, load
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.projection import TasksFile
-from relay.health.data import verify_newest
-from relay.health.files import FAIL_FREE, WARN_FREE, disk_of
-from relay.health.scene import Check, Status
-from relay.healthcheck import examine
-from relay.instance import InstanceRecord
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import Kind
-from relay.repair import repair_live
 from relay.room.dispatch import queue
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage, Rules
@@ -38,7 +39,6 @@ from relay.room.transcript.rotation import kept_place
 from relay.room.transcript.tail import Transcript
 from relay.store.open import open_store
 from relay.store.ports import Store, Tx
-from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH
 from tests.fakes.ollama import FakeOllama
@@ -513,7 +513,7 @@ async def test_agents_are_looked_for_on_their_own_path(tmp_path: Path) -> None:
 
 def command(room: Room, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "relay.healthcheck", "--config", str(room.config), *arguments],
+        [sys.executable, "-m", "relay.app.health.check", "--config", str(room.config), *arguments],
         capture_output=True,
         text=True,
         timeout=60,

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from relay import instance
-from relay.instance import AlreadyRunning, DamagedRecord, InstanceLost, InstanceRecord, Standing
+from relay.app.runtime import instance
+from relay.app.runtime.instance import AlreadyRunning, DamagedRecord, InstanceLost, InstanceRecord, Standing
 
 NOW = 1_000_000.0
 
@@ -136,7 +136,7 @@ def test_a_record_that_was_removed_by_hand_comes_back(tmp_path: Path) -> None:
 CLAIMANT = """
 import sys
 from pathlib import Path
-from relay import instance
+from relay.app.runtime import instance
 print("ready", flush=True)
 sys.stdin.readline()
 try:

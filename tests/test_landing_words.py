@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.worktrees.commit_message import About, Committed, asked_of, proposed
-from relay.landing_words import tell
+from relay.app.wiring.merge_words import tell
+from relay.app.wiring.schema import WINGS
 from relay.log.events import Lane
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Queries, Tx
-from relay.wings import WINGS
 from tests.engines import BOTH, ENGINES, open_store
 from tests.room.parts import T0
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from relay import mcp_hint
-from relay.mcp_cli import main
-from relay.mcp_files import CannotEdit, put
-from relay.mcp_install import agent_name
+from relay.app.mcp import hint
+from relay.app.mcp.client_configs import CannotEdit, put
+from relay.app.mcp.command import main
+from relay.app.mcp.install import agent_name
 
 ENTRY: dict[str, Any] = {"command": "/bin/relay", "args": ["mcp"], "env": {"RELAY_CONFIG": "/r/config.json"}}
 OTHER = '{\n  "theme": "dark",\n  "mcpServers": {\n    "git": {"command": "g"}\n  }\n}\n'
@@ -217,7 +217,7 @@ def test_another_room_s_entry_is_not_taken_over_unasked(
 
 
 def test_the_shells_of_the_programs_are_told_nothing(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Hooks know them by the `relay mcp` that the same program started (relay/mcp_parent.py)."""
+    """Hooks know them by the `relay mcp` that the same program started (relay/app/mcp/parent_process.py)."""
     (room / ".gemini").mkdir()
     (room / ".gemini/.env").write_text("GEMINI_API_KEY=x")
     assert main(["install"]) == 0
@@ -242,27 +242,27 @@ MINE = "# My project\n\nUse tabs.\n"
 
 @pytest.mark.parametrize("text", ["", MINE, MINE.rstrip("\n"), MINE.replace("\n", "\r\n"), "\n\n", "é"])
 def test_the_hint_is_put_in_once_and_goes_without_a_trace(text: str) -> None:
-    once = mcp_hint.with_hint(text, True)
-    assert once.startswith(text) and once.count(mcp_hint.BEGIN) == 1 and "acquire_lock" in once
-    assert mcp_hint.with_hint(once, True) == once
-    assert mcp_hint.with_hint(once, False) in (text, text + "\n")
+    once = hint.with_hint(text, True)
+    assert once.startswith(text) and once.count(hint.BEGIN) == 1 and "acquire_lock" in once
+    assert hint.with_hint(once, True) == once
+    assert hint.with_hint(once, False) in (text, text + "\n")
     assert ("\r\n" in once) == ("\r\n" in text) and once.replace("\r\n", "").count("\r") == 0
     # What stands behind it stays, and an older text of ours is renewed.
     older = once.replace("Before you edit files", "In former times") + "\nMore of mine.\n"
-    renewed = mcp_hint.with_hint(older, True)
+    renewed = hint.with_hint(older, True)
     assert "In former times" not in renewed and renewed.endswith("\nMore of mine.\n")
-    assert mcp_hint.with_hint(text, False) == text
+    assert hint.with_hint(text, False) == text
 
 
 def test_marks_that_are_no_pair_are_left_alone() -> None:
     for text in (
-        mcp_hint.BEGIN,
-        mcp_hint.END,
-        f"{mcp_hint.END}{mcp_hint.BEGIN}",
-        mcp_hint.with_hint("", True) * 2,
+        hint.BEGIN,
+        hint.END,
+        f"{hint.END}{hint.BEGIN}",
+        hint.with_hint("", True) * 2,
     ):
         with pytest.raises(CannotEdit):
-            mcp_hint.with_hint(text, True)
+            hint.with_hint(text, True)
 
 
 def test_the_hint_is_written_when_it_is_asked_for(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,7 +273,7 @@ def test_the_hint_is_written_when_it_is_asked_for(room: Path, capsys: pytest.Cap
     assert main(["install", "claude", "codex", "--hint"]) == 0
     assert f"{mine} now has the hint on the room's tools." in capsys.readouterr().out
     assert mine.read_text().startswith(MINE) and "`acquire_lock`" in mine.read_text()
-    assert other.read_text().startswith(mcp_hint.BEGIN)
+    assert other.read_text().startswith(hint.BEGIN)
     before = mine.read_bytes()
     assert main(["install", "claude", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from relay import mcp_parent
-from relay.mcp_parent import Record, ancestors, looked_up, machine, sessions_here
+from relay.app.mcp import parent_process
+from relay.app.mcp.parent_process import Record, ancestors, looked_up, machine, sessions_here
 
 KEY = "rk_0123456789abcdef_" + "x" * 43
 
@@ -105,7 +105,7 @@ def test_whom_the_environment_names_counts(tmp_path: Path) -> None:
 TERMINAL = """
 import json, os, subprocess, sys
 from pathlib import Path
-from relay.mcp_parent import Record, sessions_here
+from relay.app.mcp.parent_process import Record, sessions_here
 role, folder, session, wrap = sys.argv[1:]
 own = [sys.executable, sys.argv[0]]
 if role == "server":
@@ -202,7 +202,7 @@ def test_what_a_process_writes_down(tmp_path: Path) -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="psutil is what looks elsewhere")
 def test_psutil_sees_the_same_family(monkeypatch: pytest.MonkeyPatch) -> None:
     by_proc = [pid for pid, _ in ancestors()]
-    monkeypatch.setattr(mcp_parent, "_LINUX", False)
+    monkeypatch.setattr(parent_process, "_LINUX", False)
     assert [pid for pid, _ in ancestors()] == by_proc
     again = looked_up(os.getpid())
     assert again is not None and again == looked_up(os.getpid())

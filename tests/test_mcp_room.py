@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from relay import mcp_process
 from relay.access.keys import LOOK_S, Keys
-from relay.mcp_identity import Identity
-from relay.mcp_process import Desk, Place
+from relay.app.mcp import stdio_server
+from relay.app.mcp.stdio_server import Desk, Place
+from relay.app.runtime.identity import Identity
+from relay.app.wiring.schema import WINGS
 from relay.model import Caller
 from relay.store.sqlite.store import open_store
-from relay.wings import WINGS
 from tests.faces.mcp_house import HELLO, Process
 
 NAMES = ("ANN", "BEN", "CY", "DEE", "EVE", "FAY")
@@ -88,7 +88,7 @@ async def test_six_at_once_on_an_empty_folder(folder: Path) -> None:
 HEAVY = (
     *("mcp.client", "mcp.server.mcpserver", "httpx2", "cryptography", "rich.traceback"),
     *("aiohttp", "asyncpg", "numpy", "tree_sitter", "ollama", "acp", "prompt_toolkit"),
-    *("relay.daemon", "relay.agents", "relay.airspace.live.scanner", "relay.airspace.graph"),
+    *("relay.app.daemon.daemon", "relay.agents", "relay.airspace.live.scanner", "relay.airspace.graph"),
 )
 
 
@@ -129,7 +129,7 @@ async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pyte
     def desk() -> Desk:
         return Desk(None, Identity("ANN", "s", True), None, opening)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(mcp_process, "PRELOAD_S", 3600.0)
+    monkeypatch.setattr(stdio_server, "PRELOAD_S", 3600.0)
     lists, calls = desk(), desk()
     for one in (lists, calls):
         one.open_soon()
@@ -140,7 +140,7 @@ async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pyte
     assert opened == places[:1]
     await calls.close()
     assert opened == []
-    monkeypatch.setattr(mcp_process, "PRELOAD_S", 0.0)
+    monkeypatch.setattr(stdio_server, "PRELOAD_S", 0.0)
     waits = desk()
     waits.open_soon()
     async with asyncio.timeout(30):
@@ -152,7 +152,7 @@ async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pyte
 def test_a_package_that_is_left_out_of_the_start_runs_when_it_is_asked_for() -> None:
     code = """
 import sys
-from relay import mcp_cli
+from relay.app.mcp import command as mcp_cli
 mcp_cli._lean()
 import mcp.server.lowlevel
 print("mcp.client" in sys.modules)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from relay.app.daemon.config_reload import Reload
 from relay.config import settings as config
 from relay.config.settings import Settings
-from relay.reload import Reload
 from relay.room.service import RoomError
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from relay.app.daemon.agents import Seats
 from relay.config import settings as config
 from relay.config.settings import Settings
 from relay.model import Availability
-from relay.seats import Seats
 
 PATIENCE_S = 30.0
 

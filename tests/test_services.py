@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from relay.app.wiring.schema import WINGS
+from relay.app.wiring.services import services_of
 from relay.config import settings as config
 from relay.model import Caller, Fault, Rejected
-from relay.services import services_of
 from relay.store.open import open_store
-from relay.wings import WINGS
 
 BOT = Caller("bot", "s-1")
 TASK = "11111111-1111-4111-8111-111111111111"
 
 
 def test_a_process_that_starts_often_imports_nothing_heavy() -> None:
-    code = "import relay.services, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = "import relay.app.wiring.services, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"aiohttp", "numpy", "pydantic", "mcp", "watchfiles", "tree_sitter", "ollama", "asyncpg"}
     assert heavy & set(run.stdout.split()) == set()

@@ -15,13 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from relay import instance, stop
+from relay.app.runtime import instance, stop
 from relay.config.settings import Settings, load
 
 #: Claims the record, opens the database, starts an agent, then waits; TERM as told by its first argument.
 DAEMON = """
 import os, signal, subprocess, sys, time
-from relay import instance
+from relay.app.runtime import instance
 from relay.config.settings import load
 on_term, settings = sys.argv[1], load(sys.argv[2])
 settings.runtime_dir.mkdir(exist_ok=True)

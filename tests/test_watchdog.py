@@ -5,7 +5,7 @@ import time
 
 import structlog
 
-from relay.watchdog import BLOCKED_S, EVERY_S, Watchdog
+from relay.app.daemon.watchdog import BLOCKED_S, EVERY_S, Watchdog
 
 
 def block_the_loop(seconds: float) -> None:

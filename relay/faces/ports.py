@@ -1,4 +1,4 @@
-"""What the operations ask of the wings, as Protocols: floor 4 fills them in (`relay/services.py`).
+"""What the operations ask of the wings, as Protocols: floor 4 fills them in (`relay/app/wiring/services.py`).
 
 Invariant: every method takes the caller first and gives the answer as docs/coordination.md shows it; what was not
 done is a `relay.model.Rejected` or, for a lock that is held, an answer with `success: false`.

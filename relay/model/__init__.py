@@ -1,7 +1,8 @@
 """The values and Protocols that the wings share.
 
 Invariant: everything here is a plain value or a Protocol; nothing here does I/O and nothing here knows a
-wing. A wing that needs another one takes the Protocol, and the composition root (`relay.daemon`) fills it in.
+wing. A wing that needs another one takes the Protocol, and the composition root (`relay.app.daemon.daemon`) fills
+it in.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from relay.app.wiring.schema import WINGS
 from relay.log import events
 from relay.store.ports import query_text
 from relay.store.sqlite.store import open_store
-from relay.wings import WINGS
 from scripts.bench import coordination_doors, coordination_postgres
 from scripts.bench import coordination_store as services
 from scripts.bench.coordination_figures import gathered, of_claims, rate_of

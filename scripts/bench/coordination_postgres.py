@@ -16,10 +16,10 @@ from pathlib import Path
 import asyncpg
 import psutil
 
+from relay.app.wiring.schema import WINGS
 from relay.store.ports import Queries
 from relay.store.postgres import store
 from relay.store.postgres.address import read_address
-from relay.wings import WINGS
 from scripts.bench import coordination_store as services
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_figures import gathered, of_claims, rate_of

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relay.app.wiring.services import services_of
 from relay.config.settings import Settings, parse
 from relay.faces.ports import Services
 from relay.model import Caller
-from relay.services import services_of
 from relay.store.ports import Store
 
 #: As many as a morning's work of a full room leaves, and the globs that agents declare (issue 3's other figures).

@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from relay import guard_cli
+from relay.app.guard import hook
 from scripts.bench.figures import Figure, at_most, run, spread
 from scripts.bench.room_daemon import running
 
-SCRIPT = str(Path(guard_cli.__file__).absolute())
+SCRIPT = str(Path(hook.__file__).absolute())
 
 
 def measure(folder: Path, quick: bool) -> Iterable[Figure]:

@@ -17,7 +17,7 @@ import pytest
 from relay.agents.factory import AcpAgent, AgentSpec, CommandAgent
 from relay.agents.setup.hooks import GuardHook, rooted
 from relay.agents.setup.mcp import McpServer
-from relay.mcp_cli import main
+from relay.app.mcp.command import main
 from relay.model import Turn, TurnLimits
 from tests.agents.conftest import REPOSITORY, collect, end, log
 from tests.fakes.llm import FakeService

@@ -86,7 +86,7 @@ async def test_an_official_client_of_the_era_before(
         await one.start()
         script = tmp_path / f"client.{'mjs' if client == 'node' else 'py'}"
         script.write_text(NODE if client == "node" else PYTHON)
-        words = ["-m", "relay.mcp_cli", "--agent", "OLD", "--config", str(one.path)]
+        words = ["-m", "relay.app.mcp.command", "--agent", "OLD", "--config", str(one.path)]
         given = [sys.executable, words, one.environ({}), str(one.folder), f"{one.url}/mcp", one.token]
         program = (
             ("node", script, old_mcp_clients)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.readings import Level
+from relay.app.wiring.schema import WINGS
 from relay.model import Message, Refusal
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.worker import Drain
@@ -20,7 +21,6 @@ from relay.room.journal.live_bus import Live
 from relay.room.steward.actions import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
-from relay.wings import WINGS
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
 from tests.airspace.test_scanner import House
 from tests.engines import BOTH, open_store

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from relay import airspace_risk
 from relay.airspace.scan.recorded_pairs import BadPairs, read
+from relay.app.commands import airspace_risk
 from relay.cli import main
 from relay.model.working_set import Change, Span
 

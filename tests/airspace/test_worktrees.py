@@ -13,11 +13,11 @@ from relay import cli
 from relay.airspace.worktrees.changes import RepoChanges
 from relay.airspace.worktrees.registry import Hangar
 from relay.airspace.worktrees.view import difference, rows
+from relay.app.health import outside
+from relay.app.health.scene import survey
+from relay.app.wiring.worktrees import WorktreesDoor
 from relay.git.checkout import Unfit, list_worktrees, open_checkout
-from relay.health import outside
-from relay.health.scene import survey
 from relay.model import Refusal
-from relay.worktrees_door import WorktreesDoor
 from tests.airspace.repository import Room, commit, git, lines, ready, repository, room, write
 
 

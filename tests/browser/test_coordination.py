@@ -13,11 +13,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, expect
 
+from relay.app.daemon.daemon import open_room_store
+from relay.app.wiring.services import services_of
 from relay.config.settings import load
-from relay.daemon import open_room_store
 from relay.faces.ports import Services
 from relay.model import Caller, Rejected
-from relay.services import services_of
 from tests.browser.person import Person
 from tests.outside import Outside
 

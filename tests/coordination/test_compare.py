@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay.app.wiring.schema import WINGS
 from relay.coordination import sqlite_functions
 from relay.coordination.locks.compare import compare
 from relay.coordination.locks.lock import wish
@@ -17,7 +18,6 @@ from relay.coordination.paths.patterns import MAX_REQUEST_WEIGHT
 from relay.coordination.paths.targets import target
 from relay.model import Rejected
 from relay.store.ports import Store, StoreError
-from relay.wings import WINGS
 from tests import engines
 from tests.coordination.conftest import Clock, Room
 from tests.engines import BOTH

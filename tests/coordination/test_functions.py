@@ -294,7 +294,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
-from relay.wings import WINGS
+from relay.app.wiring.schema import WINGS
 from tests import engines
 
 async def loop(store, name):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
 from relay.coordination.paths.targets import target
 from relay.coordination.sessions import Heartbeat, Sessions
@@ -20,7 +21,6 @@ from relay.coordination.writes.lock_check import FEW, LockJudge
 from relay.log import events
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
 from relay.store.ports import Store, StoreBusy
-from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH
 from tests.standing import Standing

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from relay.app.wiring.holds import RoomHolds
+from relay.app.wiring.schema import WINGS
 from relay.base.git_checkouts import within
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.paths.links import followed
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.service import WorkQueue
-from relay.holds import RoomHolds
 from relay.model import Caller, Rejected
 from relay.store.ports import Store
-from relay.wings import WINGS
 from tests import engines
 from tests.engines import BOTH
 

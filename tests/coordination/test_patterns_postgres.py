@@ -8,10 +8,10 @@ import random
 
 import asyncpg
 
+from relay.app.wiring.schema import WINGS
 from relay.coordination.paths import targets as paths
 from relay.coordination.paths.patterns import overlaps, shape
 from relay.model import Rejected
-from relay.wings import WINGS
 from tests import postgres
 
 #: What the rules turn on: folders, extensions, dots, wildcards within a name and as one, alternatives, odd ones.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from relay.demo.scene import AGENTS, FILES, JOBS, Edit, job_for
-from relay.demo.stage import build
-from relay.demo.story import Narrator, console_of
+from relay.app.demo.scene import AGENTS, FILES, JOBS, Edit, job_for
+from relay.app.demo.stage import build
+from relay.app.demo.story import Narrator, console_of
 
 
 def git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from relay.access.keys import Q as KEYS
+from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
-from relay.wings import WINGS
 from tests.airspace.repository import git
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git

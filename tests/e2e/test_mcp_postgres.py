@@ -130,7 +130,7 @@ async def test_the_tools_through_the_room(open_room: Open, dsn: str) -> None:
 async def _newest_protocol(one: Outside, key: str) -> None:
     """The official client, which asks for the newest version and says it with each request."""
     env = environment(RELAY_CONFIG=str(one.path), RELAY_API_KEY=key)
-    place = StdioServerParameters(command=sys.executable, args=["-m", "relay.mcp_cli"], env=env)
+    place = StdioServerParameters(command=sys.executable, args=["-m", "relay.app.mcp.command"], env=env)
     async with Client(stdio_client(place), mode="auto") as client:
         assert len((await client.list_tools()).tools) == 16
         told = await client.call_tool("acquire_lock", {"file_path": "ä b.py"})

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from relay import guard_cli
+from relay.app.guard import hook as guard_cli
 from tests import postgres
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git
@@ -101,7 +101,16 @@ async def window(
 ) -> AsyncIterator[Window]:
     """`wrapped`: a shell starts the program, and another one the server, as uv and npx do."""
     shell = ["sh", "-c", '"$@"; exit', "sh"] if wrapped else []
-    words = [*shell, sys.executable, "-m", "relay.mcp_cli", "--agent", "claude", "--config", str(room.path)]
+    words = [
+        *shell,
+        sys.executable,
+        "-m",
+        "relay.app.mcp.command",
+        "--agent",
+        "claude",
+        "--config",
+        str(room.path),
+    ]
     process = await asyncio.create_subprocess_exec(
         *(*shell, sys.executable, "-c", CLIENT, json.dumps(words if server else [])),
         stdin=asyncio.subprocess.PIPE,

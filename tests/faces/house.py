@@ -12,13 +12,13 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from relay.app.wiring.schema import WINGS
 from relay.config import settings as config
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
 from relay.faces.http.requests.limits import Limits
 from relay.faces.ports import Services
 from relay.store.ports import Store
-from relay.wings import WINGS
 from tests import engines
 from tests.faces.memory_room import MemoryRoom
 

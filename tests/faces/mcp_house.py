@@ -28,7 +28,7 @@ class Process:
     """`async with Process(...) as one`: ended with it, whatever happens."""
 
     def __init__(
-        self, folder: Path, *words: str, module: str = "relay.mcp_cli", env: Mapping[str, str]
+        self, folder: Path, *words: str, module: str = "relay.app.mcp.command", env: Mapping[str, str]
     ) -> None:
         self._words = (sys.executable, "-m", module, *words)
         self._folder, self._env = folder, environment(**env)

@@ -15,10 +15,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from relay.app.mcp.stdio_server import Holder, Place, run
 from relay.config.settings import Settings
 from relay.faces.mcp import stdio
 from relay.faces.ports import Services
-from relay.mcp_process import Holder, Place, run
 from relay.model import Caller, Fault, Rejected
 from relay.store.ports import StoreBusy, StoreError
 

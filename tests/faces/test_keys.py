@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from relay.access.keys import LOOK_S, USED_EVERY_S, Keys, span_s
-from relay.keys_cli import _listed, main
+from relay.app.commands.keys import _listed, main
+from relay.app.wiring.schema import WINGS
 from relay.log import events
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.store.ports import Store
-from relay.wings import WINGS
 from tests.engines import BOTH, open_store
 
 ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})

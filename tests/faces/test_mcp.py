@@ -16,11 +16,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from relay.app.runtime.identity import Identity, WrongUse, find_config, identify, spelled
 from relay.faces.mcp import resources
 from relay.faces.mcp.server import result, tool
 from relay.faces.operations.json_schema import input_schema
 from relay.faces.operations.registry import OPERATIONS
-from relay.mcp_identity import Identity, WrongUse, find_config, identify, spelled
 from relay.model import Rejected
 from tests.faces.mcp_house import HELLO, Process, environment
 

@@ -16,6 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from relay.app.wiring.schema import WINGS
 from relay.config import settings
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
@@ -24,7 +25,6 @@ from relay.faces.http.routes.mcp import MAX_BODY
 from relay.faces.ports import Services
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
-from relay.wings import WINGS
 from tests.faces.mcp_house import HELLO
 from tests.faces.mcp_toy import Toy
 from tests.faces.memory_room import MemoryRoom

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from relay.access.keys import Keys
+from relay.app.wiring.services import services_of
 from relay.config import settings as config
 from relay.coordination.locks import wait_line
 from relay.faces.http.requests.auth import owner
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
-from relay.services import services_of
 from relay.store.ports import StoreBusy
 from tests.engines import BOTH
 from tests.faces.house import CONFIG, House, house

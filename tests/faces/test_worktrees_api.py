@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from relay.app.wiring.worktrees import WorktreesDoor
 from relay.faces.http.routes.worktrees import WorktreeDoors
 from relay.model import RESERVED_NAMES
-from relay.worktrees_door import WorktreesDoor
 from tests.airspace.repository import Room, commit, git, ready, repository, room, write
 from tests.faces.house import House, house
 

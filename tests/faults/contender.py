@@ -35,11 +35,11 @@ class InProcess:
     """The services over a store of this process's own."""
 
     def __init__(self, name: str, folder: Path) -> None:
+        from relay.app.wiring.schema import WINGS
+        from relay.app.wiring.services import services_of
         from relay.config.settings import load
         from relay.model import Caller
-        from relay.services import services_of
         from relay.store.open import open_store
-        from relay.wings import WINGS
 
         self._runner = asyncio.Runner()
         settings = load(folder / "config.json")

@@ -13,6 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.writes.lock_check import LockJudge
@@ -21,7 +22,6 @@ from relay.log.verify import verify
 from relay.model import Caller
 from relay.store.ports import Store, StoreError
 from relay.store.postgres import store as postgres_store
-from relay.wings import WINGS
 from tests import postgres
 
 pytestmark = pytest.mark.faults

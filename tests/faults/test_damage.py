@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from relay.healthcheck import examine
+from relay.app.health.check import examine
 from tests.outside import Outside, agent, eventually, room, settings
 
 pytestmark = pytest.mark.faults

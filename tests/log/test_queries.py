@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import relay
-from relay import daemon
+from relay.app.daemon import daemon
+from relay.app.health import scene
+from relay.app.wiring.schema import ONLY_POSTGRES
 from relay.code import cache
-from relay.health import scene
 from relay.store.ports import Queries, load_queries
 from relay.store.sqlite.store import add_functions, open_store
-from relay.wings import ONLY_POSTGRES
 
 CODE = Path(relay.__file__).parent
 WINGS = {folder.name: folder for folder in (*daemon.WINGS, scene.Q.folder, cache.Q.folder)}

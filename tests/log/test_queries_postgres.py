@@ -11,10 +11,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+from relay.app.wiring.schema import ONLY_POSTGRES
+from relay.app.wiring.schema import WINGS as TABLES
 from relay.store.ports import load_migrations, load_queries
 from relay.store.postgres.query import translate
-from relay.wings import ONLY_POSTGRES
-from relay.wings import WINGS as TABLES
 from tests import postgres
 from tests.log.test_queries import WALKS, WINGS
 

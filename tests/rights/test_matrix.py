@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from relay.wings import WINGS
+from relay.app.wiring.schema import WINGS
 from tests import postgres
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

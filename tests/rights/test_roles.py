@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from relay.app.wiring.schema import WINGS
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
@@ -19,7 +20,6 @@ from relay.model import Caller
 from relay.store.postgres import store as postgres_store
 from relay.store.postgres.address import read_address
 from relay.store.postgres.store import PostgresStore
-from relay.wings import WINGS
 from tests import postgres
 
 DOCS = Path(__file__).parents[2] / "docs" / "postgres.md"

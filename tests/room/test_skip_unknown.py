@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.daemon import WINGS
+from relay.app.daemon.daemon import WINGS
 from relay.model import Kind
 from relay.room.dispatch import queue
 from relay.room.journal import ledger

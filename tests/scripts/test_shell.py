@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from relay import instance
+from relay.app.runtime import instance
 
 REPO = Path(__file__).parent.parent.parent
 

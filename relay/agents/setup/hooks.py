@@ -23,7 +23,7 @@ from typing import Any
 from relay.agents.setup.mcp import NAME, McpServer, gemini_entry
 from relay.base.files import write_atomically
 
-#: Seconds after which a program gives a hook up; the hook itself takes two at most (relay/guard_cli.py).
+#: Seconds after which a program gives a hook up; the hook itself takes two at most (relay/app/guard/hook.py).
 HOOK_S = 5
 #: The tools that change the file they name.
 CLAUDE_TOOLS = "Edit|Write|MultiEdit|NotebookEdit"

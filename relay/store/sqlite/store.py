@@ -199,7 +199,8 @@ class SqliteStore:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
 
     async def daemon(self) -> str:
-        """The file is one machine's, whose daemons find each other by their record (relay/instance.py)."""
+        """The file is one machine's, whose daemons find each other by their record
+        (relay/app/runtime/instance.py)."""
         return ""
 
     async def stay_sole(self) -> None:

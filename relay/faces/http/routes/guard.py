@@ -5,7 +5,7 @@ Invariants:
 - a path is judged as it stands in the checkout of the codebase that it is in, the agent's own or another; what is in
   none of them is nobody's and goes on;
 - a question of an edit never waits longer than `GUARD_S`, however many files the edit has: past that it goes on, with
-  a note; one of git's that cannot be answered is an error, and its hook refuses (`relay/guard_git.py`);
+  a note; one of git's that cannot be answered is an error, and its hook refuses (`relay/app/guard/git_hook.py`);
 - a key asks for its own identity only.
 """
 
@@ -29,7 +29,7 @@ from relay.model import Guard, GuardDecision, Location, Rejected
 from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name
 
 log = structlog.get_logger(__name__)
-#: Seconds for a decision; below what the hook itself waits (relay/guard_cli.py).
+#: Seconds for a decision; below what the hook itself waits (relay/app/guard/hook.py).
 GUARD_S = 1.5
 #: Bytes of a path on any system we run on (PATH_MAX).
 MOST_PATH = 4096

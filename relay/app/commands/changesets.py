@@ -1,0 +1,100 @@
+"""`relay changesets`: what sessions said they changed, beside what they did (docs/coordination.md, "Changesets")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from relay.app.commands.person import Desk, ago, parser, run, table
+from relay.config.command_line import command
+from relay.coordination.writes.changesets import MOST_LISTED
+from relay.model import Fault, Rejected
+
+Json = dict[str, Any]
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    actions = ("list", "show", "record")
+    made = parser("changesets", "Show or record what sessions say they changed, and what they did.", actions)
+    made.add_argument("id", nargs="?", metavar="ID", help="show: the changeset, or the beginning of its id")
+    made.add_argument(
+        "files", nargs="*", metavar="FILE", help="record: TEXT FILE..., what was changed and where"
+    )
+    made.add_argument("--base", help="record: the revision before the change")
+    made.add_argument("--head", help="record: the revision with it")
+    made.add_argument("--session", help="list: only of this session")
+    made.add_argument("--agent", help="list: only of this agent")
+    made.add_argument("--limit", type=int, default=20, help="list: how many at most (20)")
+    args = made.parse_args(words)
+    if (args.id is None) != (args.action == "list"):
+        needs = {
+            "list": "list takes no ID",
+            "show": "show needs the ID",
+            "record": "record needs TEXT FILE...",
+        }
+        made.error(needs[args.action])
+    if bool(args.files) != (args.action == "record"):
+        made.error("record needs TEXT FILE..." if args.action == "record" else "only record takes files")
+    if not 1 <= args.limit <= MOST_LISTED:
+        made.error(f"--limit must be from 1 to {MOST_LISTED}")
+
+    async def work(desk: Desk) -> Any:
+        changesets = desk.services.changesets
+        if args.action == "list":
+            only = {"session": args.session, "agent": args.agent}
+            return list(await changesets.list(desk.caller, **only, limit=args.limit))
+        if args.action == "record":
+            told = {"base": args.base, "head": args.head}
+            return await changesets.record(desk.caller, args.id, args.files, **told)
+        found = [
+            one
+            for one in await changesets.list(desk.caller, limit=MOST_LISTED)
+            if one["changeset_id"].startswith(args.id)
+        ]
+        if len(found) != 1:
+            message = f"{len(found)} changesets begin with {args.id[:60]}."
+            raise Rejected(
+                Fault.UNKNOWN, "unknown_changeset", message, f"{command('changesets')} lists them."
+            )
+        return found[0]
+
+    shown: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "record": _recorded}
+    return run(args, work, shown[args.action])
+
+
+def _list(found: list[Json]) -> str:
+    rows = [
+        [
+            one["changeset_id"][:13],
+            one.get("agent_id") or "",
+            ago(one.get("created_at")),
+            f"{len(one['declared'])} file{'s' * (len(one['declared']) != 1)}",
+            f"{len(one['undeclared'])} undeclared" if one["undeclared"] else "",
+            one["summary"],
+        ]
+        for one in found
+    ]
+    return table(rows) if rows else "No changeset is recorded."
+
+
+def _show(one: Json) -> str:
+    lines = [
+        f"{one['changeset_id']}  {one.get('agent_id') or ''}  {ago(one.get('created_at'))}",
+        one["summary"],
+    ]
+    for name, title in (("declared", "declared"), ("changed", "changed"), ("undeclared", "not declared")):
+        paths = one.get(name) or []
+        lines += [f"{title}: {', '.join(paths)}" if paths else f"{title}: nothing"]
+    return "\n".join(lines)
+
+
+def _recorded(told: Json) -> str:
+    lines = [f"Changeset {told['changeset_id']} is recorded."]
+    if told["undeclared"]:
+        lines.append(f"Changed and not declared: {', '.join(told['undeclared'])}")
+    if told["missing"]:
+        lines.append(f"Declared and not changed: {', '.join(told['missing'])}")
+    if told["changed"] is None:
+        lines.append("It is not known what really changed: give --base and --head.")
+    return "\n".join(lines)

@@ -1,0 +1,148 @@
+"""A person at the command line before the room's database: who asks, how it is opened, how an answer is printed.
+
+Invariant: the commands work whether the daemon runs or not, since they write to the same database and the log tells
+the daemon. Exit code 0 = did it, 1 = could not (refused, unknown, busy), 2 = wrong use; with `--json` the answer is
+one JSON value on standard output, also when it is a refusal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from relay.app.runtime.git_person import git_person
+from relay.base.terminal_text import indented, safe, safe_line, tame
+from relay.config.command_line import about
+from relay.config.settings import Settings, load
+from relay.faces.ports import Services
+from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
+from relay.room.parsing.mentions import clean_name, is_reserved
+from relay.store.ports import Store, StoreError
+
+Json = Any
+#: The session of whoever types: one a person (docs/coordination.md, "Who asks").
+SESSION = "cli"
+#: Widest column of a table, in characters.
+WIDEST = 60
+
+
+class WrongUse(Exception):
+    """The words were wrong; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The room's database, open, and who asks."""
+
+    store: Store
+    services: Services
+    caller: Caller
+
+
+Work = Callable[[Desk], Awaitable[Json]]
+
+
+def parser(name: str, text: str, actions: Sequence[str]) -> argparse.ArgumentParser:
+    """`relay NAME [ACTION] ...`; the first action is what it does without one."""
+    made = argparse.ArgumentParser(prog=f"relay {name}", description=text)
+    made.add_argument(
+        "action", nargs="?", choices=actions, default=actions[0], help=f"what to do ({actions[0]})"
+    )
+    made.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
+    made.add_argument("--name", help="your name in the room (the one that git has for you)")
+    made.add_argument("--json", action="store_true", help="print the answer as JSON")
+    return made
+
+
+def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> int:
+    """Do it and print the answer; gives the exit code. Raises ConfigError."""
+    settings = load(args.config)
+    about(settings.path)
+    try:
+        told = asyncio.run(_ask(settings, args.name, work))
+    except WrongUse as error:
+        return fail(str(error), 2)
+    except Rejected as error:
+        if args.json:
+            print(json.dumps(error.as_json()))
+        return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
+    except (Refusal, StoreError) as error:
+        return fail(str(error), 1)
+    print(json.dumps(told) if args.json else safe(text(tame(told))))
+    return 0 if not isinstance(told, dict) or told.get("success", True) else 1
+
+
+async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
+    from relay.app.daemon.daemon import open_room_store
+    from relay.app.wiring.services import services_of
+
+    agents = [agent.name for agent in settings.agents]
+    caller = person(name or git_person(settings.repo, agents), agents)
+    settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = await open_room_store(settings)
+    try:
+        return await work(Desk(store, services_of(store, settings), caller))
+    finally:
+        await store.close()
+
+
+def person(name: str, agents: Sequence[str]) -> Caller:
+    """Who types. Raises WrongUse: no person's name."""
+    try:
+        clean = clean_name(name)
+    except ValueError as error:
+        raise WrongUse(f"--name: {error}") from None
+    if is_reserved(clean, [*agents, *RESERVED_NAMES]):
+        raise WrongUse(f"{clean} is the name of an agent or of the room: give your own with --name")
+    return Caller(clean, SESSION, agent_type="person", person=True, scopes=SCOPES | {ADMIN})
+
+
+def fail(text: str, code: int) -> int:
+    print(f"relay: {indented(text)}", file=sys.stderr)
+    return code
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """The rows with their columns below each other; the last column is not filled up."""
+    clean = [[safe_line(cell, 200) for cell in row] for row in rows]
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(*clean, strict=True)]
+    lines = []
+    for row in clean:
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return "\n".join(lines)
+
+
+def span(seconds: float) -> str:
+    """A duration in one unit or two, as people say it."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} days"
+
+
+def ago(at: str | None) -> str:
+    """How long ago a time of an answer is."""
+    return f"{span(time.time() - _seconds(at))} ago" if at else ""
+
+
+def left(at: str | None) -> str:
+    """How long it is until a time of an answer."""
+    return f"{span(_seconds(at) - time.time())} left" if at else ""
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()

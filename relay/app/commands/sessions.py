@@ -1,0 +1,72 @@
+"""`relay sessions`: who is here through MCP and HTTP, and ending a session (docs/coordination.md, "Who asks")."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from relay.app.commands.person import Desk, ago, parser, run, table
+from relay.config.command_line import command
+from relay.model import SESSION_ID, Fault, Rejected
+
+Json = dict[str, Any]
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    made = parser(
+        "sessions", "Show the sessions of agents, or end one: what it holds is free at once.", ("list", "end")
+    )
+    made.add_argument("id", nargs="?", metavar="ID", help="the session, as `list` shows it")
+    made.add_argument("--agent", help="end: its agent, if two agents have a session with that id")
+    made.add_argument("--all", action="store_true", help="list: the ended ones too")
+    args = made.parse_args(words)
+    if (args.id is None) != (args.action == "list"):
+        made.error("list takes no ID" if args.action == "list" else "end needs the ID of the session")
+    if args.id is not None and not SESSION_ID.fullmatch(args.id):
+        made.error(f"{args.id[:60]!r} is not a session id")
+
+    async def work(desk: Desk) -> Any:
+        sessions = desk.services.sessions
+        if args.action == "list":
+            return list(await sessions.list(desk.caller, all=args.all))
+        found = [one for one in await sessions.list(desk.caller) if one["session_id"] == args.id]
+        found = [one for one in found if args.agent in (None, one["agent_id"])]
+        if len(found) != 1:
+            raise _not_one(args.id, found)
+        of, me = replace(desk.caller, agent=found[0]["agent_id"], session=args.id), desk.caller.agent
+        itself = (of.agent, of.session) == (me, desk.caller.session)
+        ended = await sessions.end(of, reason=f"ended by {me}", by=None if itself else me)
+        return {**ended, "session": found[0]}
+
+    return run(args, work, _list if args.action == "list" else _ended)
+
+
+def _not_one(id: str, found: list[Json]) -> Rejected:
+    if found:
+        names = ", ".join(one["agent_id"] for one in found)
+        fix = "Name the agent with --agent."
+        return Rejected(Fault.MALFORMED, "ambiguous", f"{names} each have a session {id}.", fix)
+    return Rejected(
+        Fault.UNKNOWN,
+        "unknown_session",
+        f"There is no living session {id}.",
+        f"{command('sessions')} lists them.",
+    )
+
+
+def _list(sessions: list[Json]) -> str:
+    return table([_row(one) for one in sessions]) if sessions else "No session lives."
+
+
+def _row(one: Json) -> list[str]:
+    state = f"heard {ago(one['heartbeat_at'])}" if one["alive"] else f"ended {ago(one['ended_at'])}".strip()
+    counts = ((one.get("locks") or 0, "lock"), (one.get("claims") or 0, "task"))
+    holds = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts if n)
+    why = "" if one["alive"] else (one.get("end_reason") or "")
+    return [one["agent_id"], one["session_id"], one["kind"], state, holds or why]
+
+
+def _ended(told: Json) -> str:
+    session = told["session"]
+    return f"The session {session['session_id']} of {session['agent_id']} is ended; what it held is free."

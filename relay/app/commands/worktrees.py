@@ -1,0 +1,296 @@
+"""`relay worktrees`: what the agents' worktrees hold, and merging, discarding or removing one.
+
+Invariant: with a running room everything goes through its doors, so that one process touches worktrees; without
+one it is done here, in the same words. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from relay.app.runtime import instance
+from relay.app.runtime.git_person import git_person
+from relay.app.wiring.worktrees import WorktreesDoor
+from relay.base.files import read_regular
+from relay.base.terminal_text import indented, safe, tame
+from relay.config.command_line import about, command
+from relay.config.settings import Settings, load
+from relay.model import Refusal
+
+#: Seconds that the room gets for a merge.
+PATIENT_S = 300.0
+
+
+class CannotDo(Exception):
+    """It could not be done; the message says why."""
+
+
+def _unknown(agent: str) -> CannotDo:
+    """The same words with a running room and without one."""
+    return CannotDo(f"there is no worktree of {agent}; {command('worktrees')} lists them")
+
+
+def run(args: argparse.Namespace) -> int:
+    """The command; gives its exit code."""
+    whole = args.action in ("list", "order")
+    if (args.agent is None) != whole:
+        wanted = "takes no AGENT" if whole else "needs the AGENT whose worktree it is"
+        print(f"relay: worktrees {args.action} {wanted}", file=sys.stderr)
+        return 2
+    if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run):
+        print(
+            f"relay: worktrees {args.action} takes no --message, --edit, --squash or --dry-run: merge does",
+            file=sys.stderr,
+        )
+        return 2
+    if args.action != "restore" and args.kept:
+        print(f"relay: worktrees {args.action} takes no --kept", file=sys.stderr)
+        return 2
+    settings = load(args.config)
+    about(settings.path)
+    try:
+        told = asyncio.run(_edited(settings, args) if args.edit else _do(settings, args))
+    except (CannotDo, Refusal) as error:
+        print(f"relay: {indented(str(error))}", file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps({"order": told["order"]} if args.action == "order" else told))
+    else:
+        print(_shown(args.action, told))
+    return 0 if told.get("success", True) else 1
+
+
+async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
+    """Merge with a message that the person wrote over the proposed one, in their editor."""
+    told = await _do(settings, args, preview=True)
+    if not told.get("success", True):
+        return told
+    text = await asyncio.to_thread(_in_editor, told["text"])
+    if not text.strip():
+        raise CannotDo("the message is empty, so nothing was merged")
+    args.message, args.head = [text], told["head"]
+    return await _do(settings, args)
+
+
+def _in_editor(text: str) -> str:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="relay-message-") as made:
+        path = Path(made) / "COMMIT_EDITMSG"
+        path.write_text(text, "utf-8")
+        # As git does it: what EDITOR holds is words of a shell.
+        done = subprocess.run(["sh", "-c", f'{editor} "$@"', editor, str(path)], check=False)
+        if done.returncode != 0:
+            raise CannotDo(
+                f"the editor {editor} ended with {done.returncode}, so nothing was merged; set EDITOR, or use -m"
+            )
+        return path.read_text("utf-8", "replace")
+
+
+async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = False) -> dict[str, Any]:
+    """What was asked for; of a merge with `--dry-run` only what it would commit."""
+    by = args.name or git_person(settings.repo, [agent.name for agent in settings.agents])
+    preview = preview or args.dry_run
+    text = "\n\n".join(args.message or ())
+    record = None
+    try:
+        record = instance.read(settings.lock_path)
+    except instance.DamagedRecord as error:
+        raise CannotDo(f"{error}, so it is not known whether the room runs") from error
+    if record is not None and instance.is_live(record, settings.locks.ttl):
+        return await _ask_room(settings, args, by, text, preview)
+    async with _here(settings) as door:
+        if args.action in ("list", "order"):
+            return await door.state()
+        if not door.has(args.agent):
+            raise _unknown(args.agent)
+        if args.action == "show":
+            told = await door.diff(args.agent)
+            assert told is not None
+            return told
+        if args.action == "merge":
+            if preview:
+                return await door.propose(args.agent, by, args.squash)
+            return await door.merge(args.agent, by, squash=args.squash, text=text, head=args.head)
+        if args.action == "restore":
+            return await door.restore(args.agent, by, args.kept or "")
+        act = {"discard": door.discard, "abort": door.abort, "remove": door.remove}[args.action]
+        return await act(args.agent, by)
+
+
+@asynccontextmanager
+async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
+    """The worktrees without a daemon: those that are there; none is made."""
+    from relay.airspace.worktrees.registry import Hangar
+    from relay.airspace.worktrees.turns import Ground
+    from relay.app.daemon.daemon import open_room_store
+    from relay.app.wiring.merge_permission import may_land
+    from relay.app.wiring.merge_words import tell
+    from relay.app.wiring.worktree_events import recordable, recorder
+    from relay.base.case_folding import folds_case
+    from relay.coordination.writes.lock_check import LockJudge
+
+    store = await open_room_store(settings)
+    try:
+        with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
+            hangar = Hangar(settings, recorder(store), scratch=Path(made) / "scratch.git", make=False)
+            hangar.may_land = may_land(store, LockJudge(fold=folds_case(settings.repo)))
+            hangar.tell = tell(store)
+            await hangar.open()
+            await hangar.refresh()
+            yield WorktreesDoor(hangar, Ground(hangar), lambda: recordable(store))
+    finally:
+        await store.close()
+
+
+async def _ask_room(
+    settings: Settings, args: argparse.Namespace, by: str, text: str, preview: bool
+) -> dict[str, Any]:
+    import aiohttp
+
+    action, one = args.action, f"/api/worktrees/{args.agent}"
+    method = "squash" if args.squash else "merge"
+    body: dict[str, str] | None = {"name": by}
+    query: dict[str, str] = {}
+    match action:
+        case "list" | "order":
+            verb, path, body = "GET", "/api/worktrees", None
+        case "show":
+            verb, path, body = "GET", f"{one}/diff", None
+        case "merge" if preview:
+            verb, path, body, query = "GET", f"{one}/merge", None, {"method": method, "name": by}
+        case "merge":
+            verb, path = "POST", f"{one}/merge"
+            body = {"name": by, "method": method, "message": text, "head": args.head}
+        case "restore":
+            verb, path, body = "POST", f"{one}/restore", {"name": by, "kept": args.kept or ""}
+        case _:
+            verb, path = "POST", f"{one}/{action}"
+    try:
+        url = json.loads(read_regular(settings.state_path))["url"]
+        key = read_regular(settings.token_path).decode().strip()
+        timeout = aiohttp.ClientTimeout(total=PATIENT_S)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as client,
+            client.request(
+                verb,
+                f"{url}{path}",
+                params=query,
+                json=body,
+                headers={"X-API-Key": key},
+                allow_redirects=False,
+            ) as reply,
+        ):
+            told: dict[str, Any] = await reply.json()
+    except (OSError, ValueError, KeyError, TimeoutError, aiohttp.ClientError) as error:
+        raise CannotDo(f"the room runs and does not answer: {error or type(error).__name__}") from error
+    if "error" in told:
+        if told["error"].get("code") == "not_found" and args.agent is not None:
+            raise _unknown(args.agent)
+        raise CannotDo(f"{told['error']['message']} {told['error']['fix']}".strip())
+    return told
+
+
+def _shown(action: str, told: dict[str, Any]) -> str:
+    """What a terminal gets: no line of another's text passes for one of the command's own."""
+    if action == "show" and "diff" in told:
+        return _diff(told)
+    if action == "merge" and "reason" not in told:
+        return _preview(told)
+    return safe(_text(action, tame(told)))
+
+
+def _text(action: str, told: dict[str, Any]) -> str:
+    if "reason" in told:
+        fix = told.get("fix")
+        return f"{told['reason']} {fix}" if fix else str(told["reason"])
+    if action == "order":
+        return (
+            "\n".join(_turn(number, one) for number, one in enumerate(told["order"], 1))
+            or "Nothing to merge."
+        )
+    lines = [_row(one) for one in told["worktrees"]]
+    lines += [f"{name}: {why}" for name, why in told["troubles"].items()]
+    if told["trouble"]:
+        lines.append(told["trouble"])
+    return "\n".join(lines or ["No agent has a worktree."])
+
+
+def _preview(told: dict[str, Any]) -> str:
+    one = "as one commit" if told["method"] == "squash" else "with a merge commit"
+    lines = [
+        f"{told['branch']} into {told['into']} {one}: {_count(told['commits'], 'commit')}, "
+        f"{_count(told['files'], 'file')}.",
+        f"Author:    {told['author']}",
+        f"Committer: {told['committer']}",
+        *([f"{told['decided']}."] if told["decided"] else []),
+        *([told["note"]] if told["note"] else []),
+    ]
+    message = (f"    {line}".rstrip() for line in safe(told["message"]).rstrip().split("\n"))
+    return "\n".join([*map(indented, lines), "", *message])
+
+
+def _count(many: int, what: str) -> str:
+    return f"{many} {what}{'s' * (many != 1)}"
+
+
+def _diff(told: dict[str, Any]) -> str:
+    """Line by line, since only git's own line ends begin a line of a diff."""
+    if not told["diff"]:
+        return indented(f"{told['branch']} changes nothing.")
+    cut = "\n(cut here: it is longer)" if told["truncated"] else ""
+    return "\n".join(map(indented, told["diff"].rstrip().split("\n"))) + cut
+
+
+def _row(one: dict[str, Any]) -> str:
+    where = one["branch"] or "on no branch"
+    files = f"{one['files']} file{'s' * (one['files'] != 1)}"
+    work = f"{files}, +{one['insertions']} -{one['deletions']}" if one["files"] else "no changes"
+    counted = (
+        f"{one['ahead']} ahead, {one['behind']} behind" if one["into"] else "its commits cannot be counted"
+    )
+    stands = counted + (", uncommitted work" if one["dirty"] else "")
+    return f"{one['agent']}  {where}  {work}; {stands}; {_merges(one)}\n  {one['path']}"
+
+
+def _merges(one: dict[str, Any]) -> str:
+    """Whether it merges, and with whom it would conflict: "merges clean into main; conflicts with BEN in a.py"."""
+    into = one["into"] or "the main checkout"
+    conflicts = "conflicts not settled" if one["unsettled"] else f"conflicts with {into}"
+    told = {
+        "clean": f"merges clean into {into}",
+        "conflicts": f"{conflicts} in {', '.join(_place(one, path) for path in one['conflicts'])}",
+        "nothing": f"nothing to merge: {into} has all of it",
+        None: f"git cannot tell whether it merges into {into}",
+    }[one["merges"]]
+    parts = [
+        told,
+        *(f"conflicts with {hit['agent']} in {', '.join(hit['paths'])}" for hit in one["collides"]),
+    ]
+    if one["untried"]:
+        parts.append(f"not tried yet with {', '.join(one['untried'])}")
+    if one["merging"]:
+        abort = command(f"worktrees abort {one['agent']}") if one["own"] else "`git merge --abort` there"
+        parts.append(f"a merge into it is under way ({abort} gives it up)")
+    return "; ".join(parts)
+
+
+def _place(one: dict[str, Any], path: str) -> str:
+    spans = one["lines"].get(path, ())
+    told = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
+    return f"{path} (line{'s' * (told != str(spans[0][0]))} {told})" if told else path
+
+
+def _turn(number: int, one: dict[str, Any]) -> str:
+    first = f" (first it has to {one['first']})" if one["first"] else ""
+    hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in one["sets_back"]]
+    return f"{number}. {one['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

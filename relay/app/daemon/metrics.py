@@ -1,0 +1,94 @@
+"""What the daemon counts, as Prometheus reads it (`GET /metrics`).
+
+Invariant: a scrape costs no query; what has to be asked for is sampled on a slow beat of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from relay.app.daemon.watchdog import Watchdog
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.worker import Drain
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import JobState
+from relay.store.ports import Store
+
+SAMPLE_EVERY_S = 5.0
+_BREAKER = {"closed": 0, "half_open": 1, "open": 2}
+
+
+class Metrics:
+    """The registry and the beat that samples what is not counted as it happens."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.entries = Gauge("relay_entries", "Entries in the room", registry=self.registry)
+        self.ingested = Gauge(
+            "relay_entries_ingested",
+            "Entries read from the transcript since the start",
+            registry=self.registry,
+        )
+        self.decisions = Counter(
+            "relay_decisions", "Decisions of the dispatcher", ["action"], registry=self.registry
+        )
+        self.jobs = Gauge("relay_jobs", "Rows of the dispatch queue", ["state"], registry=self.registry)
+        self.turns = Histogram(
+            "relay_turn_seconds",
+            "How long turns took",
+            ["agent", "result"],
+            buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600),
+            registry=self.registry,
+        )
+        self.breakers = Gauge(
+            "relay_breaker_state", "0 closed, 1 half-open, 2 open", ["agent"], registry=self.registry
+        )
+        self.clients = Gauge("relay_websocket_clients", "Connected WebSocket clients", registry=self.registry)
+        self.outbox = Gauge(
+            "relay_outbox", "Entries that wait for the transcript file", registry=self.registry
+        )
+        self.lag = Gauge(
+            "relay_loop_lag_seconds",
+            "Longest answer of the event loop since the last sample",
+            registry=self.registry,
+        )
+        self.blocks = Gauge(
+            "relay_loop_blocks",
+            "Times the event loop was blocked for more than 100 ms",
+            registry=self.registry,
+        )
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+    async def run(
+        self,
+        store: Store,
+        drain: Drain,
+        roster: Callable[[], Roster],
+        watchdog: Watchdog,
+        clients: Callable[[], int],
+        ingested: Callable[[], int],
+    ) -> None:
+        """Sample for ever."""
+        while True:
+            newest = await store.read(lambda tx: tx.one(Q.last_number))
+            counts = await store.read(lambda tx: tx.all(Q.state_counts))
+            breakers = await store.read(lambda tx: tx.all(Q.breakers))
+            waiting = await store.read(lambda tx: tx.one(Q.outbox_size))
+            self.entries.set(newest["number"] if newest else 0)
+            known = {row["state"]: row["jobs"] for row in counts}
+            for state in JobState:
+                self.jobs.labels(str(state)).set(known.get(str(state), 0))
+            states = {row["agent"]: row["state"] for row in breakers}
+            for name in roster().names:
+                self.breakers.labels(name).set(_BREAKER.get(states.get(name, "closed"), 0))
+            self.outbox.set(waiting["waiting"] if waiting else 0)
+            self.clients.set(clients())
+            self.ingested.set(ingested())
+            self.lag.set(watchdog.take_lag())
+            self.blocks.set(watchdog.blocks)
+            await asyncio.sleep(SAMPLE_EVERY_S)

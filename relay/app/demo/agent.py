@@ -1,0 +1,140 @@
+"""One agent of the demo: a program that reads its prompt, edits files in its worktree, and answers.
+
+It stands in for a coding agent that has a guard before its edits: it declares what it is about to touch
+(`relay airspace intent`), asks `relay guard hook` before each edit, as Claude Code does through its settings, and
+obeys. It answers an advisory as the advisory asks. With `--stubborn` it pays no attention to advisories and tries
+each refused edit again; the hook is asked all the same, since a coding agent's hook is not the model's to leave
+out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from relay.app.demo.scene import Edit, Job, job_for
+
+#: What an advisory says to the one that has to give way.
+_STEER = re.compile(r"STEER: ([A-Z0-9_, -]+)")
+_ASKED = re.compile(r"The message to answer:\n(.*)", re.DOTALL)
+#: How often a stubborn agent tries an edit that was refused.
+TRIES = 3
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m relay.app.demo.agent", description=__doc__)
+    parser.add_argument("--stubborn", action="store_true", help="pay no attention to advisories")
+    parser.add_argument("--pace", type=float, default=0.0, help="seconds before each edit")
+    args = parser.parse_args()
+    me = os.environ["RELAY_AGENT_ID"]
+    found = _ASKED.search(sys.stdin.read())
+    asked = found[1] if found else ""
+    turn = Work(me, Path.cwd(), args.pace, args.stubborn)
+    if "[RELAY]" in asked and ("HOLD" in asked or "INTENT" in asked):
+        print(turn.answer(asked))
+        return 0
+    job = job_for(me, asked)
+    print(turn.do(job) if job else f"I do not know about that. I am {me}, of the demo.")
+    return 0
+
+
+class Work:
+    """What one turn does in the agent's worktree."""
+
+    def __init__(self, me: str, folder: Path, pace: float, stubborn: bool) -> None:
+        self.me, self.folder, self.pace, self.stubborn = me, folder, pace, stubborn
+        self.note = folder / self._git("rev-parse", "--git-path", "relay-demo-job").strip()
+
+    def do(self, job: Job) -> str:
+        """Do the job, or go round when the guard says so."""
+        self.note.write_text(job.word)
+        self._declare(sorted({edit.path for edit in job.edits}))
+        for edit in job.edits:
+            time.sleep(self.pace)
+            refused = self._refused(edit)
+            for _ in range(TRIES - 1 if self.stubborn else 0):
+                refused = refused and self._refused(edit)
+            if refused:
+                if self.stubborn or not job.instead:
+                    return f"My edit of {edit.path} was refused: {refused}"
+                return f"My edit of {edit.path} was refused: {refused}\n{self._go_round(job)}"
+            self._edit(edit)
+        if job.commit:
+            self._commit(job.commit)
+        return job.say
+
+    def answer(self, advisory: str) -> str:
+        """Say what it is about to touch, and give way when it is told to."""
+        job = job_for(self.me, f"({self.note.read_text()})") if self.note.exists() else None
+        if self.stubborn:
+            return "I am busy."
+        steer = _STEER.search(advisory)
+        if job and job.instead and steer and self.me in re.split(r"[, ]+", steer[1]):
+            return self._go_round(job)
+        paths = sorted({edit.path for edit in job.edits}) if job else []
+        if not paths:
+            return "I will touch no more files."
+        return f"I work on {', '.join(paths)}.\nINTENT: {', '.join(paths)}"
+
+    def _go_round(self, job: Job) -> str:
+        for path in {edit.path for edit in job.edits}:
+            self._git("checkout", "--quiet", "HEAD", "--", path)
+        for edit in job.instead:
+            self._edit(edit)
+        paths = ", ".join(sorted({edit.path for edit in job.instead}))
+        return f"{job.instead_say}\nINTENT: {paths}"
+
+    def _declare(self, paths: list[str]) -> None:
+        """Say what it is about to touch, as any agent may; a room that does not take it is no reason to stop."""
+        words = [sys.executable, "-P", "-m", "relay.cli", "airspace", "intent", *paths]
+        subprocess.run(words, capture_output=True, check=False)
+
+    def _refused(self, edit: Edit) -> str:
+        """Ask the guard as Claude Code would; the reason when it says no."""
+        target = self.folder / edit.path
+        tool = {"file_path": str(target), "old_string": edit.old, "new_string": edit.new}
+        asked = {
+            "hook_event_name": "PreToolUse",
+            "session_id": os.environ.get("RELAY_SESSION_ID", ""),
+            "cwd": str(self.folder),
+            "tool_name": "Edit" if edit.old else "Write",
+            "tool_input": tool if edit.old else {"file_path": str(target), "content": edit.new},
+        }
+        words = [sys.executable, "-P", "-m", "relay.cli", "guard", "hook", "--format", "claude"]
+        ran = subprocess.run(words, input=json.dumps(asked), capture_output=True, text=True, check=False)
+        if ran.returncode == 2:
+            return ran.stderr.strip()
+        if ran.returncode != 0 or not ran.stdout.strip():
+            return ""
+        told = json.loads(ran.stdout).get("hookSpecificOutput", {})
+        denied = told.get("permissionDecision") == "deny"
+        return str(told.get("permissionDecisionReason", "it was denied")) if denied else ""
+
+    def _edit(self, edit: Edit) -> None:
+        path = self.folder / edit.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not edit.old:
+            path.write_text(edit.new)
+            return
+        text = path.read_text()
+        if text.count(edit.old) != 1:
+            raise SystemExit(f"{edit.path} does not hold what {self.me} wants to change")
+        path.write_text(text.replace(edit.old, edit.new))
+
+    def _commit(self, subject: str) -> None:
+        self._git("add", "--all")
+        self._git("-c", f"user.name={self.me}", "-c", "user.email=demo@relay", "commit", "-qm", subject)
+
+    def _git(self, *words: str) -> str:
+        ran = subprocess.run(["git", *words], cwd=self.folder, capture_output=True, text=True, check=True)
+        return ran.stdout
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

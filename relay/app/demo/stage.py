@@ -1,0 +1,204 @@
+"""A throw-away room for the demo: a codebase, a configuration, a real daemon, and the doors to it.
+
+Invariant: what a stage starts it ends, however the demo ends; nothing is written outside of its folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from relay.app.demo.scene import AGENTS, FILES
+from relay.app.runtime import stop
+from relay.config.settings import Settings, load
+
+Json = dict[str, Any]
+#: Seconds until the room must answer, and that any one scene may take on a slow machine.
+START_S = 60.0
+SCENE_S = 120.0
+LOOK_S = 0.2
+#: Seconds that a room gets to end when it is told to.
+END_S = 8.0
+
+
+#: The person in the demo.
+YOU = "you"
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the message says why."""
+
+
+def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: int) -> Path:
+    """Make the codebase and the room's configuration; gives the configuration's path. Blocks."""
+    code = folder / "code"
+    for name, text in FILES.items():
+        (code / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / name).write_text(text)
+    quiet = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"]
+    # Who merges later, too: a machine whose git knows nobody would be told so at each merge.
+    steps = (
+        ["init", "-q", "-b", "main"],
+        ["config", "user.name", "demo"],
+        ["config", "user.email", "demo@relay"],
+        ["add", "."],
+        ["commit", "-qm", "The shop"],
+    )
+    for words in steps:
+        ran = subprocess.run(["git", *quiet, *words], cwd=code, capture_output=True, check=False)
+        if ran.returncode:
+            raise DemoError(f"git {words[0]} failed: {ran.stderr.decode(errors='replace').strip()}")
+    program = [sys.executable, "-P", "-m", "relay.app.demo.agent", "--pace", str(pace_s)]
+    agents = [
+        {
+            "name": name,
+            "kind": "command",
+            "cmd": [*program, *(["--stubborn"] if stubborn and name == "BEN" else [])],
+            "env_pass": ["PYTHONPATH"],
+        }
+        for name in AGENTS
+    ]
+    settings = {
+        "agents": agents,
+        "workspace": {"repo": "code"},
+        "ui": {"port": port},
+        "dispatcher": {"enabled": False},
+        "jitter": {"busy_s": 0, "medium_s": 0, "quiet_s": 0},
+        "room": {"name": "demo"},
+        "stop": {"drain_s": 2},
+        "airspace": {
+            "enabled": airspace,
+            "tick_s": 0.5,
+            "cooldown_s": 5,
+            "answer_s": 30,
+            "steer_s": 10,
+            "interrupt_s": 5,
+        },
+    }
+    path = folder / "config.json"
+    path.write_text(json.dumps(settings, indent=2) + "\n")
+    return path
+
+
+class Stage:
+    """The running room, asked through its doors only."""
+
+    def __init__(self, settings: Settings, url: str, http: aiohttp.ClientSession) -> None:
+        self.settings, self.url, self._http = settings, url, http
+
+    async def get(self, path: str) -> Json:
+        async with self._http.get(self.url + path) as answer:
+            return await self._told(answer, path)
+
+    async def post(self, path: str, body: Json | None = None) -> Json:
+        async with self._http.post(self.url + path, json=body or {}) as answer:
+            return await self._told(answer, path)
+
+    async def _told(self, answer: aiohttp.ClientResponse, path: str) -> Json:
+        told = await answer.json()
+        if answer.status >= 400:
+            raise DemoError(f"{path}: {told.get('error', {}).get('message', answer.status)}")
+        assert isinstance(told, dict)
+        return told
+
+    async def ask(self, text: str) -> str:
+        """Post as a person; gives the message's id."""
+        told = await self.post("/api/messages", {"body": text, "name": YOU})
+        return str(told["id"])
+
+    async def quiet(self) -> None:
+        """Wait until no agent works and nothing waits for one."""
+        calm = 0
+        async with self._limit("the agents to finish"):
+            while calm < 5:
+                told = await self.get("/api/queue?limit=50")
+                busy = [job for job in told["jobs"] if job["state"] in ("pending", "active")]
+                calm = 0 if busy else calm + 1
+                await asyncio.sleep(LOOK_S)
+
+    @asynccontextmanager
+    async def _limit(self, what: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(SCENE_S):
+                yield
+        except TimeoutError:
+            raise DemoError(
+                f"waited {SCENE_S:g} s for {what}; {self.settings.log_file} has the details"
+            ) from None
+
+
+@asynccontextmanager
+async def open_stage(path: Path) -> AsyncIterator[Stage]:
+    """Start the room of this configuration, and end it. Raises DemoError."""
+    settings = load(path)
+    settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
+    words = [sys.executable, "-P", "-m", "relay.cli", "run", "--detached", "--config", str(path)]
+    out = (path.parent / "daemon.out").open("wb")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    child = await asyncio.create_subprocess_exec(
+        *words, stdout=out, stderr=out, stdin=asyncio.subprocess.DEVNULL, env=kept, start_new_session=True
+    )
+    try:
+        url = await _until_open(settings, child)
+        key = settings.token_path.read_text().strip()
+        async with aiohttp.ClientSession(headers={"X-API-Key": key}) as http:
+            yield Stage(settings, url, http)
+    finally:
+        out.close()
+        await _end(settings, child)
+
+
+async def _until_open(settings: Settings, child: asyncio.subprocess.Process) -> str:
+    give_up = time.monotonic() + START_S
+    while time.monotonic() < give_up:
+        with contextlib.suppress(OSError, ValueError):
+            state = json.loads(settings.state_path.read_text())
+            if state["pid"] == child.pid:
+                return str(state["url"])
+        if child.returncode is not None:
+            said = (settings.folder / "daemon.out").read_text(errors="replace")[-2000:]
+            raise DemoError(f"the room did not start:\n{said}")
+        await asyncio.sleep(0.05)
+    raise DemoError(f"the room did not start within {START_S:g} s; {settings.log_file} has the details")
+
+
+async def _end(settings: Settings, child: asyncio.subprocess.Process) -> None:
+    """End the room, also one that is only about to open and has no record yet. Not to be cancelled half-way."""
+    ending = asyncio.ensure_future(_ended(settings, child))
+    while not ending.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(ending)
+    ending.result()
+
+
+async def _ended(settings: Settings, child: asyncio.subprocess.Process) -> None:
+    if child.returncode is None and settings.lock_path.exists():
+        await asyncio.to_thread(_stop_quietly, settings)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(child.wait(), END_S)
+
+
+def _stop_quietly(settings: Settings) -> None:
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.suppress(stop.CannotStop),
+    ):
+        stop.stop(settings)

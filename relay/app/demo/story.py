@@ -1,0 +1,301 @@
+"""The demo's story: three agents approach, are told, one gives way, all merge; then the same untold.
+
+Invariant: every word it prints about the outcome was read from the running room or from git; an act that did
+not go as it should is a failure of the demo, not a sentence less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from relay.app.demo.scene import AGENTS, JOBS
+from relay.app.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage
+from relay.base.terminal_text import indented
+
+_COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", YOU: "bold"}
+#: Seconds to wait for an advisory that should come, and for a person being asked.
+TOLD_S = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the demo is played. `keep`: the folder stays. `pace_s`: seconds before each edit."""
+
+    folder: Path | None = None
+    stubborn: bool = False
+    pace_s: float = 1.0
+    port: int = 0
+    stay: bool = False
+    only_with: bool = False
+    as_json: bool = False
+
+
+@dataclass(slots=True)
+class Act:
+    """How an act went: the levels that were said, who gave way, and what git did with each branch."""
+
+    airspace: bool
+    levels: list[str] = field(default_factory=list)
+    intents: dict[str, list[str]] = field(default_factory=dict)
+    steered: list[str] = field(default_factory=list)
+    refused_writes: int = 0
+    person_asked: bool = False
+    merged: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def went_well(self, stubborn: bool) -> bool:
+        """With the airspace all branches merge, or what would collide was stopped; without it one does not."""
+        if not self.airspace:
+            return bool(self.refused)
+        told = "resolution" in self.levels and "advisory" in self.levels
+        if stubborn:
+            return told and bool(self.refused_writes) and self.person_asked
+        return (
+            told
+            and bool(self.steered)
+            and bool(self.intents)
+            and not self.refused
+            and len(self.merged) == len(AGENTS)
+        )
+
+
+class Narrator:
+    """Prints what happens in the room as it happens."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._seen: set[str] = set()
+
+    def scene(self, text: str) -> None:
+        self.console.print(f"\n[bold]{text}[/bold]")
+
+    def note(self, text: str) -> None:
+        self.console.print(Text(text, style="dim"))
+
+    def entry(self, told: dict[str, Any]) -> None:
+        """One entry of the transcript."""
+        if told["id"] in self._seen:
+            return
+        self._seen.add(told["id"])
+        speaker = str(told["speaker"])
+        style = "bold yellow" if told["kind"] == "advisory" else ""
+        line = Text(f"  [{speaker}] ", style=_COLOURS.get(speaker, ""))
+        line.append(indented(str(told["body"])), style=style)
+        self.console.print(line)
+
+    async def follow(self, stage: Stage) -> None:
+        """Print the transcript for ever."""
+        after = ""
+        while True:
+            page = await stage.get(f"/api/transcript?limit=100{after}")
+            for told in page["entries"]:
+                self.entry(told)
+            after = f"&after={page['next']}"
+            await asyncio.sleep(LOOK_S)
+
+
+async def play(options: Options, console: Console) -> dict[str, Any]:
+    """Play both acts; gives the outcome as JSON. Raises DemoError."""
+    narrator = Narrator(console)
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="relay-demo-"))
+    if folder.exists() and not folder.is_dir():
+        raise DemoError(f"{folder} is not a folder; give a new one")
+    if options.folder is not None and folder.exists() and any(folder.iterdir()):
+        raise DemoError(f"{folder} is not empty; give a new folder")
+    acts: list[Act] = []
+    try:
+        narrator.scene("With the airspace: three agents in one codebase.")
+        acts.append(await _act(folder / "with", options, narrator, airspace=True))
+        if not options.only_with:
+            narrator.scene("The same again, with the airspace off.")
+            acts.append(await _act(folder / "without", options, narrator, airspace=False))
+    finally:
+        if options.folder is None:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    return {"ok": all(act.went_well(options.stubborn) for act in acts), "acts": [asdict(act) for act in acts]}
+
+
+async def _act(folder: Path, options: Options, narrator: Narrator, *, airspace: bool) -> Act:
+    try:
+        path = await asyncio.to_thread(
+            build,
+            folder,
+            airspace=airspace,
+            stubborn=options.stubborn,
+            pace_s=options.pace_s,
+            port=options.port,
+        )
+    except OSError as error:
+        raise DemoError(f"{folder} cannot be made: {error.strerror}") from None
+    act = Act(airspace)
+    async with open_stage(path) as stage:
+        if not options.as_json:
+            link = await stage.post("/api/links")
+            narrator.note(f"Watch it in the page: {link['url']}")
+        async with _beside(narrator.follow(stage)):
+            await _work(stage, act, narrator, stubborn=options.stubborn)
+            await _merge(stage, act, narrator)
+            if airspace and options.stay:
+                then = "ends the demo" if options.only_with else "goes on to the part without the airspace"
+                narrator.scene(f"The room stays open. Ctrl-C {then}.")
+                await _until_interrupted()
+    return act
+
+
+@asynccontextmanager
+async def _beside(watching: Any) -> AsyncIterator[None]:
+    """Run `watching` meanwhile; let it see the last entries before it ends."""
+    task = asyncio.create_task(watching, name="demo-narrator")
+    try:
+        yield
+        await asyncio.sleep(3 * LOOK_S)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _work(stage: Stage, act: Act, narrator: Narrator, *, stubborn: bool) -> None:
+    narrator.scene("Each works on something of its own.")
+    for job in JOBS[:3]:
+        await stage.ask(f"@{job.agent} {job.ask}")
+    await stage.quiet()
+    approach, collide = JOBS[3], JOBS[4]
+    narrator.scene(f"{approach.agent} comes near {collide.agent}: both change src/shop/session.py.")
+    await stage.ask(f"@{approach.agent} {approach.ask}")
+    await stage.quiet()
+    if act.airspace:
+        await _told(stage, act, "advisory")
+        await stage.quiet()
+    narrator.scene(f"{collide.agent} goes on, into the lines that {approach.agent} has changed.")
+    await stage.ask(f"@{collide.agent} {collide.ask}")
+    await stage.quiet()
+    if act.airspace:
+        await _told(stage, act, "resolution")
+        await stage.quiet()
+        if stubborn:
+            narrator.scene(f"{approach.agent} ignores it, and tries to go on in the same file.")
+            await stage.ask(f"@{approach.agent} {approach.ask}")
+            await stage.quiet()
+        await _outcome(stage, act)
+
+
+async def _told(stage: Stage, act: Act, level: str) -> None:
+    """Wait for an advisory that reached this level, at least; note what was said."""
+
+    def reached(one: dict[str, Any]) -> bool:
+        return level in (one["level"], one["worst"])
+
+    one = await _wait(stage, reached)
+    if one is not None and level not in act.levels:
+        act.levels.append(level)
+
+
+async def _outcome(stage: Stage, act: Act) -> None:
+    """Wait until the resolution advisory is settled: the steering one has left, or a person was asked."""
+
+    def settled(one: dict[str, Any]) -> bool:
+        return one.get("steering") in ("left", "stayed")
+
+    one = await _wait(stage, settled)
+    found = (await stage.get("/api/airspace/advisories?limit=50"))["advisories"]
+    for told in found:
+        for agent, answer in told["answers"].items():
+            act.intents.setdefault(agent, sorted(answer["intent"]))
+    if one is not None:
+        act.steered = list(one["left"])
+    page = await stage.get("/api/transcript?limit=500")
+    act.person_asked = any(one["people_asked_at"] for one in found)
+    act.refused_writes = sum("was refused:" in entry["body"] for entry in page["entries"])
+
+
+async def _wait(stage: Stage, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+    give_up = asyncio.get_running_loop().time() + TOLD_S
+    while asyncio.get_running_loop().time() < give_up:
+        told = await stage.get("/api/airspace/advisories?limit=50")
+        for one in told["advisories"]:
+            if wanted(one):
+                return dict(one)
+        await asyncio.sleep(LOOK_S)
+    return None
+
+
+async def _merge(stage: Stage, act: Act, narrator: Narrator) -> None:
+    narrator.scene("All branches are merged into main.")
+    for agent in AGENTS:
+        told = await stage.post(f"/api/worktrees/{agent}/merge", {"name": YOU})
+        if told["success"]:
+            act.merged.append(agent)
+            narrator.note(f"  {agent}: merged")
+        else:
+            act.refused[agent] = str(told["reason"])
+            narrator.note(f"  {agent}: refused: {told['reason']}")
+
+
+async def _until_interrupted() -> None:
+    """Wait for Ctrl-C."""
+    pressed, loop, current = asyncio.Event(), asyncio.get_running_loop(), asyncio.current_task()
+    assert current is not None
+    loop.add_signal_handler(signal.SIGINT, pressed.set)
+    try:
+        await pressed.wait()
+    finally:
+        loop.add_signal_handler(signal.SIGINT, current.cancel)
+
+
+async def _stoppable(playing: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Play, and end the room also when the demo itself is told to end."""
+    task = asyncio.ensure_future(playing)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await task
+
+
+def verdict(told: dict[str, Any]) -> str:
+    """What the outcome means, for people."""
+    lines = []
+    for act in told["acts"]:
+        name = "with the airspace   " if act["airspace"] else "without the airspace"
+        merged = f"{len(act['merged'])} of {len(AGENTS)} branches merged"
+        refused = "".join(f"; {agent}: {reason}" for agent, reason in act["refused"].items())
+        steered = f"; {', '.join(act['steered'])} gave way" if act["steered"] else ""
+        count = act["refused_writes"]
+        writes = f"; {count} edit{'s' * (count != 1)} refused" if count else ""
+        lines.append(f"{name}: {merged}{steered}{writes}{refused}")
+    lines.append("That is how it should go." if told["ok"] else "That is NOT how it should go.")
+    return "\n".join(lines)
+
+
+def console_of(file: TextIO) -> Console:
+    """A terminal gets lines of its width; a pipe gets each line whole."""
+    return Console(file=file, highlight=False, soft_wrap=not file.isatty())
+
+
+def run(options: Options) -> int:
+    """The command; gives its exit code."""
+    console = console_of(sys.stderr if options.as_json else sys.stdout)
+    try:
+        told = asyncio.run(_stoppable(play(options, console)))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        console.print("\nThe demo was stopped.")
+        return 1
+    except DemoError as error:
+        console.print(f"relay: {error}", markup=False)
+        return 1
+    if options.as_json:
+        print(json.dumps(told))
+    else:
+        console.print(f"\n{verdict(told)}", markup=False)
+    return 0 if told["ok"] else 1

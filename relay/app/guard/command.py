@@ -1,0 +1,109 @@
+"""`relay guard install|uninstall|status`: git's hooks that ask the room before a commit and a push.
+
+Invariant: exit code 0 = done (status: they stand everywhere), 1 = could not (status: somewhere they do not),
+2 = wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from relay.app.guard import install_hooks
+from relay.app.guard.install_hooks import CannotInstall, Repo
+from relay.app.wiring.schema import WINGS
+from relay.base.terminal_text import indented, safe, tame
+from relay.config.command_line import about, command
+from relay.config.settings import ConfigError, Settings, load
+from relay.store.open import open_store
+from relay.store.ports import StoreError
+
+
+def main(arguments: list[str]) -> int:
+    """The command; gives its exit code."""
+    parser = argparse.ArgumentParser(prog="relay guard", description=__doc__)
+    parser.add_argument("action", choices=("install", "uninstall", "status"))
+    parser.add_argument(
+        "--repo", type=Path, help="the repository (else the room's, and its agents' own clones)"
+    )
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    args = parser.parse_args(arguments)
+    try:
+        settings = load(args.config)
+        about(settings.path)
+        repos = _repos(settings, args.repo)
+        if args.action == "install" and settings.storage == "sqlite":
+            # So that the first commit finds something to ask, whether the room was ever started or not; and before a
+            # hook stands. On PostgreSQL the hooks ask the running room alone, which has its database.
+            asyncio.run(_make_database(settings))
+        told = [_act(args.action, repo, settings) for repo in repos]
+    except (CannotInstall, ConfigError, StoreError, OSError) as error:
+        print(f"relay: {indented(str(error))}", file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps({"repositories": told}))
+    else:
+        print("\n".join(safe(_text(args.action, tame(one))) for one in told))
+        if args.action == "install":
+            print(
+                "An agent that you run yourself is known in its shells by the room's tools, which its program "
+                f"starts: {command('mcp install')} sets them up."
+            )
+        elif args.action == "status" and not all(one["ok"] for one in told):
+            print(f"{command('guard install')} installs them.")
+    return 0 if args.action != "status" or all(one["ok"] for one in told) else 1
+
+
+def _repos(settings: Settings, named: Path | None) -> Sequence[Repo]:
+    """The repository that was named; else all that agents of the room work in."""
+    if named is not None:
+        return [Repo.at(named)]
+    own = [one.worktree for one in settings.agents if one.worktree is not None]
+    folders = [settings.repo, *own, *(one.path for one in settings.workspace.checkouts)]
+    found: dict[Path, Repo] = {}
+    for folder in folders:
+        if folder.is_dir():
+            repo = Repo.at(folder)
+            found.setdefault(repo.common, repo)
+    return list(found.values())
+
+
+def _act(action: str, repo: Repo, settings: Settings) -> dict[str, Any]:
+    done = True
+    if action == "install":
+        install_hooks.install(repo, settings.path)
+    elif action == "uninstall":
+        done = install_hooks.uninstall(repo)
+    stands = install_hooks.standing(repo)
+    return {
+        "repo": str(repo.top),
+        "ok": all(one.ok for one in stands),
+        "done": done,
+        "hooks": str(stands[0].folder) if stands else None,
+        "worktrees": [{"path": str(one.top), "missing": list(one.missing)} for one in stands],
+    }
+
+
+def _text(action: str, told: dict[str, Any]) -> str:
+    repo = told["repo"]
+    if action == "uninstall":
+        return f"{repo}: the hooks are gone." if told["done"] else f"{repo}: there were no hooks of relay's."
+    bad = [one for one in told["worktrees"] if one["missing"]]
+    if not bad:
+        return f"{repo}: the room is asked before each commit and push ({told['hooks']})."
+    return "\n".join(
+        f"{one['path']}: these hooks do not ask the room: {', '.join(one['missing'])}" for one in bad
+    )
+
+
+async def _make_database(settings: Settings) -> None:
+    store = await open_store(settings, WINGS)
+    await store.close()

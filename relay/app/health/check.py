@@ -1,0 +1,190 @@
+"""Looks whether the room is well, and mends it when asked (`bash healthcheck.sh [--repair] [--json]`).
+
+Invariant: the exit code is what the last look saw, after a repair too: 0 well (warnings and all), 1 not, 2
+wrong use. Nothing is written without `--repair`; with a live daemon there, only the daemon mends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TextIO
+
+import structlog
+
+from relay.app.health import data, files, outside, process
+from relay.app.health.repair import Repaired, repair_stopped
+from relay.app.health.scene import Check, Scene, Status, survey, with_store
+from relay.app.runtime.instance import Standing
+from relay.config.command_line import about, script
+from relay.config.locate import find
+from relay.store.ports import StoreError
+
+#: What follows the log, or the file, a moment later.
+_LAGGING = ("transcript", "projections")
+#: Seconds in which a daemon that is well has written a token again that was removed.
+TOKEN_S = 6.0
+Looking = Callable[[Scene], Awaitable[Check]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the last look saw."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(check.status is not Status.FAILED for check in self.checks)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"ok": self.ok, "checks": [check.as_json() for check in self.checks]}
+
+
+async def examine(config: str | None = None, *, repair: bool = False) -> Report:
+    """Look at the room of that configuration; with `repair`, mend it and look again."""
+    checks = await look(config)
+    if repair:
+        mended = await mend(survey(config, time.time()))
+        checks = [_with_mended(check, mended) for check in await look(config)]
+        failed = [one for one in mended if not one.done]
+        if failed:
+            told = "; ".join(f"{one.name}: {one.detail}" for one in failed)
+            checks.append(Check("repair", Status.WARNING, told))
+    return Report(tuple(checks))
+
+
+def _with_mended(check: Check, mended: Sequence[Repaired]) -> Check:
+    about = tuple(one.detail for one in mended if one.done and one.name == check.name)
+    return replace(check, mended=about)
+
+
+async def look(config: str | None) -> list[Check]:
+    """Every check, in the order of the report."""
+    async with with_store(survey(config, time.time())) as scene:
+        checks = [process.config(scene), await process.daemon(scene), process.lock(scene)]
+        checks += [files.folder(scene), files.disk(scene)]
+        checks.append(await _guarded("transcript", files.transcript, scene))
+        checks.append(await _guarded("database", data.database, scene))
+        for name, check in data.OF_THE_DATABASE.items():
+            checks.append(await _of_database(name, check, scene))
+        checks += [await outside.ollama(scene), outside.agents(scene), await outside.worktrees(scene)]
+        return checks
+
+
+async def _of_database(name: str, check: Looking, scene: Scene) -> Check:
+    if scene.store is None:
+        status = Status.WARNING if scene.store_is_missing else Status.FAILED
+        return Check(name, status, "not checked: see `database`")
+    return await _guarded(name, check, scene)
+
+
+async def _guarded(name: str, check: Looking, scene: Scene) -> Check:
+    """A table that is missing or unreadable, or a file that goes away meanwhile, is a finding."""
+    of_the_engine = scene.store.errors if scene.store else StoreError
+    try:
+        seen = await check(scene)
+        # A daemon at work needs a moment for what was just written: its lag is no finding.
+        answers = scene.standing is Standing.RUNNING
+        for _ in range(8 if scene.store and answers and name in _LAGGING else 0):
+            if seen.status is Status.OK:
+                break
+            await asyncio.sleep(0.25)
+            seen = await check(scene)
+        return seen
+    except (StoreError, of_the_engine, OSError, ValueError, KeyError, TypeError) as error:
+        return Check(name, Status.FAILED, f"it could not be checked: {type(error).__name__}: {error}")
+
+
+async def mend(scene: Scene) -> list[Repaired]:
+    """Repair through the live daemon, or here when there is none."""
+    if not scene.live:
+        return await repair_stopped(scene.settings, scene.now)
+    mended = await _token_again(scene)
+    try:
+        told = await process.ask_repair(scene)
+        return mended + [Repaired(one["name"], one["detail"], one.get("done", True)) for one in told]
+    except (OSError, KeyError, TypeError) as error:
+        why = f"the daemon runs but repaired nothing: {error}"
+        return [Repaired("daemon", f"{why}. {script('stop.sh')}, then repair again", done=False)]
+
+
+async def _token_again(scene: Scene) -> list[Repaired]:
+    """Without the token nobody may ask the daemon to mend; it writes it again by itself."""
+    name, give_up = scene.settings.token_path.name, time.monotonic() + TOKEN_S
+    if process.token(scene):
+        return []
+    while not process.token(scene):
+        if time.monotonic() > give_up:
+            return []
+        await asyncio.sleep(0.1)
+    return [Repaired("folder", f"the daemon wrote {name} again")]
+
+
+_MARKS = {Status.OK: ("✓", "32"), Status.WARNING: ("!", "33"), Status.FAILED: ("✗", "31")}
+
+
+def show(report: Report, out: TextIO) -> None:
+    """Lines for people; colours on a terminal only."""
+    coloured = out.isatty() and "NO_COLOR" not in os.environ
+    width = max(len(check.name) for check in report.checks)
+    gap = " " * (width + 4)
+    for check in report.checks:
+        mark, colour = _MARKS[check.status]
+        mark = f"\x1b[{colour}m{mark}\x1b[0m" if coloured else mark
+        print(f"{mark} {check.name:<{width}}  {_plain(check.detail, gap)}", file=out)
+        for one in check.mended:
+            print(f"{gap}repaired: {_plain(one, gap)}", file=out)
+        if check.fix and check.status is not Status.OK:
+            print(f"{gap}-> {_plain(check.fix, gap)}", file=out)
+    print(_verdict(report), file=out)
+
+
+def _plain(text: str, gap: str) -> str:
+    """What is in a file or a database may hold escape sequences; a terminal must not see them."""
+    lines = ["".join(c if c.isprintable() else "?" for c in line) for line in text.splitlines()]
+    return f"\n{gap}".join(lines)
+
+
+def _verdict(report: Report) -> str:
+    failed = [check.name for check in report.checks if check.status is Status.FAILED]
+    warnings = sum(check.status is Status.WARNING for check in report.checks)
+    if failed:
+        return f"\nThe room is not well: {', '.join(failed)}."
+    told = f" ({warnings} warning{'s' * (warnings != 1)})" if warnings else ""
+    return f"\nThe room is well{told}."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; gives its exit code."""
+    parser = argparse.ArgumentParser(prog="healthcheck.sh", description="Check whether the room is well.")
+    parser.add_argument("--repair", action="store_true", help="repair what can be repaired, then check again")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
+    given = parser.parse_args(arguments)
+    # The report says what the log lines would; standard output is the report's alone.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    about(find(given.config))
+    report = asyncio.run(examine(given.config, repair=given.repair))
+    try:
+        if given.json:
+            print(json.dumps(report.as_json(), ensure_ascii=False, indent=1))
+        else:
+            show(report, sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read it has seen enough (`| head`); Python must not try to flush it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

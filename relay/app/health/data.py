@@ -1,0 +1,258 @@
+"""What the database says: its soundness, the log, the queue, the breakers, the followers, the projections.
+
+Invariant: nothing here writes. A table that cannot be read is a failure with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from relay.app.health.files import mends
+from relay.app.health.scene import Check, Q, Scene, Status, worst
+from relay.app.wiring.schema import WINGS
+from relay.base.durations import clock_time
+from relay.config.command_line import script
+from relay.coordination.tasks.projection import TasksFile, strays
+from relay.log import events
+from relay.log.events import dumps
+from relay.log.verify import Fault, VerifyState, verify_batch
+from relay.model import STEWARD, references
+from relay.room.dispatch.breaker import BreakerState
+from relay.room.journal import ledger
+from relay.store.ports import Row, Store, Tx, load_migrations, schema_id
+
+#: Events that are verified; of a longer log, the newest so many.
+VERIFIED = 20_000
+_BATCH = 2000
+#: Bytes of the store's journal from which a checkpoint is overdue.
+JOURNAL_BYTES = 64 << 20
+
+
+#: What a person does about a database that is damaged.
+DAMAGED = (
+    "Stop relay and restore a copy of the database, or save what can still be read (docs/service.md, "
+    '"When the database is damaged").'
+)
+
+
+async def database(scene: Scene) -> Check:
+    """It opens, it is sound, its tables are those of this relay, its journal is small."""
+    store = scene.store
+    if store is None:
+        if scene.store_is_missing and scene.open:
+            fix = f"{script('stop.sh')}, then {script('healthcheck.sh --repair')}, then {script('scripts/start.sh')}."
+            return Check("database", Status.FAILED, f"{scene.no_store}, and relay runs: it was removed", fix)
+        status = Status.WARNING if scene.store_is_missing else Status.FAILED
+        fix = "It is created at the first start." if scene.store_is_missing else ""
+        return Check("database", status, scene.no_store, fix)
+    seen = [Check("database", Status.FAILED, wrong, DAMAGED) for wrong in (await store.check())[:3]]
+    seen += [Check("database", Status.WARNING, note, "See docs/postgres.md.") for note in store.notes]
+    try:
+        applied = await store.read(lambda tx: tx.all(Q.applied_migrations))
+        seen += _schema(applied, store.engine, live=scene.live)
+    except store.errors as error:
+        if not seen:
+            raise
+        seen.append(
+            Check("database", Status.FAILED, f"its list of migrations cannot be read: {error}", DAMAGED)
+        )
+    size = await store.size()
+    if size.journal > JOURNAL_BYTES:
+        told = f"its write-ahead log has {size.journal >> 20} MiB"
+        seen.append(Check("database", Status.WARNING, told, mends()))
+    return worst("database", seen, f"{store.place} is sound ({size.data >> 10:,} KiB)")
+
+
+def _schema(applied: Sequence[Row], engine: str, *, live: bool) -> list[Check]:
+    seen = []
+    for folder in WINGS:
+        wing, known = schema_id(folder), load_migrations(folder, engine)
+        have = {row["version"]: row["sha256"] for row in applied if row["wing"] == wing}
+        edited = [
+            step.version for step in known if have.get(step.version, _digest(step.sql)) != _digest(step.sql)
+        ]
+        if edited:
+            told = f"migration {wing} {edited[0]} was edited since it was applied"
+            seen.append(Check("database", Status.FAILED, told, "Restore the file as it was."))
+        if max(have, default=0) > len(known):
+            told = f"version {max(have)} of {wing!r} is from a newer relay (this one knows {len(known)})"
+            seen.append(Check("database", Status.FAILED, told, "Update relay."))
+        elif len(have) < len(known):
+            told = f"the tables of {wing!r} are at version {max(have, default=0)} of {len(known)}"
+            fix = "Restart the daemon." if live else "The next start brings them up to date."
+            seen.append(Check("database", Status.WARNING, told, fix))
+    return seen
+
+
+def _digest(sql: str) -> str:
+    return hashlib.sha256(sql.encode()).hexdigest()
+
+
+async def log(scene: Scene) -> Check:
+    """The log's hashes, causes and lanes: of all its events, or of the newest `VERIFIED`."""
+    assert scene.store is not None
+    last = await scene.store.read(events.last_pos)
+    faults = await verify_newest(scene.store, VERIFIED)
+    which = f"all {last:,} events" if last <= VERIFIED else f"the newest {VERIFIED:,} of {last:,} events"
+    if not faults:
+        return Check("log", Status.OK, f"{which} are unchanged since they were recorded")
+    first, more = faults[0], len(faults) - 1
+    told = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
+    told += f" (and {more} more)" if more else ""
+    return Check("log", Status.FAILED, told, "It cannot be repaired; restore a copy of the database.")
+
+
+async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[Fault]:
+    """`relay.log.verify.verify` over the newest `count` events only; what lies before is taken as found."""
+    after = max(0, await store.read(events.last_pos) - count)
+    state, faults = VerifyState(), []
+
+    async def work(tx: Tx, cursor: int) -> tuple[int, list[Fault]]:
+        rows = await tx.all(events.Q.events_after, after=cursor, limit=batch)
+        if not rows:
+            return cursor, []
+        await _know_what_lies_before(tx, rows, state)
+        return rows[-1]["pos"], verify_batch(rows, state)
+
+    while True:
+        cursor = after
+        after, found = await store.read(lambda tx, cursor=cursor: work(tx, cursor))  # type: ignore[misc]
+        faults += found
+        if after == cursor:
+            return faults
+
+
+async def _know_what_lies_before(tx: Tx, rows: Sequence[Row], state: VerifyState) -> None:
+    """Tell the state the causes and the lanes' heads that the batch builds on, if they are in the log."""
+    wanted: set[str] = {row["prev"] for row in rows if row["prev"]}
+    for row in rows:
+        try:
+            wanted.update(events.loads(row["parents"]), events.loads(row["causal_deps"]))
+        except (ValueError, TypeError):
+            continue  # verify_batch names it
+    own = {row["id"] for row in rows}
+    found = await tx.all(Q.events_by_ids, ids=dumps(sorted(map(str, wanted - own - state.known))))
+    state.known.update(row["id"] for row in found)
+    there = {row["id"]: row for row in found}
+    for row in rows:
+        lane, before = f"{row['session']}/{row['lane']}", there.get(row["prev"])
+        if lane in state.heads or before is None or row["seq"] == 1:
+            continue
+        if (before["session"], before["lane"], before["seq"] + 1) == (
+            row["session"],
+            row["lane"],
+            row["seq"],
+        ):
+            state.heads[lane] = (before["seq"], before["id"])
+
+
+async def queue(scene: Scene) -> Check:
+    """Nothing is stuck (held beyond its lease), nothing is dead."""
+    assert scene.store is not None
+    settings, now, seen = scene.settings.queue, scene.now, []
+
+    async def look(tx: Tx) -> tuple[Sequence[Row], Sequence[Row], Sequence[Row]]:
+        active, dead = (
+            await tx.all(ledger.Q.active_jobs),
+            await tx.all(ledger.Q.jobs_in_state, state="dead", limit=1000),
+        )
+        return active, dead, await tx.all(ledger.Q.state_counts)
+
+    active, dead, counts = await scene.store.read(look)
+    turns: dict[tuple[str, str], list[Row]] = {}
+    for row in active:
+        turns.setdefault((row["agent"], row["holder"]), []).append(row)
+    for (agent, _), rows in turns.items():
+        since = now - min(row["started_at"] or now for row in rows)
+        what = f"the turn of {agent} ({_ids(rows)}), begun {since:.0f} s ago,"
+        if min(row["lease_until"] or 0.0 for row in rows) < now:
+            seen.append(Check("queue", Status.FAILED, f"{what} is stuck: its lease is not renewed", mends()))
+        elif not scene.live:
+            seen.append(Check("queue", Status.WARNING, f"{what} was cut off", mends()))
+        elif since > settings.stale_after_s:
+            seen.append(
+                Check("queue", Status.WARNING, f"{what} is still running", f"`/cancel @{agent}` ends it.")
+            )
+    known = {agent.name for agent in scene.settings.agents} | {STEWARD}
+    # Of an agent that is gone nobody will try it again, and nobody needs to.
+    dead = [row for row in dead if row["agent"] in known]
+    if dead:
+        told = f"the room has given up {_ids(dead)} after the last attempt ({len(dead)} dead)"
+        fix = f"`/retry {references.job(dead[0]['id'])}` in the room tries again."
+        seen.append(Check("queue", Status.WARNING, told, fix))
+    told = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
+    return worst("queue", seen, told)
+
+
+def _ids(rows: Sequence[Row], most: int = 5) -> str:
+    return ", ".join(references.job(row["id"]) for row in rows[:most]) + ", ..." * (len(rows) > most)
+
+
+_STATES = {"open": ("open", "it gets no work"), "half_open": ("half open", "its next turn decides")}
+
+
+async def breakers(scene: Scene) -> Check:
+    assert scene.store is not None
+    seen = []
+    known = {agent.name for agent in scene.settings.agents}
+    for row in await scene.store.read(lambda tx: tx.all(ledger.Q.breakers)):
+        parked = row["parked_until"]
+        if row["agent"] not in known:
+            continue
+        if row["state"] != BreakerState.CLOSED:
+            state, so = _STATES[row["state"]]
+            told = f"{row['agent']}'s circuit is {state} after {row['failures']} failures in a row: {so}"
+            seen.append(
+                Check(
+                    "breakers",
+                    Status.WARNING,
+                    told,
+                    f"`/try @{row['agent']}` in the room tries it now, `/resume @{row['agent']}` closes it.",
+                )
+            )
+        elif parked is not None and parked > scene.now:
+            told = f"{row['agent']} is rate limited until {clock_time(parked, scene.now)}"
+            seen.append(Check("breakers", Status.WARNING, told))
+    return worst("breakers", seen, "every circuit is closed: no agent failed several times in a row")
+
+
+async def followers(scene: Scene) -> Check:
+    """Events that a follower could not take five times, and that were passed over."""
+    assert scene.store is not None
+    parked = await scene.store.read(lambda tx: tx.all(events.Q.parked))
+    seen = [
+        Check(
+            "followers",
+            Status.WARNING,
+            f"{row['follower']} skipped {row['event_id'][:12]}: {row['error']}",
+        )
+        for row in parked[-3:]
+    ]
+    if len(parked) > len(seen):
+        seen.append(Check("followers", Status.WARNING, f"and {len(parked) - len(seen)} more"))
+    return worst("followers", seen, "none skipped an event")
+
+
+async def projections(scene: Scene) -> Check:
+    """The board's table is what the log says, and tasks.json what the table says."""
+    assert scene.store is not None
+    seen = [
+        Check("projections", Status.FAILED, wrong, mends()) for wrong in (await scene.store.read(strays))[:3]
+    ]
+    path = scene.settings.tasks_path
+    if not await TasksFile(scene.store, path).is_current():
+        told = f"{path.name} is {'out of date' if path.exists() else 'missing'}"
+        seen.append(Check("projections", Status.WARNING, told, mends()))
+    return worst("projections", seen, f"the board and {path.name} agree with the log")
+
+
+#: What needs the database, in the order of the report.
+OF_THE_DATABASE: dict[str, Any] = {
+    "log": log,
+    "queue": queue,
+    "breakers": breakers,
+    "followers": followers,
+    "projections": projections,
+}

@@ -1,0 +1,145 @@
+"""The room's files: the runtime folder, the transcript, the disk under them.
+
+Invariant: looks only. A line of the transcript without its end is left to the daemon: whoever appends next
+begins a line of its own, and cutting it off could cut a writer short.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from relay.app.health.scene import Check, Q, Scene, Status, worst
+from relay.base.files import reading
+from relay.config.command_line import command, script
+from relay.room.transcript import file_position
+from relay.room.transcript.file_position import Place
+from relay.room.transcript.rotation import kept_place
+
+GIB = 1 << 30
+WARN_FREE = GIB
+FAIL_FREE = 100 << 20
+#: Seconds after which what a live daemon has not read or appended is late.
+LATE_S = 30.0
+
+
+def mends() -> str:
+    """What a person can do about what a repair mends."""
+    return f"{script('healthcheck.sh --repair')} repairs it."
+
+
+def folder(scene: Scene) -> Check:
+    """.relay is there and is its owner's alone; so is the token."""
+    path, seen = scene.settings.runtime_dir, []
+    if not path.is_dir():
+        return Check("folder", Status.WARNING, f"{path} does not exist yet", mends())
+    for one, wanted in ((path, 0o700), (scene.settings.token_path, 0o600)):
+        if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
+            mode = stat.S_IMODE(one.stat().st_mode)
+            told = f"{one.name} is open to other users (mode {mode:o} instead of {wanted:o})"
+            seen.append(Check("folder", Status.FAILED, told, mends()))
+    token = scene.settings.token_path
+    if not os.path.lexists(token) and (scene.open or scene.settings.db_path.exists()):
+        status = Status.FAILED if scene.open else Status.WARNING
+        told = f"{token.name} is missing: programs that read it cannot sign in"
+        seen.append(Check("folder", status, told, mends()))
+    elif os.path.lexists(token) and not token.is_file():
+        seen.append(Check("folder", Status.FAILED, f"{token.name} is not a regular file", "Move it away."))
+    if not os.access(path, os.W_OK | os.X_OK):
+        seen.append(Check("folder", Status.FAILED, f"{path} is not writable", "Fix its owner or its mode."))
+    return worst("folder", seen, f"{path} is readable by its owner only")
+
+
+def disk(scene: Scene) -> Check:
+    where = scene.settings.runtime_dir
+    while not where.exists():
+        where = where.parent
+    return disk_of(shutil.disk_usage(where).free, where)
+
+
+def disk_of(free: int, where: Path) -> Check:
+    """`free`: bytes."""
+    told = f"{free / GIB:.1f} GiB free at {where}"
+    if free < FAIL_FREE:
+        return Check("disk", Status.FAILED, told, "Free disk space: at least 100 MiB are needed.")
+    if free < WARN_FREE:
+        return Check("disk", Status.WARNING, told, "Free disk space: less than 1 GiB is left.")
+    return Check("disk", Status.OK, told)
+
+
+def last_line_is_open(path: Path) -> bool:
+    """Does the file end in the middle of a line?"""
+    with reading(path) as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+async def transcript(scene: Scene) -> Check:
+    """There, writable, whole; the tail's place is in it; nothing waits in the outbox."""
+    path, seen = scene.settings.transcript_path, []
+    size = 0
+    if not os.path.lexists(path) and await _nothing_said(scene):
+        return Check("transcript", Status.OK, f"{path} is created with the first entry")
+    if not os.path.lexists(path):
+        status = Status.FAILED if scene.live else Status.WARNING
+        fix = (
+            "The daemon creates it with the next entry." if scene.live else "It is created at the next start."
+        )
+        seen.append(Check("transcript", status, f"{path} is missing", fix))
+    elif not path.is_file():
+        said = f"{path} is not a regular file"
+        return Check("transcript", Status.FAILED, said, "Move it away.")
+    elif not os.access(path, os.R_OK | os.W_OK):
+        return Check("transcript", Status.FAILED, f"{path} is not writable", "Fix its owner or its mode.")
+    else:
+        told = path.stat()
+        size = told.st_size
+        if last_line_is_open(path) and scene.now - told.st_mtime > LATE_S:
+            fix = "The next entry starts a new line. If you wrote this line, end it with a line break."
+            seen.append(Check("transcript", Status.WARNING, "its last line is not ended", fix))
+    if scene.store is None:
+        status = Status.WARNING if scene.store_is_missing else Status.FAILED
+        seen.append(Check("transcript", status, "what is read of it was not checked: see `database`"))
+    else:
+        seen += await _tail(scene, path, size)
+    return worst("transcript", seen, f"{path}, {size:,} bytes, read to the end")
+
+
+async def _nothing_said(scene: Scene) -> bool:
+    """Has the room never written or read a line?"""
+    if scene.store is None or not scene.live:
+        return False
+    here = await scene.store.read(kept_place)
+    waiting = await scene.store.read(lambda tx: tx.one(Q.outbox_age))
+    return (here is None or here.offset == 0) and (waiting is None or waiting["oldest"] is None)
+
+
+async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
+    assert scene.store is not None
+    here = await scene.store.read(kept_place)
+    waiting = await scene.store.read(lambda tx: tx.one(Q.outbox_age))
+    seen = []
+    chunk = file_position.read(path, here or Place(), scene.settings.workspace.max_entry_bytes)
+    if here is not None and chunk.size < here.offset:
+        told = (
+            f"it is read to byte {here.offset:,}, past its end ({chunk.size:,}): the file was cut or replaced"
+        )
+        seen.append(Check("transcript", Status.FAILED, told, mends()))
+    elif chunk.replaced:
+        told = "the file was replaced since it was read: its content counts as history"
+        seen.append(Check("transcript", Status.WARNING, told, mends()))
+    elif chunk.lines:
+        late = not scene.live or scene.now - path.stat().st_mtime > LATE_S
+        fix = "They are read at the next start." if not scene.live else f"{command('log')} may say why."
+        told = f"{size - chunk.lines[0].start:,} bytes are not read yet"
+        seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
+    if waiting and waiting["waiting"]:
+        late = not scene.live or scene.now - (waiting["oldest"] or 0.0) > LATE_S
+        fix = f"{command('log')} may say why." if scene.live else "The next start appends it."
+        told = f"{waiting['waiting']:,} of the room's entries are not in the file yet"
+        seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
+    return seen

@@ -1,0 +1,205 @@
+"""The daemon and what says that it runs: its record, its pid file, its answer.
+
+Invariant: a pid alone proves nothing (see relay.app.runtime.instance), and neither does a record: the daemon is
+well only when its event loop has just answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import Any
+
+import aiohttp
+import psutil
+
+from relay.app.health.files import mends
+from relay.app.health.scene import Check, Scene, Status, worst
+from relay.app.runtime.instance import InstanceRecord, Standing
+from relay.base.files import TOKEN_BYTES, read_regular
+from relay.config.command_line import command, script
+from relay.store.ports import StoreError
+
+ANSWER_S = 5.0
+#: A repair rebuilds projections, which takes its time in a big room.
+REPAIR_S = 120.0
+#: What GET /health says where the room runs and a part of it does not.
+NOT_WELL = "not well"
+
+
+def config(scene: Scene) -> Check:
+    if scene.config_error:
+        return Check(
+            "config", Status.FAILED, scene.config_error, "Fix the file; the other checks use the defaults."
+        )
+    agents = len(scene.settings.agents)
+    return Check("config", Status.OK, f"{scene.settings.path.name}: {agents} agent{'s' * (agents != 1)}")
+
+
+def address(scene: Scene) -> str | None:
+    """Where the daemon's doors are: from state.json if that is its own, else from its record."""
+    try:
+        told = json.loads(read_regular(scene.settings.state_path))
+        if scene.record is not None and told["pid"] == scene.record.pid and isinstance(told["url"], str):
+            return str(told["url"]).rstrip("/")
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # the record says it too
+    return scene.record.address.rstrip("/") if scene.record and scene.record.address else None
+
+
+async def daemon(scene: Scene) -> Check:
+    """Is it there, and does its event loop answer?"""
+    record = scene.record
+    if record is None or scene.standing is Standing.GONE:
+        if other := await _elsewhere(scene):
+            return Check(
+                "daemon",
+                Status.FAILED,
+                f"relay is not running here; the daemon of its database is {other}",
+                "A database has one daemon: use that one, or stop it there before you start this.",
+            )
+        return Check(
+            "daemon", Status.FAILED, "relay is not running", f"{script('scripts/start.sh')} starts it."
+        )
+    who = f"pid {record.pid} on {record.host}"
+    if scene.standing is Standing.SILENT:
+        age = scene.now - record.heartbeat_at
+        return Check(
+            "daemon",
+            Status.FAILED,
+            f"{who} exists, but its last heartbeat is {age:.0f} s old: it hangs or is suspended",
+            f"{script('stop.sh')} ends it; {script('scripts/start.sh')} starts it again.",
+        )
+    url = address(scene)
+    if url is None:
+        return Check(
+            "daemon",
+            Status.FAILED,
+            f"{who} runs but does not accept connections yet",
+            "Check again in a moment.",
+        )
+    began = time.monotonic()
+    trouble, why = await _health(url, token(scene))
+    if trouble == NOT_WELL:
+        # Where the database is away for this process too, `database` says why, once.
+        if scene.store_is_away or (not why and scene.store is None):
+            why = "its database cannot be opened"
+        why = why or "a part of it keeps failing and is restarted"
+        return Check(
+            "daemon",
+            Status.FAILED,
+            f"{who} answers at {url} and is not well: {why}",
+            f"{command('log')} says more.",
+        )
+    if trouble:
+        return Check(
+            "daemon",
+            Status.FAILED,
+            f"{who} does not answer at {url}: {trouble}",
+            f"{command('log')} says more; {script('stop.sh')} ends it.",
+        )
+    took = (time.monotonic() - began) * 1000
+    return Check("daemon", Status.OK, f"{who} answers at {url} within {took:.0f} ms")
+
+
+def token(scene: Scene) -> str:
+    """The room's token; empty when there is none to be read."""
+    try:
+        return read_regular(scene.settings.token_path, TOKEN_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+async def _elsewhere(scene: Scene) -> str:
+    """Whose daemon the database has; empty where it has none, or cannot be asked (`database` says so then)."""
+    if scene.store is None:
+        return ""
+    with contextlib.suppress(StoreError, scene.store.errors, OSError):
+        return await scene.store.daemon()
+    return ""
+
+
+async def _health(url: str, key: str) -> tuple[str, str]:
+    """What is wrong with the answer of GET /health, empty when nothing is; and what the room says is wrong."""
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_S)) as client,
+            client.get(
+                f"{url}/health", headers={"X-API-Key": key} if key else {}, allow_redirects=False
+            ) as answer,
+        ):
+            said = await answer.text()
+            if answer.status == 200 and json.loads(said).get("ok") is True:
+                return "", ""
+            if answer.status == 503 and json.loads(said).get("ok") is False:
+                return NOT_WELL, str(json.loads(said).get("trouble", ""))
+            return f"HTTP {answer.status}: {said[:200]}", ""
+    except TimeoutError:
+        return f"no answer within {ANSWER_S:g} s", ""
+    except (ValueError, AttributeError):
+        return "its answer is not a health report: another program may have the port", ""
+    except (aiohttp.ClientError, OSError) as error:
+        return str(error) or type(error).__name__, ""
+
+
+async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
+    """Have the live daemon mend (POST /api/repair). Raises OSError with why it did not."""
+    url = address(scene)
+    if url is None:
+        raise OSError("it does not accept connections")
+    key = token(scene)
+    if not key:
+        raise OSError(
+            f"{scene.settings.token_path.name} cannot be read; the daemon writes it again by itself"
+        )
+    try:
+        async with (
+            aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=REPAIR_S, sock_connect=ANSWER_S)
+            ) as client,
+            client.post(f"{url}/api/repair", headers={"X-API-Key": key}, allow_redirects=False) as answer,
+        ):
+            said = await answer.text()
+            if answer.status != 200:
+                raise OSError(f"it said HTTP {answer.status}: {said[:200]}")
+            return list(json.loads(said)["repaired"])
+    except TimeoutError:
+        raise OSError("it did not answer in time") from None
+    except (aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
+        raise OSError(str(error) or type(error).__name__) from None
+
+
+def lock(scene: Scene) -> Check:
+    """The single-instance record and the pid file."""
+    path, seen = scene.settings.lock_path, []
+    mend = mends()
+    if scene.record_error:
+        seen.append(Check("lock", Status.FAILED, scene.record_error, mend))
+    record = scene.record
+    if record is not None and scene.standing is Standing.GONE:
+        other = psutil.pid_exists(record.pid) and record.host == InstanceRecord.own().host
+        what = f"pid {record.pid} is another program now" if other else f"pid {record.pid} is gone"
+        seen.append(Check("lock", Status.WARNING, f"{path.name} is stale: {what}", mend))
+    elif record is not None and scene.standing is Standing.SILENT:
+        age = scene.now - record.heartbeat_at
+        seen.append(Check("lock", Status.WARNING, f"{path.name} has a heartbeat {age:.0f} s old"))
+    elif record is not None and record.host != InstanceRecord.own().host:
+        told = f"{path.name} is held from another machine, {record.host} (pid {record.pid})"
+        seen.append(Check("lock", Status.WARNING, told, "Stop it there before you start it here."))
+    pid = _pid_of(scene)
+    if pid is not None and pid != (record.pid if record and scene.live else None):
+        told = f"{scene.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
+        seen.append(Check("lock", Status.WARNING, told, mends()))
+    held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as expected"
+    return worst("lock", seen, held)
+
+
+def _pid_of(scene: Scene) -> int | None:
+    """The pid file's pid, 0 when it is damaged, None when there is none."""
+    try:
+        return int(read_regular(scene.settings.pid_path).split()[0])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, IndexError):
+        return 0

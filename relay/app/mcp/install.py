@@ -1,0 +1,345 @@
+"""`relay mcp install`: writes the room's server into the configuration of Claude Code, Codex and Gemini CLI.
+
+Invariants: nothing that stands in those files is lost; a second run keeps all, key and name too; an entry of
+another room is not taken over unasked; no secret gets into a file of the project, and none on the screen; a file
+that cannot be changed safely is left alone, and the snippet is shown.
+
+Who speaks is given as `--agent`, which the environment overrules: an agent that the room itself starts in this
+folder reads the same file, and keeps its own name. Formats as Claude Code 2.1.330, Codex 0.169.0 and Gemini CLI
+0.61.0 list them (docs/mcp.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay.app.mcp import hint as mcp_hint
+from relay.app.mcp.client_configs import SERVER, CannotEdit, entry_of, put
+from relay.app.mcp.entry_merge import IDENTITY, Wanted, meet
+from relay.app.runtime.identity import WrongUse, find_config, spelled
+from relay.base.files import write_atomically
+from relay.config.command_line import about, command
+from relay.config.settings import ConfigError, Settings, load
+from relay.model import PROGRAMS
+from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name, is_reserved
+
+Json = dict[str, Any]
+COULD_NOT, WRONG_USE = 1, 2
+#: The programs whose files it knows. Antigravity CLI has `agy mcp add` of its own.
+KNOWN = ("claude", "codex", "gemini")
+#: Milliseconds that a program waits for a tool: the longest wait for a lock is 300 s (docs/coordination.md).
+PATIENCE_MS = 330_000
+#: Seconds that Codex waits for the start: it takes about 1 s, and more on a loaded machine.
+START_S = 20
+_HIDDEN = "(the key)"
+#: Said where the database's address is in nobody's file (docs/mcp.md, "Set up").
+_NEEDS_KEY = (
+    "This room's database is PostgreSQL, whose address those programs do not have, so {programs} must come "
+    "through the running room with a key: {create} makes one; start the program with it as RELAY_API_KEY in "
+    "its environment, or write it into your own file with `--key --scope user`. Without one the tools say so and end."
+)
+_TRUST = "Gemini CLI connects to it only in a trusted folder."
+#: What else each program wants before it reads the file (docs/mcp.md).
+_NOTES = {
+    ("claude", "project"): "Pending approval: run claude once in this folder to approve it.",
+    ("codex", "project"): "Codex reads it only in folders that it trusts.",
+    ("codex", "user"): "It is yours, and names this one room for all of your projects.",
+    ("gemini", "project"): _TRUST,
+    ("gemini", "user"): _TRUST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One program's file, and what is to stand in it (`wanted.entry` None: nothing of ours); `hint`: the file of the
+    project that its agents read first."""
+
+    program: str
+    scope: str
+    path: Path
+    form: str
+    wanted: Wanted
+    private: bool = False
+    hint: Path = Path()
+
+
+def snippet(form: str, entry: Json) -> str:
+    """What to write by hand, without the secret."""
+    if "RELAY_API_KEY" in entry["env"]:
+        entry = {**entry, "env": {**entry["env"], "RELAY_API_KEY": _HIDDEN}}
+    return put(form, "", entry)
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    options = _parser().parse_args(words)
+    try:
+        settings = load(find_config(options.config, os.environ, Path.cwd()))
+        about(settings.path)
+        key = _key(options)
+        targets = [_target(program, settings, options, key, os.environ) for program in _programs(options)]
+    except (WrongUse, ConfigError) as error:
+        print(f"relay mcp install: {error}", file=sys.stderr)
+        return WRONG_USE if isinstance(error, WrongUse) else COULD_NOT
+    if options.print:
+        return _print(targets, as_json=options.json)
+    done = [_apply(target) for target in targets]
+    _hints(targets, done, options)
+    if options.json:
+        print(json.dumps(done))
+    else:
+        for one in done:
+            print(_said(one), file=sys.stderr if one["refused"] else sys.stdout)
+            if said := _of_hint(one):
+                print(said, file=sys.stderr if one["hint"]["refused"] else sys.stdout)
+        if keyless := [one["program"] for one in done if one["needs_key"]]:
+            print(_NEEDS_KEY.format(programs=" and ".join(keyless), create=command("keys create NAME")))
+    return COULD_NOT if any(one["refused"] or (one["hint"] or {}).get("refused") for one in done) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="relay mcp install",
+        description="Write the room's MCP server into the configuration of your agents' programs.",
+    )
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="claude, codex, gemini or all (all)")
+    parser.add_argument(
+        "--scope",
+        choices=("project", "user"),
+        help="whose configuration: the project's (claude, gemini) or yours (codex), else as said",
+    )
+    parser.add_argument("--project", type=Path, help="the project's folder (else the room's codebase)")
+    parser.add_argument("--name", help="the agent's name in the room (else the program's)")
+    parser.add_argument(
+        "--key", action="store_true", help="write RELAY_API_KEY into your own configuration, too"
+    )
+    parser.add_argument("--no-key", action="store_true", help="remove an installed RELAY_API_KEY")
+    parser.add_argument("--force", action="store_true", help="also change an entry that names another room")
+    parser.add_argument(
+        "--hint",
+        action=argparse.BooleanOptionalAction,
+        help="write a short hint on the room's tools into the project's CLAUDE.md, AGENTS.md, GEMINI.md (else it is "
+        "asked at a terminal, and not written elsewhere)",
+    )
+    parser.add_argument("--remove", action="store_true", help="remove it again")
+    parser.add_argument("--print", action="store_true", help="only print what would be written")
+    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )
+    return parser
+
+
+def _programs(options: argparse.Namespace) -> list[str]:
+    named = options.programs or ["all"]
+    unknown = [one for one in named if one not in KNOWN and one != "all"]
+    if unknown:
+        raise WrongUse(f"{unknown[0]} is not a known program: {', '.join(KNOWN)} or all.")
+    return list(KNOWN) if "all" in named else list(dict.fromkeys(named))
+
+
+def _key(options: argparse.Namespace) -> str | None:
+    if not options.key:
+        return None
+    if options.no_key:
+        raise WrongUse("Give --key or --no-key, not both.")
+    if options.scope != "user":
+        raise WrongUse("--key needs --scope user: a project's file may be committed, and a key must not be.")
+    key = os.environ.get("RELAY_API_KEY", "").strip()
+    if not key:
+        raise WrongUse("--key takes the key from RELAY_API_KEY, which is not set.")
+    return key
+
+
+def _target(
+    program: str, settings: Settings, options: argparse.Namespace, key: str | None, environ: Mapping[str, str]
+) -> Target:
+    scope = options.scope or ("user" if program == "codex" else "project")
+    project = (options.project or settings.repo).expanduser().absolute()
+    if not project.is_dir():
+        raise WrongUse(f"{project} is not a folder.")
+    home = Path.home()
+    places = {
+        ("claude", "project"): project / ".mcp.json",
+        ("claude", "user"): Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json",
+        ("codex", "project"): project / ".codex" / "config.toml",
+        ("codex", "user"): Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml",
+        ("gemini", "project"): project / ".gemini" / "settings.json",
+        ("gemini", "user"): home / ".gemini" / "settings.json",
+    }
+    names = [agent.name for agent in settings.agents]
+    entry = (
+        None
+        if options.remove
+        else _entry(program, settings.path, agent_name(program, options.name, names), key)
+    )
+    form = "toml" if program == "codex" else "json"
+    wanted = Wanted(
+        settings.path,
+        entry,
+        force=options.force,
+        keep_key=key is None and options.name is None and not options.no_key,
+        keep_name=key is None and options.name is None,
+        by_door=settings.storage == "postgres" and settings.postgres.dsn_file is None,
+    )
+    path = places[program, scope]
+    return Target(
+        program, scope, path, form, wanted, private=key is not None, hint=project / mcp_hint.FILES[program]
+    )
+
+
+def agent_name(program: str, wanted: str | None, configured: Collection[str]) -> str:
+    """Whom the program speaks for: as said, else the program's name, with yours before it when the room has an agent
+    of that name already, which is somebody else. Raises WrongUse."""
+    try:
+        name = clean_name(wanted if wanted is not None else program, most=MAX_AGENT_NAME)
+    except ValueError as error:
+        raise WrongUse(f"--name: {error}") from None
+    if is_reserved(name, ()):
+        raise WrongUse(f"--name: {name} is the room's own name.")
+    if wanted is None and spelled(name, configured) in configured:
+        name = f"{getpass.getuser()}-{program}"[:MAX_AGENT_NAME]
+    return spelled(name, configured)
+
+
+def _entry(program: str, config: Path, agent: str, key: str | None) -> Json:
+    command, *words = _command()
+    said = [*words, "mcp"] if key is not None else [*words, "mcp", "--agent", agent]
+    env = {"RELAY_CONFIG": str(config)} | ({"RELAY_API_KEY": key} if key is not None else {})
+    entry: Json = {"command": command, "args": said, "env": env}
+    if program == "codex":
+        # What Codex hands on of its own environment, besides a fixed few: what the room gives its agents.
+        handed_on = [name for name in IDENTITY if name not in env]
+        return {
+            **entry,
+            "env_vars": handed_on,
+            "startup_timeout_sec": START_S,
+            "tool_timeout_sec": PATIENCE_MS // 1000,
+        }
+    entry["timeout"] = PATIENCE_MS
+    return {"type": "stdio", **entry} if program == "claude" else entry
+
+
+def _command() -> list[str]:
+    """This installation's program: the agent's program may know another PATH."""
+    own = Path(sys.prefix) / "bin" / "relay"
+    # -P: the folder is mostly the codebase, and no module of it may stand in for one of ours.
+    return [str(own)] if own.exists() else [sys.executable, "-P", "-m", "relay.cli"]
+
+
+def _print(targets: list[Target], *, as_json: bool) -> int:
+    shown = [(one, snippet(one.form, one.wanted.entry)) for one in targets if one.wanted.entry is not None]
+    if as_json:
+        told = [{"program": one.program, "path": str(one.path), "snippet": text} for one, text in shown]
+        print(json.dumps(told))
+        return 0
+    for one, text in shown:
+        print(f"{PROGRAMS[one.program].title}, in {one.path}:\n\n{text}")
+    return 0
+
+
+def _apply(target: Target) -> Json:
+    told: Json = {"program": target.program, "scope": target.scope, "path": str(target.path)}
+    told |= {"changed": False, "refused": None, "needs_key": False}
+    path = target.path.resolve()  # a link to a file that is kept elsewhere stays one
+    if target.wanted.entry is not None:
+        told["snippet"] = snippet(target.form, target.wanted.entry)
+    try:
+        there = path.read_bytes().decode("utf-8") if path.exists() else ""
+        met = meet(target.wanted, entry_of(target.form, there))
+        told |= {"room_before": met.room_before, "kept": met.kept, "dropped": met.dropped}
+        if met.refused:
+            told["refused"] = met.refused
+            return told
+        if met.entry is not None:
+            told |= {"snippet": snippet(target.form, met.entry), "agent": met.agent}
+            told["needs_key"] = target.wanted.by_door and "RELAY_API_KEY" not in met.entry["env"]
+        text = put(target.form, there, met.entry)
+        if text != there:
+            _write(path, text, private=target.private)
+            told["changed"] = True
+        elif target.private and path.exists():
+            path.chmod(0o600)
+    except (OSError, UnicodeDecodeError, CannotEdit) as error:
+        told["refused"] = str(error)
+    return told
+
+
+def _hints(targets: Sequence[Target], done: Sequence[Json], options: argparse.Namespace) -> None:
+    """Write the hint that agents read first, where that is wanted, or take it out; each answer's `hint` says what was
+    done, None = nothing."""
+    fit = [one for one in targets if not options.remove]
+    new = [one for one in fit if not mcp_hint.hinted(one.hint)]
+    wanted = options.hint
+    if wanted is None and new and not options.json and sys.stdin.isatty():
+        names = " and ".join(dict.fromkeys(str(one.hint) for one in new))
+        print(
+            "\nAgents that load tools only when needed may never find the room's. This hint tells them:\n\n"
+            + mcp_hint.TEXT
+            + "\n"
+        )
+        try:
+            wanted = input(f"Write it into {names}? [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:
+            wanted = False
+    for target, told in zip(targets, done, strict=True):
+        there = mcp_hint.hinted(target.hint)
+        told["hint"] = None
+        # One that stands there is kept as this relay has it; who wants it gone says --no-hint or --remove.
+        keep = not options.remove and (wanted or (there and options.hint is None))
+        if not keep and not there:
+            continue
+        told["hint"] = {"path": str(target.hint), "changed": False, "refused": None}
+        try:
+            told["hint"]["changed"] = mcp_hint.write(target.hint, keep)
+        except CannotEdit as error:
+            told["hint"]["refused"] = str(error)
+
+
+def _of_hint(one: Json) -> str:
+    """What was done with the hint, in a sentence."""
+    hint = one["hint"]
+    if hint is None:
+        return ""
+    if hint["refused"]:
+        return f"{hint['path']} is left as it is: {hint['refused']}."
+    done = "now has" if mcp_hint.hinted(Path(hint["path"])) else "lost"
+    return f"{hint['path']} {done} the hint on the room's tools." if hint["changed"] else ""
+
+
+def _write(path: Path, text: str, *, private: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    write_atomically(path, text, 0o600 if private else mode)
+
+
+def _said(one: Json) -> str:
+    title, before = PROGRAMS[one["program"]].title, one.get("room_before")
+    if one["refused"]:
+        said = f"{title}: {one['path']} is left as it is: {one['refused']}."
+        if before:
+            own = "--scope project names this room for this project only; " if one["scope"] == "user" else ""
+            return f"{said} {own}--force changes it anyway."
+        return f"{said} Write this into it:\n\n{one['snippet']}" if "snippet" in one else said
+    notes = [f"Until now it named the room {before}."] if before else []
+    notes += [f"Kept {', '.join(one['kept'])} (--name or --no-key changes that)."] if one["kept"] else []
+    notes += [f"Removed {', '.join(one['dropped'])}."] if one["dropped"] else []
+    if "snippet" not in one:
+        gone = f"removed {SERVER} from {one['path']}" if one["changed"] else f"{one['path']} does not have it"
+        return f"{title}: {gone}."
+    if not one["changed"]:
+        return " ".join(filter(None, [f"{title}: {one['path']} has it already.", *notes]))
+    notes = [
+        f"{title}: wrote {SERVER} into {one['path']}.",
+        *notes,
+        _NOTES.get((one["program"], one["scope"]), ""),
+    ]
+    return " ".join(filter(None, notes)) + f"\n\n{one['snippet']}"

@@ -1,0 +1,386 @@
+"""One process of `relay mcp`: its session, the room's database, and the server between them.
+
+Invariants:
+- the session is alive while the process is: from its first call on it says so every third of its lease, and gives
+  back what it holds when the process ends in any way that it can notice;
+- a database that is busy or away costs the call that wanted it, not the process; the next call tries again;
+- nobody gets in with a key that is not good: neither at the start nor when it is revoked later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from relay.app.mcp.command import COULD_NOT, WRONG_USE
+from relay.app.mcp.parent_process import Record
+from relay.app.runtime.identity import (
+    BadKey,
+    Identity,
+    NoWay,
+    WrongUse,
+    bad_key,
+    find_config,
+    identify,
+    spelled,
+)
+from relay.base.git_checkouts import checkout_of
+from relay.config.command_line import about
+from relay.config.settings import ConfigError, Settings, load
+from relay.faces.mcp import stdio
+from relay.model import SCOPES, Caller, Fault, Rejected
+from relay.store.failures import trouble_of
+from relay.store.open import no_address
+from relay.store.ports import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from relay.app.mcp.daemon_proxy import Remote
+    from relay.faces.operations.operation import Operation
+    from relay.faces.ports import Services
+
+log = structlog.get_logger(__name__)
+#: Seconds that the start waits for the database, to refuse a bad key at once: the start has 2 s in all.
+CHECK_S = 1.0
+#: Seconds after which a process without a key opens the database, if no call did before.
+PRELOAD_S = 0.5
+#: Seconds that a call waits for a database that is being opened. A client's own patience is mostly 60 s.
+OPEN_S = 10.0
+#: Seconds that the end of the process takes to give back what its session holds.
+END_S = 3.0
+#: Longest name of a kind of agent, in characters.
+MAX_TYPE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose a key is, and what it allows. `agent_type` None: whatever the client says that it is; `key`: its public
+    id, None = there is none, and the name was said."""
+
+    agent: str
+    agent_type: str | None
+    scopes: frozenset[str]
+    person: bool = False
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The room, open. `holder` looks a key up, None = not a good one; `close` ends it all."""
+
+    services: Services
+    holder: Callable[[str], Awaitable[Holder | None]]
+    close: Callable[[], Awaitable[None]]
+
+
+#: Carries the messages of one connection (relay/faces/mcp/stdio.py, `serve`).
+Carry = Callable[[Any, Any], Coroutine[Any, Any, None]]
+#: Opens the room of these settings. Raises StoreError.
+Opening = Callable[[Settings], Coroutine[Any, Any, Place]]
+
+
+async def open_place(settings: Settings) -> Place:
+    """The room's database with all that operations ask for; made and migrated when it is missing."""
+    from relay.app.wiring.schema import WINGS
+    from relay.store.open import open_store
+
+    store = await open_store(settings, WINGS)
+    try:
+        from relay.access.keys import Keys
+        from relay.app.wiring.services import services_of
+
+        keys = Keys(store, lambda: [agent.name for agent in settings.agents])
+
+        async def holder(text: str) -> Holder | None:
+            key = await keys.find(text)
+            if key is None:
+                return None
+            person = key.agent_type == "person"
+            return Holder(key.identity, key.agent_type, key.scopes, person=person, key=key.id)
+
+        root = await asyncio.to_thread(checkout_of, settings.repo, Path.cwd())
+        return Place(services_of(store, settings, root_of=lambda agent: root), holder, store.close)
+    except BaseException:
+        await store.close()
+        raise
+
+
+def run(
+    wire: stdio.Wire,
+    *,
+    config: str | None,
+    agent: str | None,
+    opening: Opening = open_place,
+    operations: Mapping[str, Operation] | None = None,
+) -> int:
+    """Serve one client over the wire until it goes; the exit code."""
+    _log_to_stderr()
+    try:
+        identity = identify(os.environ, agent)
+        settings = load(find_config(config, os.environ, Path.cwd()))
+        about(settings.path)
+    except WrongUse as error:
+        return _fail(str(error), WRONG_USE)
+    except ConfigError as error:
+        return _fail(str(error), COULD_NOT)
+    record = _record(settings, identity, wire)
+    try:
+        return asyncio.run(_serve(wire, settings, identity, record, opening, operations))
+    except WrongUse as error:
+        return _fail(str(error), WRONG_USE)
+    except (BadKey, NoWay) as error:
+        return _fail(str(error), COULD_NOT)
+    finally:
+        with contextlib.suppress(OSError):
+            record.forget()
+
+
+def _record(settings: Settings, identity: Identity, wire: stdio.Wire) -> Record:
+    """Who started this process, written down for the hooks of its shells."""
+    names = [agent.name for agent in settings.agents]
+    agent = None if identity.agent is None else spelled(identity.agent, names)
+    record = Record(
+        settings.runtime_dir,
+        identity.session,
+        os.environ,
+        agent=agent,
+        key=identity.key,
+        wire=(wire.reading, wire.writing),
+    )
+    try:
+        record.write()
+    except OSError as error:
+        log.warning(
+            "git's hooks will not know this session: its parent was not written down", error=str(error)
+        )
+    return record
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"relay mcp: {text}", file=sys.stderr)
+    return code
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    )
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+async def _serve(
+    wire: stdio.Wire,
+    settings: Settings,
+    identity: Identity,
+    record: Record,
+    opening: Opening,
+    operations: Mapping[str, Operation] | None,
+) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    why = no_address(settings)
+    room = (
+        _remote(settings, identity, record, why)
+        if why is not None
+        else Desk(settings, identity, record, opening)
+    )
+    try:
+        if isinstance(room, Desk):
+            carry = await _server(room, operations)
+        else:
+            await room.enter()
+            carry = room.run
+        serving = asyncio.create_task(stdio.serve(wire, carry), name="mcp")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        return 0
+    except ExceptionGroup:
+        log.exception("the connection broke")
+        return COULD_NOT
+    finally:
+        await room.close()
+
+
+def _remote(settings: Settings, identity: Identity, record: Record, why: StoreError) -> Remote:
+    """The daemon's door, for who is not told where the database is."""
+    from relay.app.mcp.daemon_proxy import Remote
+
+    gc.freeze()
+    gc.enable()
+    return Remote(settings, identity, record, why)
+
+
+async def _server(desk: Desk, operations: Mapping[str, Operation] | None) -> Carry:
+    """The server between the wire and the room's database. Raises BadKey, WrongUse."""
+    make_server, registry = await asyncio.to_thread(_load)
+    gc.freeze()
+    gc.enable()
+    desk.open_soon()
+    if desk.has_key:
+        await desk.check_key()
+    server = make_server(operations or registry, desk.asking)
+    options = server.create_initialization_options()
+    return lambda read, write: server.run(read, write, options)
+
+
+def _load() -> tuple[Callable[..., Any], Mapping[str, Operation]]:
+    """What takes its time to import, off the loop: the database is opened meanwhile."""
+    from relay.faces.mcp.server import make_server
+    from relay.faces.operations.registry import OPERATIONS
+
+    return make_server, OPERATIONS
+
+
+class Desk:
+    """Who asks in this process, and the room as far as it is open."""
+
+    def __init__(self, settings: Settings, identity: Identity, record: Record, opening: Opening) -> None:
+        self._settings, self._identity, self._opening = settings, identity, opening
+        self._record = record
+        self._place: asyncio.Task[Place] | None = None
+        self._soon: asyncio.TimerHandle | None = None
+        self._caller: Caller | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    @property
+    def has_key(self) -> bool:
+        """Does the process show a key?"""
+        return self._identity.key is not None
+
+    async def check_key(self) -> None:
+        """Refuse a bad key before a client is served. Raises BadKey, WrongUse. A database that takes long, or is
+        away, is asked again at each call."""
+        try:
+            async with asyncio.timeout(CHECK_S):
+                place = await asyncio.shield(self._open())
+                await self._whose(place)
+        except (BadKey, WrongUse):
+            raise
+        except Exception as error:
+            if not isinstance(error, TimeoutError) and trouble_of(error) is None:
+                raise
+            log.warning("the key is not checked yet: the database is busy or away", error=str(error))
+
+    async def asking(self, context: Any) -> tuple[Services, Caller]:
+        """Who asks, and what there is to ask. Raises Rejected."""
+        place = await self._opened()
+        try:
+            holder = await self._whose(place)
+        except (BadKey, WrongUse) as error:
+            raise Rejected(Fault.FORBIDDEN, "bad_key", str(error), "Set a valid RELAY_API_KEY.") from None
+        kind = holder.agent_type or _client_name(context) or "agent"
+        caller = Caller(
+            holder.agent,
+            self._identity.session,
+            agent_type=kind[:MAX_TYPE],
+            process=self._identity.process,
+            person=holder.person,
+            scopes=holder.scopes,
+            key=holder.key,
+        )
+        self._caller = caller
+        if caller.process and self._beating is None:
+            self._beating = asyncio.create_task(self._beat(place.services), name="heartbeat")
+        return place.services, caller
+
+    async def close(self) -> None:
+        """Give back what the session holds, if it is the process's own, and close the database."""
+        if self._soon is not None:
+            self._soon.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
+        if self._place is None:
+            # Whoever only asked which tools there are leaves the room's database made all the same.
+            await asyncio.wait({self._open()}, timeout=CHECK_S)
+        assert self._place is not None
+        if not self._place.done():
+            self._place.cancel()
+        with contextlib.suppress(BaseException):
+            await self._place
+        if self._place.cancelled() or self._place.exception() is not None:
+            return
+        place = self._place.result()
+        try:
+            if self._caller is not None and self._caller.process:
+                async with asyncio.timeout(END_S):
+                    await place.services.sessions.end(self._caller, reason="its process ended")
+        except Exception as error:  # whatever it is, the process ends now
+            log.warning("the session was not ended; its lease does that", error=str(error))
+        finally:
+            with contextlib.suppress(StoreError, OSError):
+                await place.close()
+
+    def open_soon(self) -> None:
+        """Open the database when the client has what it asks for first, the list of tools, which needs none."""
+        self._soon = asyncio.get_running_loop().call_later(PRELOAD_S, self._open)
+
+    def _open(self) -> asyncio.Task[Place]:
+        """Begin to open the database, where it is neither open nor about to be."""
+        place = self._place
+        if place is None or (place.done() and (place.cancelled() or place.exception() is not None)):
+            place = self._place = asyncio.create_task(self._opening(self._settings), name="open")
+        return place
+
+    async def _opened(self) -> Place:
+        try:
+            async with asyncio.timeout(OPEN_S):
+                return await asyncio.shield(self._open())
+        except TimeoutError:
+            message = "The database cannot be opened now: it is busy."
+            raise Rejected(Fault.BUSY, "busy", message, "Try again in a moment.") from None
+
+    async def _whose(self, place: Place) -> Holder:
+        """Who speaks here, by the key or by the name that was said. Raises BadKey, WrongUse."""
+        told = self._identity
+        names = [agent.name for agent in self._settings.agents]
+        if told.key is None:
+            assert told.agent is not None, "identify() gives a key or an agent"
+            return Holder(spelled(told.agent, names), told.agent_type, SCOPES)
+        holder = await place.holder(told.key)
+        if holder is None:
+            raise BadKey(bad_key())
+        if told.agent is not None and spelled(told.agent, names) != holder.agent:
+            raise WrongUse(
+                f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "
+                "Leave the name out, or use that agent's own key."
+            )
+        if self._record.agent is None:
+            await asyncio.to_thread(self._record.name, holder.agent, person=holder.person)
+        return replace(holder, agent_type=told.agent_type or holder.agent_type)
+
+    async def _beat(self, services: Services) -> None:
+        """Say that the process lives. What goes wrong is tried again: the lease has room for two."""
+        every = self._settings.coordination.process_lease_s / 3
+        while True:
+            await asyncio.sleep(every)
+            assert self._caller is not None, "the heart beats from the first call on"
+            try:
+                await services.sessions.touch(self._caller)
+            except Exception as error:  # the next beat is in time, whatever this was
+                log.warning("no heartbeat", error=str(error))
+
+
+def _client_name(context: Any) -> str | None:
+    """What the client says that it is (`claude-code`), if it said so."""
+    params = context.session.client_params
+    return None if params is None else str(params.client_info.name) or None

@@ -1,0 +1,133 @@
+"""What callers ask of the room and the airspace, out of the database alone: with a daemon or without one.
+
+Invariant: nothing here needs a part that runs; what only a running daemon knows is not said, rather than guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories.intents import Source
+from relay.app.wiring.holds import RoomHolds
+from relay.config.settings import Settings
+from relay.faces.ports import SessionsApi
+from relay.model import Caller, Fault, Refusal, Rejected
+from relay.model.pages import PAGE
+from relay.room.callers import Seat, Voices
+from relay.room.journal.ledger import Rules
+from relay.store.ports import Store, Tx
+
+Json = dict[str, Any]
+#: Entries of the airspace's answer: what a caller can take in, and far more than a room has standing.
+_MOST_PAIRS = 500
+
+
+def rules_of(settings: Settings) -> Rules:
+    """What admitting a message depends on, by the configuration."""
+    jitter = settings.jitter
+    return Rules(
+        agents=tuple(agent.name for agent in settings.agents),
+        busy=jitter.busy,
+        medium=jitter.medium,
+        busy_s=jitter.busy_s,
+        medium_s=jitter.medium_s,
+        quiet_s=jitter.quiet_s,
+        hop_limit=settings.room.hop_limit,
+        agent_mentions=settings.room.agent_mentions,
+    )
+
+
+class RoomDesk:
+    """`relay.faces.ports.RoomDoor`."""
+
+    def __init__(self, store: Store, settings: Callable[[], Settings], sessions: SessionsApi) -> None:
+        self._store, self._settings, self._sessions = store, settings, sessions
+        self._voices = Voices(
+            store,
+            lambda: rules_of(settings()),
+            lambda: [
+                Seat(one.name, one.kind, one.preset, one.model, one.enabled) for one in settings().agents
+            ],
+            max_entry_bytes=lambda: settings().workspace.max_entry_bytes,
+            sessions=RoomHolds().sessions,
+        )
+
+    async def post(
+        self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
+    ) -> Json:
+        return await self._voices.post(caller, body, in_reply_to=in_reply_to, client_id=client_id)
+
+    async def read(
+        self, caller: Caller, *, cursor: str | None = None, limit: int = 50, to_me: bool = False
+    ) -> Json:
+        return await self._voices.read(caller, cursor=cursor, limit=limit, to_me=to_me)
+
+    async def who(self, caller: Caller) -> Json:
+        you = {
+            "agent_id": caller.agent,
+            "session_id": caller.session,
+            "agent_type": caller.agent_type,
+            "person": caller.person,
+            "scopes": sorted(caller.scopes),
+        }
+        # The call itself makes the caller's session known, so it comes first.
+        sessions = list(await self._sessions.list(caller, limit=PAGE))
+        return {"you": you, **await self._voices.who(), "sessions": sessions}
+
+    async def airspace(self, caller: Caller) -> Json:
+        """`{enabled, advisories, near: [{agents, level}], intents: {agent: [path]}}`."""
+
+        async def work(tx: Tx) -> Json:
+            standing = await table.standing(tx)
+            declared = await intents.declared(tx, await tx.now())
+            near = [
+                {"agents": list(pair), "level": track.level.word}
+                for pair, track in list(standing.tracks.items())[:_MOST_PAIRS]
+                if track.level
+            ]
+            return {
+                "enabled": self._settings().airspace.enabled,
+                "advisories": [wording.shown(one) for one in standing.advisories.values()],
+                "near": near,
+                "intents": {agent: sorted(paths) for agent, paths in declared.items()},
+            }
+
+        return await self._store.read(work)
+
+
+class IntentDesk:
+    """`relay.faces.ports.IntentsApi`."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Callable[[], Settings],
+        in_hand: Callable[[str, Sequence[str]], Sequence[str]] = lambda agent, paths: (),
+    ) -> None:
+        """`in_hand`: who changes which of these files now, a text each; only a running room knows."""
+        self._store, self._settings, self._in_hand = store, settings, in_hand
+
+    async def declare(self, caller: Caller, paths: Sequence[str]) -> Json:
+        if not self._settings().airspace.enabled:
+            message, fix = "The airspace is switched off.", "A person sets `airspace.enabled` to true."
+            raise Rejected(Fault.REFUSED, "airspace_off", message, fix)
+
+        async def work(tx: Tx) -> Sequence[str]:
+            return await intents.declare(
+                tx,
+                caller.agent,
+                paths,
+                source=Source.AGENT,
+                by=caller.agent,
+                now=await tx.now(),
+                session=caller.session,
+            )
+
+        try:
+            kept = await self._store.write(work)
+        except Refusal as refusal:
+            raise Rejected(Fault.MALFORMED, "bad_path", refusal.reason, refusal.fix) from None
+        told = list(self._in_hand(caller.agent, kept))
+        return {"success": True, "paths": list(kept), **({"in_hand": told} if told else {})}

@@ -1,1 +1,0 @@
-"""`relay demo`: three agents in one codebase, with the airspace and without it."""
