@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _guard(words: list[str]) -> int:
-    from relay.app.guard.hook import main as guard
+    from relay.guard_cli import main as guard
 
     return guard(words)
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from relay.app.guard import hook as guard_cli
+from relay import guard_cli
+from relay.app.guard import hook as edit_hook
 from relay.app.runtime.identity import spelled
 from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
@@ -34,10 +35,11 @@ SCRIPT = str(Path(guard_cli.__file__))
 PATIENT = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("guard_cli", sys.argv[1])
-hook = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(hook)
-hook.ANSWER_S = 60.0
-sys.exit(hook.main(sys.argv[2:]))
+guard = importlib.util.module_from_spec(spec)
+sys.path.insert(0, sys.argv[1].removesuffix("relay/guard_cli.py"))
+spec.loader.exec_module(guard)
+sys.modules["relay.app.guard.hook"].ANSWER_S = 60.0
+sys.exit(guard.main(sys.argv[2:]))
 """
 
 
@@ -375,7 +377,7 @@ async def test_every_file_of_a_patch_is_asked_about(
     home: House, tree: Path, tmp_path: Path, guard: Standing
 ) -> None:
     config = tmp_path / "room" / "config.json"
-    new = [f"new/{number}.py" for number in range(guard_cli.AT_ONCE + 1)]
+    new = [f"new/{number}.py" for number in range(edit_hook.AT_ONCE + 1)]
     added = "".join(f"*** Add File: {name}\n+x\n" for name in new)
     patch = f"*** Begin Patch\n{added}*** Update File: {{}}\n@@\n-x\n+y\n*** End Patch\n"
     code, said, noted = await hook(edit(tree, "apply_patch", command=patch.format("src/a.py")), config=config)
@@ -393,7 +395,7 @@ async def test_an_edit_that_may_go_on_gets_no_word(
     home: House, tree: Path, tmp_path: Path, guard: Standing
 ) -> None:
     config = tmp_path / "room" / "config.json"
-    for form in guard_cli.FORMATS:
+    for form in edit_hook.FORMATS:
         found = await hook(edit(tree, file_path=str(tree / "src" / "b.py")), "--format", form, config=config)
         assert found == (0, None, "")
     assert [(agent, place.path) for agent, place in guard.asked] == [("BOT", "src/b.py")] * 3
@@ -477,26 +479,26 @@ async def test_the_command_of_relay_is_the_same(home: House, tree: Path, tmp_pat
 
 def test_what_an_error_says_is_shown_without_its_form(capsys: pytest.CaptureFixture[str]) -> None:
     told = b'{"error": {"code": "scope", "message": "No.", "fix": "Ask\\u001b ann."}}'
-    assert guard_cli.said_no(b"HTTP/1.1 403 Forbidden", told) == "No. Ask\ufffd ann."
-    assert guard_cli.said_no(b"HTTP/1.1 503 Service Unavailable", b"<html>") == "503 Service Unavailable"
-    assert guard_cli.said_no(b"", b"[]") == "not HTTP"
-    assert guard_cli.main(["hook", "--help"]) == 0 and "usage" in capsys.readouterr().out
+    assert edit_hook.said_no(b"HTTP/1.1 403 Forbidden", told) == "No. Ask\ufffd ann."
+    assert edit_hook.said_no(b"HTTP/1.1 503 Service Unavailable", b"<html>") == "503 Service Unavailable"
+    assert edit_hook.said_no(b"", b"[]") == "not HTTP"
+    assert edit_hook.main(["hook", "--help"]) == 0 and "usage" in capsys.readouterr().out
 
 
 def test_what_was_refused_stands_when_time_runs_out_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    places = [f"{number}.py" for number in range(guard_cli.AT_ONCE + 1)]
+    places = [f"{number}.py" for number in range(edit_hook.AT_ONCE + 1)]
 
     def ask(decision: str, reason: str) -> tuple[list[str], str]:
         def post(_: Any, path: str, question: dict[str, Any], give_up: float) -> dict[str, Any]:
             if "paths" not in question:
-                raise guard_cli.CannotAsk("no answer in time")
+                raise edit_hook.CannotAsk("no answer in time")
             return {"decisions": [{"decision": decision, "reason": reason}] * len(question["paths"])}
 
-        monkeypatch.setattr(guard_cli, "post", post)
-        return guard_cli.ask_room(("", 0, "", ""), places, "apply_patch", {}, "BOT", "", 0.0)
+        monkeypatch.setattr(edit_hook, "post", post)
+        return edit_hook.ask_room(("", 0, "", ""), places, "apply_patch", {}, "BOT", "", 0.0)
 
     assert ask("locked", "It is ann's.") == (["It is ann's."], "", "")
-    with pytest.raises(guard_cli.CannotAsk):
+    with pytest.raises(edit_hook.CannotAsk):
         ask("allow", "")
     places.pop()
     assert ask("allow", "The guard gave no answer within 1.5 s.") == (
@@ -508,6 +510,6 @@ def test_what_was_refused_stands_when_time_runs_out_behind_it(monkeypatch: pytes
 
 def test_the_hook_imports_little() -> None:
     """It starts before every edit; what is not needed at once is not to be loaded."""
-    source = Path(SCRIPT).read_text()
+    source = Path(edit_hook.__file__).read_text()
     imports = [line.split()[1] for line in source.splitlines() if line.startswith(("import ", "from "))]
     assert set(imports) == {"__future__", "json", "os", "socket", "sys", "time"}

@@ -22,11 +22,10 @@ from typing import Any, Protocol
 
 from relay.access.page_sessions import digest
 from relay.config.command_line import command
-from relay.faces.ports import SessionsApi
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected
-from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
+from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
 from relay.store.ports import Queries, Row, Store, StoreBusy, Tx
 
 Q = Queries(Path(__file__).parent)
@@ -48,6 +47,12 @@ _SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhdw])")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 #: The longest that a key that ends may live: ten years; who wants more says `never`.
 _LONGEST_S = 3650 * 86400.0
+
+
+class EndsSessions(Protocol):
+    """What ends sessions."""
+
+    async def end(self, caller: Caller, *, reason: str = "ended", by: str | None = None) -> Json: ...
 
 
 class Revoking(Protocol):
@@ -329,7 +334,7 @@ def _iso(at: float | None) -> str | None:
     return None if at is None else events.now_iso(datetime.fromtimestamp(at, UTC))
 
 
-async def take_back(keys: Revoking, sessions: SessionsApi, caller: Caller, id: str) -> Json:
+async def take_back(keys: Revoking, sessions: EndsSessions, caller: Caller, id: str) -> Json:
     """Revoke a key and end the session that is its own, so that what it held is free now; one that it named itself
     ends with its lease. Raises Rejected as `Keys.revoke` does."""
     told = await keys.revoke(caller, id)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from relay.model import Fault, Rejected
+from relay.model.refusals import Fault, Rejected
 
 
 def malformed(field: str, message: str, fix: str) -> Rejected:

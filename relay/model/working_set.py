@@ -26,6 +26,10 @@ class Change(StrEnum):
     RENAMED = "R"
 
 
+#: Two agents by name, in order.
+Pair = tuple[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Lines `start`..`end` of the base, 1-based and inclusive; `end == start - 1` is an insertion before `start`.

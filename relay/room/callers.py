@@ -17,13 +17,13 @@ from typing import Any
 
 from relay.log.events import Lane, dumps, loads
 from relay.model import Caller, Fault, Kind, Message, Rejected, references
+from relay.model.speaker_names import posing_as
 from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.agent_mentions import pass_on
 from relay.room.journal.ledger import NewMessage, Q, Rules
 from relay.room.journal.routing_notes import NOBODY, Present, why
 from relay.room.journal.values import message_of_row
 from relay.room.journal.visitors import people, visitors
-from relay.room.parsing.mentions import posing_as
 from relay.store.ports import Row, Store, Tx
 
 Json = dict[str, Any]

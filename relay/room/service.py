@@ -32,6 +32,7 @@ from relay.model import (
     Refusal,
     references,
 )
+from relay.model.speaker_names import clean_name, is_reserved, posing_as
 from relay.room.dispatch import roster
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.worker import Drain
@@ -42,7 +43,6 @@ from relay.room.journal.live_bus import Live, LiveFeed
 from relay.room.journal.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
 from relay.room.journal.visitors import visitors
 from relay.room.parsing import commands
-from relay.room.parsing.mentions import clean_name, is_reserved, posing_as
 from relay.room.routing.router import Router
 from relay.room.steward.worker import Desk
 from relay.room.transcript.tail import Transcript

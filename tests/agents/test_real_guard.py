@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from relay import guard_cli
 from relay.agents.factory import AgentSpec, CommandAgent
 from relay.agents.setup.hooks import GuardHook, rooted
-from relay.app.guard import hook
 from relay.faces.http.routes.guard import GuardDoor
 from relay.model import Turn, TurnLimits
 from tests.agents.conftest import collect, end, log
@@ -77,7 +77,7 @@ def made(real_programs: Path, tmp_path: Path, project: Path, service: FakeServic
         "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
     }
     args = {"codex": ("--config", f'openai_base_url="{service.url}/v1"')}
-    script, config = str(Path(hook.__file__)), str(tmp_path / "room" / "config.json")
+    script, config = str(Path(guard_cli.__file__)), str(tmp_path / "room" / "config.json")
     words = (sys.executable, "-I", "-S", script, "hook", "--agent", "BOT", "--config", config)
 
     def make(preset: str) -> CommandAgent:

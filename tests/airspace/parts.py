@@ -17,14 +17,14 @@ from relay.airspace.advisories.answers import Answers
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.decision import Observation, seen_of
-from relay.airspace.advisories.rules.hysteresis import Pair, Sample, ceiling
+from relay.airspace.advisories.rules.hysteresis import Sample, ceiling
 from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.tasks.board import Board
 from relay.log.events import Event
 from relay.log.follow import step
 from relay.model import Kind, Message
-from relay.model.working_set import FileTouch, Span, WorkingSet
+from relay.model.working_set import FileTouch, Pair, Span, WorkingSet
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.queue import Outcome, Plan, Policy
 from relay.room.dispatch.roster import Member, Roster

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.grouping import Contact, Known, Place, group, latch, roles
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.airspace.readings import Level
+from relay.model.working_set import Pair
 
 TRAFFIC, RESOLUTION = Level.TRAFFIC, Level.RESOLUTION
 

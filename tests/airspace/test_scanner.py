@@ -13,7 +13,6 @@ import pytest
 
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.intents import Source
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.airspace.live import history
 from relay.airspace.live.picture import Sampled, Sky
 from relay.airspace.live.scanner import Scanner, with_intents, without
@@ -25,7 +24,7 @@ from relay.airspace.worktrees.view import rows
 from relay.airspace.worktrees.working_sets import Sightings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.model import Refusal
-from relay.model.working_set import WorkingSet, all_paths, could_collide
+from relay.model.working_set import Pair, WorkingSet, all_paths, could_collide
 from relay.store.ports import Tx
 from tests.airspace.parts import FILE, NAMES, open_sky, touch, work
 from tests.airspace.parts import Sky as Room

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.decision import Decision, Observation, Standing, decide, seen_of
-from relay.airspace.advisories.rules.hysteresis import Pair, Rules, Sample
+from relay.airspace.advisories.rules.hysteresis import Rules, Sample
 from relay.airspace.advisories.rules.outcomes import at_merge, looked, on_close
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
+from relay.model.working_set import Pair
 from tests.airspace.parts import near, work
 
 RULES = Rules(cooldown_s=100.0)

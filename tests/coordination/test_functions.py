@@ -87,7 +87,7 @@ async def test_what_is_answered_and_recorded_is_what_the_general_way_says(tmp_pa
         desk = await at(folder)
         used = count_functions(desk)
         if general:
-            desk.locks._shortcuts = desk.work._shortcuts = None
+            desk.locks._functions = desk.work._functions = None
         answers = await story(desk)
         found = await desk.store.read(lambda tx: events.read_after(tx, 0, limit=1000))
         ids = {task: f"task {number}" for number, task in enumerate(task_ids(found))}
@@ -111,8 +111,8 @@ async def test_what_is_answered_and_recorded_is_what_the_general_way_says(tmp_pa
 def count_functions(desk: Desk) -> dict[str, int]:
     """How often a function answered what."""
     used: dict[str, int] = {}
-    for short in (desk.locks._shortcuts, desk.work._shortcuts):
-        asked = short._asked  # type: ignore[union-attr]
+    for short in (desk.locks._functions, desk.work._functions):
+        asked = short.ask  # type: ignore[union-attr]
 
         async def counted(*one: Any, _asked: Any = asked, **more: Any) -> Any:
             row = await _asked(*one, **more)
@@ -120,7 +120,7 @@ def count_functions(desk: Desk) -> dict[str, int]:
             used[said] = used.get(said, 0) + 1
             return row
 
-        short._asked = counted  # type: ignore[union-attr]
+        short.ask = counted  # type: ignore[union-attr]
     return used
 
 
@@ -145,12 +145,12 @@ async def test_many_at_one_path_by_functions_and_the_general_way(tmp_path: Path)
         locks, me, got = Locks(stores[number], Heartbeat()), Caller(f"t{number}", f"t{number}"), 0
         for turn in range(20):
             # Every third call of every third one goes the general way; one path is above the others.
-            kept = locks._shortcuts
+            kept = locks._functions
             if (number + turn) % 3 == 0:
-                locks._shortcuts = None
+                locks._functions = None
             path = ("src/a.py", "src/a.py", "src", "src/*.py")[(number * 7 + turn) % 4]
             answer: Any = await locks.acquire(me, [path])
-            locks._shortcuts = kept
+            locks._functions = kept
             if answer["success"]:
                 inside.append(me.agent)
                 await asyncio.sleep(0)
@@ -200,7 +200,7 @@ async def together(store: Any) -> dict[str, int]:
     """Eight callers at once, on one path or under one folder, by a store that another uses too."""
     heartbeat, used, inside = Heartbeat(), {}, []
     locks = Locks(store, heartbeat)
-    asked = locks._shortcuts._asked  # type: ignore[union-attr]
+    asked = locks._functions.ask  # type: ignore[union-attr]
 
     async def counted(*one: Any, **more: Any) -> Any:
         row = await asked(*one, **more)
@@ -208,7 +208,7 @@ async def together(store: Any) -> dict[str, int]:
         used[said] = used.get(said, 0) + 1
         return row
 
-    locks._shortcuts._asked = counted  # type: ignore[union-attr]
+    locks._functions.ask = counted  # type: ignore[union-attr]
 
     async def work(number: int) -> None:
         me = Caller(f"t{number}", f"{id(store)}", person=number == 7)

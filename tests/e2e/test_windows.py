@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from relay.app.guard import hook as guard_cli
+from relay import guard_cli
 from tests import postgres
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.parsing.mentions import clean_name, is_reserved, mentions, misspelt
+from relay.model.speaker_names import clean_name, is_reserved
+from relay.room.parsing.mentions import mentions, misspelt
 
 AGENTS = ("CLAUDE", "CODEX", "GEMINI")
 

@@ -20,17 +20,16 @@ import structlog
 import uuid_utils
 
 from relay.airspace.advisories import intents, table, wording
-from relay.airspace.advisories.choices import choices
 from relay.airspace.advisories.rules import outcomes, steering
 from relay.airspace.advisories.rules.advisory import Advisory, Asked, Mark, Steering
 from relay.airspace.advisories.rules.decision import Observation, Standing, Step, decide, next_at, part_of
 from relay.airspace.advisories.rules.edit_check import Told
 from relay.airspace.advisories.rules.grouping import Contact
-from relay.airspace.advisories.rules.hysteresis import Pair, Rules
+from relay.airspace.advisories.rules.hysteresis import Rules
 from relay.airspace.readings import Level, Thresholds
 from relay.config.airspace import AirspaceSettings
 from relay.model import TAKE_MAIN, Board, Refusal, Spoken, Voice
-from relay.model.working_set import WorkingSet
+from relay.model.working_set import Pair, WorkingSet
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -219,7 +218,7 @@ class AdvisoryProtocol:
             one.agent for one in after.latched if observation.gone(one.agent) and one.agent not in backs
         ]
         told = [backs[name] for name in names]
-        offered = choices(after, reach)
+        offered = after.choices(reach)
         body = wording.set_back(
             told, merged, ask=ask, unable=unable, steer=after.roles.steer, choices=offered
         )
@@ -323,7 +322,7 @@ class AdvisoryProtocol:
             await table.change(tx, one, what)
             return
         one = await table.change(tx, replace(one, question_at=now if asks else None), what)
-        offered = choices(one, await self._reach(tx, one)) if asks else ()
+        offered = one.choices(await self._reach(tx, one)) if asks else ()
         meta = {**ASKS_PEOPLE, "actions": [each.as_json() for each in offered]}
         await self._speak(tx, one, wording.to_people(one, told, offered), now, meta=meta)
 

@@ -18,11 +18,12 @@ from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.decision import Standing
 from relay.airspace.advisories.rules.edit_check import Told
 from relay.airspace.advisories.rules.forecasts import Lookahead
-from relay.airspace.advisories.rules.hysteresis import Pair, Rules, Track
+from relay.airspace.advisories.rules.hysteresis import Rules, Track
 from relay.airspace.advisories.rules.outcomes import precision
 from relay.airspace.readings import Level
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
+from relay.model.working_set import Pair
 from relay.store.ports import Queries, Row, Tx
 
 FOLDER = Path(__file__).parents[1]

@@ -14,13 +14,10 @@ from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import CLEAN_AGAIN, SetBack
 from relay.airspace.readings import Evidence, Level
-from relay.base.terminal_text import flat as one_line
-from relay.git.merge_state import Open, located
+from relay.airspace.worktrees.merge_wording import MOST_FILES, flat, listed, take_in
 from relay.model import references
 from relay.model.working_set import FileTouch, joined
 
-#: Files that one line names before it only counts, and characters of an answer that are shown.
-MOST_FILES = 3
 #: Words of what an agent was asked that another is told.
 MOST_WORDS = 20
 
@@ -120,60 +117,6 @@ def set_back(
         if one.agent in unable:
             lines.append(f"{agent} was not asked ({flat(unable[one.agent])}).")
     return "\n\n".join([set_back_line(told, merged), "\n".join(lines), *_offer(choices)])
-
-
-def take_in(branch: str) -> str:
-    """What an agent does to take the main branch in."""
-    return (
-        f"merge {branch} into your branch. In a worktree that relay made, relay has run `git merge {branch}` when "
-        "your turn begins: resolve the conflicts by editing the files, so that the work of both sides stays, and run "
-        "the tests; relay commits at the end of your turn. In a checkout of your own, commit what you have, run "
-        f"`git merge {branch}`, resolve the conflicts and commit. Then say what you did."
-    )
-
-
-def listed(told: Sequence[Open]) -> str:
-    """Files with the lines of their conflicts: "src/cart.py (lines 3-9)"."""
-    shown = ", ".join(flat(located(path, lines)) for path, lines in told[:MOST_FILES])
-    more = len(told) - MOST_FILES
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def to_clean(told: Sequence[Open]) -> str:
-    """What an agent is told whose commits have conflict markers in them."""
-    return (
-        f"Your branch has main's commits already, but conflict markers are left in {listed(told)}. Resolve them by "
-        "editing the files, so that the work of both sides stays; relay commits the files before they are merged."
-    )
-
-
-def to_settle(branch: str, told: Sequence[Open]) -> str:
-    """What an agent is told whose branch relay is merging the main branch into."""
-    branch = flat(branch)
-    if not told:
-        return (
-            f"relay has begun to merge {branch} into your branch, in your worktree, and no marker is left. Finish "
-            "what is not done: keep the work of both. relay commits at the end of your turn."
-        )
-    text = (
-        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {listed(told)}. "
-        "Resolve the markers by editing; relay commits at the end of your turn, and no git is needed. Between "
-        "`<<<<<<<` and `|||||||` stands your side, up to `=======` what both began from, up to `>>>>>>>` the side "
-        f"of {branch}. Keep the work of both, and leave no marker. To delete a file, delete it."
-    )
-    plain = [flat(path) for path, spans in told if not spans]
-    if plain:
-        text += (
-            f" Git puts no markers into {', '.join(plain[:MOST_FILES])}: your side stands there. Replace the file or "
-            "delete it; if it is to stay as it is, say so: a person has to `git add` it."
-        )
-    return text
-
-
-def taken_in(branch: str) -> str:
-    """What an agent is told whose branch has the main branch's work already."""
-    branch = flat(branch)
-    return f"relay has merged {branch} into your branch and committed it. Run the tests; mend what does not work."
 
 
 def finds(one: SetBack) -> str:
@@ -303,11 +246,6 @@ def files(paths: Sequence[str]) -> str:
     shown = ", ".join(flat(path) for path in paths[:MOST_FILES])
     more = len(paths) - MOST_FILES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def flat(text: str) -> str:
-    """On one line, without backticks."""
-    return one_line(text.replace("`", "'"))
 
 
 def _about(advisory: Advisory) -> str:

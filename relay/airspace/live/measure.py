@@ -10,14 +10,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.airspace.live.embedding import Embedding
 from relay.airspace.live.picture import Sky
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Thresholds
 from relay.airspace.scan.scan import Airspace, Profile, Symbols
 from relay.git.trial_merge import Merge
-from relay.model.working_set import WorkingSet
+from relay.model.working_set import Pair, WorkingSet
 
 #: Files whose imports may differ for a graph to be patched: beyond, building it anew is quicker.
 FEW = 100

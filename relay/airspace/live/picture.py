@@ -11,12 +11,11 @@ from typing import Any, Protocol
 
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules.advisory import Advisory, iso
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Assessment, Level, Thresholds
 from relay.airspace.words import Vocabulary
 from relay.git.trial_merge import Merge, Target, Trial
-from relay.model.working_set import FileTouch, WorkingSet
+from relay.model.working_set import FileTouch, Pair, WorkingSet
 
 Point = tuple[float, float, float]
 #: What counts as a change that the history keeps: a move by 0.02 in units of D (relay.airspace.live.embedding),

@@ -24,7 +24,7 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.advisories.rules.advisory import iso
 from relay.airspace.advisories.rules.decision import Observation, Seen, seen_of
-from relay.airspace.advisories.rules.hysteresis import Pair, Sample, ceiling, closing
+from relay.airspace.advisories.rules.hysteresis import Sample, ceiling, closing
 from relay.airspace.globs import matches
 from relay.airspace.live import history, picture
 from relay.airspace.live.picture import Measure, Sampled, Sky, Worktrees
@@ -35,7 +35,7 @@ from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log import events
 from relay.log.follow import tail
-from relay.model.working_set import FileTouch, WorkingSet, all_paths
+from relay.model.working_set import FileTouch, Pair, WorkingSet, all_paths
 from relay.store.ports import Store
 
 #: Seconds between two frames of the live state at least (docs/airspace.md).

@@ -18,9 +18,7 @@ from relay.airspace.pair_facts import Coupling
 from relay.airspace.profiles.formulas import MAX_HOPS
 from relay.airspace.scan.import_distances import FAR, Dependencies, Floats, Ints
 from relay.airspace.scan.nearest_coupling import Block, Nearest, Strongest, Weighed, strongest
-from relay.model.working_set import FileTouch
-
-Pair = tuple[str, str]
+from relay.model.working_set import FileTouch, Pair
 
 
 class Kind(IntEnum):

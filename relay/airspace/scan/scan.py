@@ -27,9 +27,7 @@ from relay.airspace.scan.import_distances import Dependencies
 from relay.airspace.words import ALIKE
 from relay.base.gc_pause import held_back
 from relay.git.trial_merge import Merge
-from relay.model.working_set import WorkingSet
-
-Pair = tuple[str, str]
+from relay.model.working_set import Pair, WorkingSet
 
 
 class Profile(Protocol):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Pair = tuple[str, str]
+from relay.model.working_set import Pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 import structlog
 
-from relay.airspace.advisories import wording
 from relay.airspace.worktrees.lifecycle import (
     ABORTED,
     CONFLICTED,
@@ -32,6 +31,7 @@ from relay.airspace.worktrees.lifecycle import (
 )
 from relay.airspace.worktrees.main_merge import Taking
 from relay.airspace.worktrees.merge import Conflict, Landing, Side, Wish, named, under_way
+from relay.airspace.worktrees.merge_wording import listed, taken_in, to_clean, to_settle
 from relay.airspace.worktrees.registry import EDITORS, Hangar
 from relay.airspace.worktrees.tracked_worktree import Berth, Lost
 from relay.config.command_line import command
@@ -103,7 +103,7 @@ class Ground:
             return place
         await self._hangar.survey(berth)
         if left := berth.work.unsettled if berth.work else ():
-            return replace(place, note=wording.to_clean(left))
+            return replace(place, note=to_clean(left))
         return replace(place, done=f"{seen.head.branch} has all of {target.name}: nothing is left to do")
 
     # -- taking the main branch in
@@ -179,20 +179,18 @@ class Ground:
                 if commit:
                     text = f"relay merged {target.name} into {side.seen.head.branch} of {berth.name}: no conflict."
                     await self._say(TAKEN_IN, berth, text, commit)
-                    return wording.taken_in(target.name)
+                    return taken_in(target.name)
                 found = await begun(berth.checkout)
                 seen = await berth.look(everything=True)
                 text = f"relay began to merge {target.name} into {seen.head.branch} of {berth.name}. In conflict: "
-                text += (
-                    f"{wording.listed(seen.unsettled)}. {berth.name} settles it by editing; relay commits it."
-                )
+                text += f"{listed(seen.unsettled)}. {berth.name} settles it by editing; relay commits it."
                 await self._say(TAKING, berth, text, None, [path for path, _ in seen.unsettled])
             else:
                 seen = await berth.look(everything=True)
             if found is None:
                 return ""
             # Without a marker it is not committed here: a turn that was cut off may have left it half done.
-            return wording.to_settle(found.into, seen.unsettled)
+            return to_settle(found.into, seen.unsettled)
         except Refusal as refusal:
             text = f"relay could not merge {target.name} into the branch of {berth.name}: {refusal}"
             await self._say(UNSETTLED, berth, text)
@@ -219,7 +217,7 @@ class Ground:
                 await self._say(TAKEN_IN, berth, text, commit)
                 return await berth.look(everything=True)
             text = (
-                f"{berth.name} has not settled {wording.listed(seen.unsettled)}: the merge of {found.into} into "
+                f"{berth.name} has not settled {listed(seen.unsettled)}: the merge of {found.into} into "
                 f"{seen.head.branch} is still under way. `/update @{berth.name}` asks again; "
                 f"{command(f'worktrees abort {berth.name}')} gives the merge up."
             )
@@ -235,7 +233,7 @@ class Ground:
         await self._hangar.survey(berth)
         if left := berth.work.unsettled if berth.work else ():
             text = (
-                f"{berth.name} has committed conflict markers: {wording.listed(left)}. {seen.head.branch} does not "
+                f"{berth.name} has committed conflict markers: {listed(left)}. {seen.head.branch} does not "
                 f"merge before they are resolved; `/update @{berth.name}` asks for it."
             )
             await self._say(UNSETTLED, berth, text, seen.head.commit, [path for path, _ in left])

@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.airspace.words import Vocabulary
 from relay.airspace.worktrees.registry import Hangar
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import Location
-from relay.model.working_set import FileTouch, Span, WorkingSet, all_paths, recency
+from relay.model.working_set import FileTouch, Pair, Span, WorkingSet, all_paths, recency
 
 #: Bytes of a changed file that is read for its symbols; the graph leaves larger ones out too.
 MOST_TEXT = 1_000_000

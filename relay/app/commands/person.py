@@ -23,7 +23,7 @@ from relay.config.command_line import about
 from relay.config.settings import Settings, load
 from relay.faces.ports import Services
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
-from relay.room.parsing.mentions import clean_name, is_reserved
+from relay.model.speaker_names import clean_name, is_reserved
 from relay.store.ports import Store, StoreError
 
 Json = Any

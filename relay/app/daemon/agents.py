@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import relay
 from relay.agents.factory import AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.ollama import OllamaAgent
 from relay.agents.setup.hooks import GuardHook
 from relay.agents.setup.mcp import McpServer
-from relay.app.guard import hook
 from relay.config.settings import AgentSettings, Settings
 from relay.model import Agent, Availability, EndPart, FailureClass, Guard, Part, Permits, Turn
 from relay.room.dispatch.budget import Budget
@@ -88,7 +88,7 @@ def _may_edit(one: AgentSettings) -> bool:
 
 def _guard(settings: Settings, one: AgentSettings) -> GuardHook | None:
     """What its program runs before each edit: the guard as a plain script, since it starts before every one."""
-    script = str(Path(hook.__file__).absolute())
+    script = str(Path(relay.__file__).absolute().with_name("guard_cli.py"))
     words = (sys.executable, "-I", "-S", script, "hook", "--agent", one.name, "--config", str(settings.path))
     return GuardHook(words, settings.runtime_dir / "guard")
 

@@ -29,6 +29,7 @@ from relay.airspace.worktrees.turns import Ground
 from relay.airspace.worktrees.watcher import Lookout
 from relay.airspace.worktrees.working_sets import Sightings
 from relay.app.guard import git_hook
+from relay.app.guard.questions import Unasked
 from relay.app.wiring.asked import asked
 from relay.app.wiring.worktree_events import recorder, tell_trouble
 from relay.config.airspace import AirspaceSettings
@@ -183,7 +184,7 @@ class Tower:
 
         try:
             return await asyncio.to_thread(look)
-        except (git_hook.Unasked, OSError):
+        except (Unasked, OSError):
             return False
 
     def home(self) -> Path:

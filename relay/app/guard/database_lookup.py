@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from relay.app.guard.git_hook import Asker, Unasked
+from relay.app.guard.questions import Asker, Unasked
 from relay.app.guard.sqlite_lookup import CannotTell, Room, answered, judge, keep
 from relay.base.case_folding import folds_case
 from relay.coordination.writes.guard import Answer, caller_of, check

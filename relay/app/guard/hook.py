@@ -5,8 +5,8 @@ one that does not run still has its locks in its database, which are looked at h
 out. What nobody can tell lets the edit through, with a note on standard error: the commit is asked about again, and
 there it is refused (`relay/app/guard/git_hook.py`). Nothing but the standard library is imported, and of that
 little: the
-program starts before every edit, and also runs as a plain script (`python -I -S hook.py hook ...`), which is how
-the presets call it.
+program starts before every edit, and also runs as a plain script (`python -I -S relay/guard_cli.py hook ...`),
+which is how the presets call it.
 
 It runs as the user of the agent, on the room's machine. With RELAY_API_KEY it asks as that key's identity; without
 one it reads the room's key from `.relay/` beside the configuration, which that user may read anyway.
@@ -50,8 +50,6 @@ class CannotAsk(Exception):
 
 def main(arguments: list[str]) -> int:
     """The hook; gives its exit code: 0, or 1 for a wrong use (2 would be a refusal to all three programs)."""
-    if arguments[:1] != ["hook"]:
-        return other(arguments)
     if arguments[1:2] in (["-h"], ["--help"]):
         print(USAGE)
         return 0
@@ -90,33 +88,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def other(arguments: list[str]) -> int:
-    """What is not asked before every edit, and may import more."""
-    find_relay()
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE, file=sys.stderr if not arguments else sys.stdout)
-        return 0 if arguments else 2
-    if arguments[0] in ("install", "uninstall", "status"):
-        from relay.app.guard.command import main as place
-
-        return place(arguments)
-    if arguments[0] in ("pre-commit", "pre-merge-commit", "pre-push"):
-        from relay.app.guard.git_hook import main as asked
-
-        return asked(arguments)
-    print(f"{USAGE}\nnot understood: {arguments[0]}", file=sys.stderr)
-    return 2
-
-
-def find_relay(*, packages: bool = True) -> None:
-    """As a plain script the package that this file is in is not on the path, nor, with -S, is what it needs
-    (`packages`)."""
-    package = os.path.abspath(__file__)  # noqa: PTH100
-    for _ in range(4):  # relay/app/guard/hook.py
-        package = os.path.dirname(package)  # noqa: PTH120
-    if package not in sys.path:
-        sys.path.insert(0, package)
-    if packages and sys.flags.no_site:
+def find_packages() -> None:
+    """Started with -S, as before an edit, the interpreter does not look where packages are installed."""
+    if sys.flags.no_site:
         import site
 
         site.main()
@@ -147,7 +121,8 @@ def whose(config: str, client_session: object = None) -> tuple[str, str]:
     key, folder = os.environ.get("RELAY_API_KEY", ""), runtime(config)
     if (session and (agent or key)) or not os.path.isdir(f"{folder}/mcp"):  # noqa: PTH112
         return agent, session
-    find_relay(packages=not sys.platform.startswith("linux"))
+    if not sys.platform.startswith("linux"):
+        find_packages()
     from relay.app.mcp.parent_process import CLIENT_SESSION, sessions_here
 
     told = client_session if isinstance(client_session, str) else os.environ.get(CLIENT_SESSION)
@@ -227,7 +202,7 @@ def look_it_up(
 ) -> tuple[list[str], str]:
     """What the room's database says of the locks while the room itself gives no answer. Raises CannotAsk."""
     # Rare, and so it may import what the hook itself goes without.
-    find_relay()
+    find_packages()
     try:
         from relay.app.guard.sqlite_lookup import CannotTell, reasons_against
 
@@ -351,9 +326,3 @@ def left(give_up: float) -> float:
     if seconds <= 0:
         raise CannotAsk("no answer in time")
     return seconds
-
-
-if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    os._exit(code)  # nothing is left to be done, and the interpreter's own end takes as long as the question

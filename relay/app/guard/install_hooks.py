@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay.app.guard import hook
+import relay
 
 #: The hooks that ask the room.
 ASKING = ("pre-commit", "pre-merge-commit", "pre-push")
@@ -209,7 +209,10 @@ def _runs(file: Path) -> bool:
 
 def asking(name: str, before: str, config: Path) -> str:
     """The hook as a script of sh; `before` is a word of it: what runs first, if it can be run."""
-    python, guard = shlex.quote(sys.executable), shlex.quote(str(Path(hook.__file__).absolute()))
+    python, guard = (
+        shlex.quote(sys.executable),
+        shlex.quote(str(Path(relay.__file__).absolute().with_name("guard_cli.py"))),
+    )
     pushes = name == "pre-push"
     said = "said=$(cat; echo .)\nsaid=${said%.}\n" if pushes else ""
     tell = "printf '%s' \"$said\" | " if pushes else ""

@@ -19,9 +19,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-#: How the process ends when it cannot start: 1 = could not, 2 = wrong use.
-COULD_NOT, WRONG_USE = 1, 2
-
 
 def main(words: list[str]) -> int:
     """The command; gives its exit code."""

@@ -29,7 +29,7 @@ from relay.base.files import write_atomically
 from relay.config.command_line import about, command
 from relay.config.settings import ConfigError, Settings, load
 from relay.model import PROGRAMS
-from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name, is_reserved
+from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved
 
 Json = dict[str, Any]
 COULD_NOT, WRONG_USE = 1, 2

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from relay.app.mcp.command import COULD_NOT, WRONG_USE
 from relay.app.mcp.parent_process import Record
 from relay.app.runtime.identity import (
     BadKey,
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
     from relay.faces.ports import Services
 
 log = structlog.get_logger(__name__)
+#: How the process ends when it cannot start: 1 = could not, 2 = wrong use.
+COULD_NOT, WRONG_USE = 1, 2
 #: Seconds that the start waits for the database, to refuse a bad key at once: the start has 2 s in all.
 CHECK_S = 1.0
 #: Seconds after which a process without a key opens the database, if no call did before.

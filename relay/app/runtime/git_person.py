@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from relay.model import RESERVED_NAMES
-from relay.room.parsing.mentions import clean_name, is_reserved
+from relay.model.speaker_names import clean_name, is_reserved
 
 GIT_S = 5.0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from relay.config import locate
 from relay.config.command_line import command
 from relay.model import SESSION_ID
-from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
+from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
 
 
 class WrongUse(Exception):

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from relay.coordination.critical.shortcuts import shortcuts_of
+from relay.coordination.critical.functions import functions_of
 from relay.coordination.idempotency import forget, once
-from relay.coordination.locks import table, wait_line
+from relay.coordination.locks import postgres_functions, table, wait_line
 from relay.coordination.locks.compare import Compared, Held, compare
 from relay.coordination.locks.lock import (
     DEFAULT_TTL_S,
@@ -79,7 +79,7 @@ class Locks:
         self._store = store
         self._heartbeat = heartbeat
         self._fold = fold
-        self._shortcuts = shortcuts_of(store, heartbeat)
+        self._functions = functions_of(store, heartbeat)
 
     async def target(self, caller: Caller, path: str) -> Target:
         """What the caller means by that text, links followed. Raises Rejected (malformed)."""
@@ -124,8 +124,8 @@ class Locks:
         each time it changes. Raises Rejected (malformed)."""
         wanted = wish(await self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
-        if self._shortcuts and idempotency_key is None and not wait:
-            short = await self._shortcuts.acquire(caller, wanted)
+        if self._functions and idempotency_key is None and not wait:
+            short = await postgres_functions.acquire(self._functions, caller, wanted)
             if short is not None:
                 return short.as_json()
         if len(wanted.targets) > 1 or wanted.targets[0].kind == "glob":
@@ -252,7 +252,9 @@ class Locks:
         """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
         meant = await self.target(caller, path)
         freed: Json = {"success": True, "released": True, "file_path": meant.path}
-        if self._shortcuts and await self._shortcuts.release(caller, meant, fencing_token):
+        if self._functions and await postgres_functions.release(
+            self._functions, caller, meant, fencing_token
+        ):
             return freed
 
         async def work(tx: Tx) -> Json | Rejected:

@@ -18,14 +18,14 @@ from typing import Any
 import uuid_utils
 
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.critical.shortcuts import shortcuts_of
+from relay.coordination.critical.functions import functions_of
 from relay.coordination.idempotency import once
 from relay.coordination.locks.lock import MAX_WAIT_S
 from relay.coordination.locks.lock import seconds as time_of
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Session
+from relay.coordination.tasks import postgres_functions, task_events, transitions
 from relay.coordination.tasks import task as work
-from relay.coordination.tasks import task_events, transitions
 from relay.coordination.tasks.claims import MOST_RANK, Claims, Held, Search, by, no_claim
 from relay.coordination.tasks.completion import Completion
 from relay.coordination.tasks.needs import checked_needs, found_task, reference, rewired
@@ -71,7 +71,7 @@ class WorkQueue:
     ) -> None:
         self._store, self._settings, self._heartbeat, self._locks = store, settings, heartbeat, locks
         self.claims = Claims(settings, locks)
-        self._shortcuts = shortcuts_of(store, heartbeat)
+        self._functions = functions_of(store, heartbeat)
 
     async def submit(
         self,
@@ -227,8 +227,8 @@ class WorkQueue:
             return Try(refusal=refused, next_s=1.0 if backs_off else None, files=True)
 
     async def _get_next(self, caller: Caller, types: Sequence[str] | None, lease: float) -> Try:
-        if self._shortcuts:
-            short = await self._shortcuts.claim(caller, types, lease)
+        if self._functions:
+            short = await postgres_functions.claim(self._functions, caller, types, lease)
             if isinstance(short, Task):
                 return Try(answer={"success": True, **_given(short)})
             if not short:
@@ -265,9 +265,9 @@ class WorkQueue:
             json_value(result, "result", MOST_JSON),
             None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
         )
-        if self._shortcuts and not id_.startswith(refs.Thing.TASK):
+        if self._functions and not id_.startswith(refs.Thing.TASK):
             told = (wanted.status, wanted.result, wanted.error_message)
-            if await self._shortcuts.complete(caller, id_, *told, fencing_token):
+            if await postgres_functions.complete(self._functions, caller, id_, *told, fencing_token):
                 return _ended(id_, wanted.status)
 
         async def run(tx: Tx) -> Json:

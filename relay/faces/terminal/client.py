@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from relay.faces.terminal.find_room import Place, PlaceError
 from relay.model import Kind, Message
-from relay.room.parsing.mentions import is_reserved
+from relay.model.speaker_names import is_reserved
 
 if TYPE_CHECKING:
     import aiohttp

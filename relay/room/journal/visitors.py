@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.model import RESERVED_NAMES, references
-from relay.room.parsing.mentions import skeleton
+from relay.model.speaker_names import skeleton
 
 
 @dataclass(frozen=True, slots=True)

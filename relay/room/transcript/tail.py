@@ -26,11 +26,11 @@ import structlog
 from relay.base.files import NotRegular, reading
 from relay.log.events import Lane, dumps
 from relay.model import Kind, TurnLimits
+from relay.model.speaker_names import is_reserved
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage, Q, Rules
 from relay.room.parsing import line_format
 from relay.room.parsing.line_format import Entry, Junk, Parsed, Plain, Reason
-from relay.room.parsing.mentions import is_reserved
 from relay.room.transcript import file_position, rotation
 from relay.room.transcript.file_position import Chunk, Line, Place
 from relay.room.transcript.rotation import PlaceMoved

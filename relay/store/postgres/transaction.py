@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from relay.log.events import Q
 from relay.store.ports import AwaitedOutside, Query, Row, StoreError, Work
 from relay.store.postgres.errors import ENGINE, PostgresAway, PostgresFault, translated
 from relay.store.postgres.query import Bend, Statement, bends, changed_rows, statement
@@ -24,7 +23,8 @@ T = TypeVar("T")
 Bends = dict[str, tuple[tuple[int, Bend], ...]]
 
 
-_APPEND = (Q.put_event, Q.record_event)
+#: The statements that append an event (relay/log).
+_APPEND = ("put_event", "record_event")
 
 
 class _Ask:
@@ -127,7 +127,7 @@ class PostgresTx:
         result = await self._run(how, made.text, values)
         if made.writes:
             self.changed = self.changed or (changed_rows(result) > 0 if how == "execute" else bool(result))
-            if query in _APPEND:
+            if query.name in _APPEND:
                 self.types.add(params["type"])
                 self.events.update(row["pos"] for row in result if how == "fetch")
         return result

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from relay.log.events import Q
 from relay.store.ports import AwaitedOutside, Query, Row, StoreBusy, Work, query_text
 
 T = TypeVar("T")
@@ -47,13 +46,13 @@ class SqliteTx:
 
     async def execute(self, query: Query, **params: Any) -> int:
         ran = self._connection.execute(query_text(query, DIALECT), params)
-        if query is Q.record_event and ran.lastrowid is not None:
+        if query.name == "record_event" and ran.lastrowid is not None:
             self.appended[ran.lastrowid] = params["type"]
         return ran.rowcount
 
     async def one(self, query: Query, **params: Any) -> Row | None:
         row: Row | None = self._connection.execute(query_text(query, DIALECT), params).fetchone()
-        if query is Q.put_event and row is not None:
+        if query.name == "put_event" and row is not None:
             self.appended[row["pos"]] = params["type"]
         return row
 

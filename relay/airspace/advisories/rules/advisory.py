@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from relay.airspace.advisories.choices import choices
+from relay.airspace.advisories.choices import FIRST, STOP, UPDATE, Choice
 from relay.airspace.advisories.rules.grouping import Contact, Known, Place, Roles, evidence_of, latch, roles
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
 from relay.log.events import now_iso
+from relay.model.working_set import Pair
 
 #: Pieces of evidence that the doors show of one advisory.
 MOST_EVIDENCE = 12
@@ -197,6 +197,22 @@ class Advisory:
         near = {agent for pair in self.contacts for agent in pair}
         return tuple(name for name, asked in self.asked.items() if not asked.answered and name in near)
 
+    def choices(self, agents: Collection[str]) -> tuple[Choice, ...]:
+        """What can be decided now, and does something: who goes first, who stops, who takes main in. `agents`:
+        those of the room; people are told nothing by a button."""
+        found = []
+        told = self.roles
+        if self.between is Level.RESOLUTION:
+            first = self.decided
+            parties = [name for name in (*told.hold, *told.steer) if first is None or name != first.agent]
+            found += [Choice(FIRST, name, f"{name} goes first") for name in parties if name in agents]
+        late = {*told.steer, *self.set_back} & set(agents)
+        for name in (name for name in self.part if name in late):
+            found.append(Choice(STOP, name, f"Stop {name}"))
+            if name in self.set_back:
+                found.append(Choice(UPDATE, name, f"Ask {name} to merge main into its branch"))
+        return tuple(found)
+
     def as_json(self) -> dict[str, Any]:
         """As every door shows it. `verdict`: open, true, false, averted (`outcomes`); `outcome`: true and false of
         these as such, else null."""
@@ -218,7 +234,7 @@ class Advisory:
             "steer": list(told.steer) if self.open else self._told_to("steer"),
             "hold": list(told.hold) if self.open else self._told_to("hold"),
             "set_back": [one.as_json() for one in self.set_back.values()],
-            "actions": [one.as_json() for one in choices(self, part)] if self.open else [],
+            "actions": [one.as_json() for one in self.choices(part)] if self.open else [],
             "reason": self.reason,
             "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,

@@ -15,13 +15,13 @@ from relay.airspace.advisories.rules.advisory import Advisory, Steering
 from relay.airspace.advisories.rules.edit_check import Told
 from relay.airspace.advisories.rules.forecasts import Lookahead
 from relay.airspace.advisories.rules.grouping import Contact, Group, Place, behind, group, latch, place_of
-from relay.airspace.advisories.rules.hysteresis import Pair, Rules, Sample, Track, next_said_at, step
+from relay.airspace.advisories.rules.hysteresis import Rules, Sample, Track, next_said_at, step
 from relay.airspace.advisories.rules.outcomes import looked, on_close
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.globs import matches
 from relay.airspace.readings import Assessment, Evidence, Level
 from relay.git.trial_merge import Target, Trial, Verdict
-from relay.model.working_set import WorkingSet, all_paths
+from relay.model.working_set import Pair, WorkingSet, all_paths
 
 #: Evidence counts as a reason for the level from this share of the strongest channel's on: half of it. A weaker
 #: channel alone would not have carried the level (000, equation 2).

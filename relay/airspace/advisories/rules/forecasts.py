@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.git.trial_merge import Trial, Verdict
-from relay.model.working_set import WorkingSet, all_paths
+from relay.model.working_set import Pair, WorkingSet, all_paths
 
 
 class Came(StrEnum):

@@ -17,10 +17,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from relay.airspace.advisories.rules.hysteresis import Pair
 from relay.airspace.advisories.rules.right_of_way import in_order
 from relay.airspace.readings import Evidence, Level
-from relay.model.working_set import WorkingSet
+from relay.model.working_set import Pair, WorkingSet
 
 
 @dataclass(frozen=True, slots=True)

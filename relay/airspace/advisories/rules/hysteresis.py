@@ -26,8 +26,6 @@ LOOK_AHEAD_S = 30.0
 #: How often the risk must have risen within the look-ahead: a single jump is a change of state, no approach.
 RISES = 2
 
-Pair = tuple[str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:

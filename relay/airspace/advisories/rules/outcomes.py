@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from relay.airspace.advisories.rules.advisory import Advisory, Outcome, Steering
-from relay.airspace.advisories.rules.hysteresis import Pair
+from relay.model.working_set import Pair
 
 
 def looked(advisory: Advisory, conflicts: Mapping[Pair, Sequence[str]]) -> Advisory:

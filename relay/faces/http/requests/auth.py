@@ -25,7 +25,7 @@ from relay.access.keys import Keys
 from relay.base.files import TOKEN_BYTES, read_regular
 from relay.faces.http.requests.errors import ApiError
 from relay.model import ADMIN, SCOPES
-from relay.room.parsing.mentions import MAX_NAME, clean_name, is_reserved
+from relay.model.speaker_names import MAX_NAME, clean_name, is_reserved
 from relay.store.ports import Store
 
 #: A token shorter than this was made by hand, and could be guessed.

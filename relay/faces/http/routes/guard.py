@@ -26,7 +26,7 @@ from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad, read_body
 from relay.model import Guard, GuardDecision, Location, Rejected
-from relay.room.parsing.mentions import MAX_AGENT_NAME, clean_name
+from relay.model.speaker_names import MAX_AGENT_NAME, clean_name
 
 log = structlog.get_logger(__name__)
 #: Seconds for a decision; below what the hook itself waits (relay/app/guard/hook.py).

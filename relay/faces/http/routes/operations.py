@@ -24,7 +24,7 @@ from relay.faces.operations.registry import OPERATIONS
 from relay.faces.ports import Services
 from relay.model import Caller
 from relay.model.pages import Page
-from relay.room.parsing.mentions import MAX_AGENT_NAME
+from relay.model.speaker_names import MAX_AGENT_NAME
 
 #: The header that names a caller's session (INTERFACES, "MCP and sessions").
 SESSION_HEADER = "X-Relay-Session"

@@ -1,0 +1,74 @@
+"""What an agent is told whose branch the main branch is merged into.
+
+Invariant: names and paths come from outside; they enter on one line, and no backtick of theirs ends a code span.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.base.terminal_text import flat as one_line
+from relay.git.merge_state import Open, located
+
+#: Files that one line names before it only counts.
+MOST_FILES = 3
+
+
+def take_in(branch: str) -> str:
+    """What an agent does to take the main branch in."""
+    return (
+        f"merge {branch} into your branch. In a worktree that relay made, relay has run `git merge {branch}` when "
+        "your turn begins: resolve the conflicts by editing the files, so that the work of both sides stays, and run "
+        "the tests; relay commits at the end of your turn. In a checkout of your own, commit what you have, run "
+        f"`git merge {branch}`, resolve the conflicts and commit. Then say what you did."
+    )
+
+
+def listed(told: Sequence[Open]) -> str:
+    """Files with the lines of their conflicts: "src/cart.py (lines 3-9)"."""
+    shown = ", ".join(flat(located(path, lines)) for path, lines in told[:MOST_FILES])
+    more = len(told) - MOST_FILES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def to_clean(told: Sequence[Open]) -> str:
+    """What an agent is told whose commits have conflict markers in them."""
+    return (
+        f"Your branch has main's commits already, but conflict markers are left in {listed(told)}. Resolve them by "
+        "editing the files, so that the work of both sides stays; relay commits the files before they are merged."
+    )
+
+
+def to_settle(branch: str, told: Sequence[Open]) -> str:
+    """What an agent is told whose branch relay is merging the main branch into."""
+    branch = flat(branch)
+    if not told:
+        return (
+            f"relay has begun to merge {branch} into your branch, in your worktree, and no marker is left. Finish "
+            "what is not done: keep the work of both. relay commits at the end of your turn."
+        )
+    text = (
+        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {listed(told)}. "
+        "Resolve the markers by editing; relay commits at the end of your turn, and no git is needed. Between "
+        "`<<<<<<<` and `|||||||` stands your side, up to `=======` what both began from, up to `>>>>>>>` the side "
+        f"of {branch}. Keep the work of both, and leave no marker. To delete a file, delete it."
+    )
+    plain = [flat(path) for path, spans in told if not spans]
+    if plain:
+        text += (
+            f" Git puts no markers into {', '.join(plain[:MOST_FILES])}: your side stands there. Replace the file or "
+            "delete it; if it is to stay as it is, say so: a person has to `git add` it."
+        )
+    return text
+
+
+def taken_in(branch: str) -> str:
+    """What an agent is told whose branch has the main branch's work already."""
+    branch = flat(branch)
+    return f"relay has merged {branch} into your branch and committed it. Run the tests; mend what does not work."
+
+
+def flat(text: str) -> str:
+    """On one line, without backticks."""
+    return one_line(text.replace("`", "'"))

@@ -1,0 +1,46 @@
+"""Taking and freeing a lock in one round trip (`critical/functions`). None: go the general way."""
+
+from __future__ import annotations
+
+from relay.coordination.critical.functions import Functions, Q
+from relay.coordination.locks.lock import Blocked, Granted, Lock, Outcome, Wish
+from relay.coordination.locks.table import reach
+from relay.coordination.paths.targets import Target
+from relay.log.events import loads
+from relay.model import Caller
+
+
+async def acquire(functions: Functions, caller: Caller, wanted: Wish) -> Outcome | None:
+    """One path or logical key; several, and patterns, are general."""
+    target = wanted.targets[0]
+    if len(wanted.targets) > 1 or target.kind == "glob":
+        return None
+    found = reach(target)
+    row = await functions.ask(
+        Q.acquire_lock,
+        caller,
+        kind=target.kind,
+        key=target.key,
+        path=target.path,
+        shape=found["shape"],
+        above=loads(found["above"]),
+        bases=loads(found["bases"]),
+        low=found["low"],
+        whole=found["whole"],
+        high=found["high"],
+        mode=wanted.mode,
+        ttl_s=wanted.ttl_s,
+        reason=wanted.reason,
+    )
+    if row is None:
+        return None
+    lock = Lock.of_row(row)
+    if row["outcome"] == "blocked":
+        return Blocked(target, lock, row["now"], reader=caller.agent)
+    return Granted((lock,), frozenset({lock.token} if row["outcome"] == "acquired" else ()))
+
+
+async def release(functions: Functions, caller: Caller, target: Target, token: int | None) -> Lock | None:
+    """The lock that was freed."""
+    row = await functions.ask(Q.release_lock, caller, kind=target.kind, key=target.key, token=token)
+    return None if row is None else Lock.of_row(row)
