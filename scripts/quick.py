@@ -19,7 +19,14 @@ import grimp
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("relay", "tests", "scripts.bench")
 #: They kill processes, measure, or share a browser: never by their imports alone.
-SLOW = ("tests/e2e/", "tests/browser/", "tests/faults/", "tests/bench/", "tests/demo/", "tests/acceptance/")
+SLOW = (
+    "tests/e2e/",
+    "tests/browser/",
+    "tests/faults/",
+    "tests/bench/",
+    "tests/acceptance/",
+    "tests/app/test_demo.py",
+)
 #: The page's tests that need no daemon.
 PAGE = "tests/browser/mocked"
 #: Imports between a changed module and a test of it; further away nearly every test is.

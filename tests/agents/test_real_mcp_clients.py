@@ -1,6 +1,6 @@
 """Official MCP clients of before 2025-11-25, against `relay mcp` and against a running room's `/mcp`.
 
-Those of today, of both eras, are in tests/faces/test_mcp.py and tests/faces/test_mcp_http.py.
+Those of today, of both eras, are in tests/faces/mcp/test_server.py and tests/faces/http/test_mcp.py.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from relay.model import Caller
-from tests.airspace.repository import commit, git
 from tests.e2e.conftest import Open
 from tests.e2e.test_guard import locks_of
 from tests.e2e.test_worktrees import in_git
+from tests.git.repository import commit, git
 from tests.outside import REPO, Json, Outside, eventually
 
 

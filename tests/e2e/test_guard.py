@@ -13,9 +13,9 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
-from tests.airspace.repository import git
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git
+from tests.git.repository import git
 from tests.outside import Outside, eventually, program
 
 #: Commits a file of its worktree, and asks the room as itself and as another. Says what came of it, as JSON.

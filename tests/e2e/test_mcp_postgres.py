@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 from tests import postgres
 from tests.e2e.conftest import Open
 from tests.e2e.test_acp import speaker
-from tests.faces.mcp_house import Process, environment
+from tests.faces.mcp.mcp_house import Process, environment
 from tests.outside import REPO, Json, Outside, eventually
 
 

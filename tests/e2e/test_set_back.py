@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.airspace.repository import commit, git
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git
+from tests.git.repository import commit, git
 from tests.outside import Json, Outside, eventually, settings
 
 #: An agent that works as real ones do: it edits, and takes main in with git when it is asked to, unless the file

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.airspace.repository import commit, git
 from tests.e2e.conftest import Open
+from tests.git.repository import commit, git
 from tests.outside import Outside, agent, eventually
 
 WRITES = """

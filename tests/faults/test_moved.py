@@ -13,7 +13,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from tests.airspace.repository import commit, git, repository
+from tests.git.repository import commit, git, repository
 from tests.outside import Outside, agent, eventually, room, settings
 
 pytestmark = pytest.mark.faults

@@ -17,7 +17,7 @@ from relay.faces.http.reference.openapi import document
 from relay.faces.operations.json_schema import input_schema
 from relay.faces.operations.registry import OPERATIONS
 from tests import postgres
-from tests.airspace.repository import commit, git
+from tests.git.repository import commit, git
 from tests.outside import Json, Outside, agent, eventually, room, settings
 
 pytestmark = pytest.mark.faults

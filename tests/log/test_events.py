@@ -15,7 +15,7 @@ from relay.log.events import Event, Lane, LaneError, NewEvent
 from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail
 from relay.log.verify import verify
 from relay.store.ports import Store, StoreError, Tx
-from tests.log.conftest import OPENERS, Opener
+from tests.store.conftest import OPENERS, Opener
 
 ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")
 

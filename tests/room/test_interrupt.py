@@ -14,8 +14,8 @@ from relay.agents.factory import AgentSpec, Permissions, build_agent
 from relay.model import Agent
 from relay.room.dispatch.worker import Seat
 from relay.store.ports import Store
+from tests.room.dispatch.test_worker import Floor
 from tests.room.parts import all_jobs, until
-from tests.room.test_drain import Floor
 
 ADVICE = "RESOLUTION ADVISORY: STEER clear of src/a.py"
 #: Works for ever, with a process of its own, unless it is told to steer.

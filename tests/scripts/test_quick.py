@@ -12,21 +12,21 @@ from scripts import quick
 
 def test_the_tests_of_a_changed_module_come_first() -> None:
     found = quick.nearest(["relay/base/vector_clock.py", "README.md"])
-    assert found.index("tests/test_clock.py") < found.index("tests/room/test_queue.py")
+    assert found.index("tests/base/test_vector_clock.py") < found.index("tests/room/dispatch/test_queue.py")
     assert not [path for path in found if path.startswith(quick.SLOW)]
 
 
 def test_a_changed_test_is_nearest_whatever_it_starts() -> None:
     found = quick.nearest(["relay/base/vector_clock.py", "tests/e2e/test_room.py"])
-    assert found[0] == "tests/e2e/test_room.py" and "tests/test_clock.py" in found
+    assert found[0] == "tests/e2e/test_room.py" and "tests/base/test_vector_clock.py" in found
 
 
 @pytest.mark.parametrize(
     ("path", "wanted"),
     [
-        ("relay/coordination/sqlite/locks.sql", "tests/coordination/test_locks.py"),
-        ("tests/coordination/conftest.py", "tests/coordination/test_waits.py"),
-        ("tests/engines.py", "tests/coordination/test_locks.py"),
+        ("relay/coordination/sqlite/locks.sql", "tests/coordination/locks/test_service.py"),
+        ("tests/coordination/conftest.py", "tests/coordination/locks/test_wait_line.py"),
+        ("tests/engines.py", "tests/coordination/locks/test_service.py"),
     ],
 )
 def test_what_is_no_module_counts_by_who_reads_it(path: str, wanted: str) -> None:
@@ -40,7 +40,7 @@ def test_a_change_that_no_test_imports_has_none() -> None:
 
 def test_to_a_change_of_the_page_its_tests_in_front_of_a_mock_room_are_near() -> None:
     found = quick.nearest(["web/src/main.tsx", "relay/base/vector_clock.py"])
-    assert {"tests/browser/mocked/test_views.py", "tests/test_clock.py"} <= set(found)
+    assert {"tests/browser/mocked/test_views.py", "tests/base/test_vector_clock.py"} <= set(found)
     assert "tests/browser/test_room.py" not in found
 
 
