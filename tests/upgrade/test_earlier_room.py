@@ -271,9 +271,9 @@ async def tools(earlier: EarlierRoom, entry: Mapping[str, Any]) -> set[str]:
 async def test_the_settings_of_every_program_start_a_server(earlier: EarlierRoom) -> None:
     files = servers(earlier)
     assert len(files) == 12
-    entries = {
-        json.dumps([entry["command"], entry["args"], entry.get("env")]): entry for entry in files.values()
-    }
+    # The files say the same on both stores: on the second, one of each program is enough.
+    unlike = ("command",) if earlier.database else ("command", "args", "env")
+    entries = {json.dumps([entry.get(name) for name in unlike]): entry for entry in files.values()}
     assert {"relay", "python"} == {Path(entry["command"]).name for entry in entries.values()}
     for entry in entries.values():
         assert {"acquire_lock", "post_message", "get_work", "remember"} <= await tools(earlier, entry)
@@ -285,6 +285,7 @@ async def test_the_settings_of_every_program_start_a_server(earlier: EarlierRoom
 
 
 async def test_the_agents_of_a_kept_demo_can_be_started(earlier: EarlierRoom) -> None:
-    for agent in json.loads((earlier.room.folder / "demo.json").read_text())["agents"]:
-        ran = await earlier.room.run(*agent["cmd"], "--help")
+    agents = json.loads((earlier.room.folder / "demo.json").read_text())["agents"]
+    for command in {tuple(agent["cmd"]) for agent in agents}:
+        ran = await earlier.room.run(*command, "--help")
         assert ran.code == 0 and "--pace" in ran.out, ran.all
