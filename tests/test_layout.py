@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 CODE = ROOT / "relay"
 #: The floors from the top down. A package imports of lower floors only; `|` means that neither imports the other.
 FLOORS = (
-    "cli | guard_cli",
+    "cli | guard_cli | demo",
     "app",
     "faces",
     "access | room | agents | airspace | coordination | memory",

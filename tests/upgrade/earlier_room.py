@@ -16,7 +16,7 @@ from pathlib import Path
 
 import asyncpg
 
-from relay.log.postgres_address import VARIABLE
+from relay.store.postgres.address import VARIABLE
 from tests import postgres
 from tests.outside import REPO, Json, Outside
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from relay.log.store import load_migrations
-from relay.wings import WINGS
+from relay.app.wiring.schema import WINGS
+from relay.store.ports import load_migrations
 from tests.outside import Json, Ran, eventually
 from tests.upgrade.earlier_room import STORES, EarlierRoom, earlier_room
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.log.store import load_migrations
-from relay.wings import WINGS
+from relay.app.wiring.schema import WINGS
+from relay.store.ports import load_migrations
 from tests.upgrade.earlier_room import STORES
 
 #: `sha256  STORE/WING/NUMBER_name`, as a database knows them. A new migration gets a line here; no line ever changes.
