@@ -24,7 +24,7 @@ import { toast } from "./ui/bits";
 import { Shell } from "./ui/shell";
 import { SignIn } from "./ui/signin";
 
-type Stage = { is: "starting" } | { is: "door"; problem: string } | { is: "open" } | { is: "unreachable" };
+type Stage = { is: "starting" } | { is: "sign_in"; problem: string } | { is: "open" } | { is: "unreachable" };
 
 const stage = signal<Stage>({ is: "starting" });
 
@@ -41,7 +41,7 @@ async function enter(): Promise<void> {
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     if (problem.status === 401) {
-      if (stage.value.is !== "door") stage.value = { is: "door", problem: "" };
+      if (stage.value.is !== "sign_in") stage.value = { is: "sign_in", problem: "" };
       return;
     }
     stage.value = { is: "unreachable" };
@@ -76,7 +76,7 @@ async function start(): Promise<void> {
       const words = problem instanceof ApiError ? besideLink(problem) : String(problem);
       const inside = await api.state().then(() => true, () => false);
       if (!inside) {
-        stage.value = { is: "door", problem: words };
+        stage.value = { is: "sign_in", problem: words };
         return;
       }
     }
@@ -86,7 +86,7 @@ async function start(): Promise<void> {
 
 whenUnauthorised(() => {
   disconnect();
-  if (stage.value.is === "open") stage.value = { is: "door", problem: "Your session has ended." };
+  if (stage.value.is === "open") stage.value = { is: "sign_in", problem: "Your session has ended." };
 });
 
 addEventListener("hashchange", () => {
@@ -110,7 +110,7 @@ function App() {
           </div>
         </main>
       );
-    case "door":
+    case "sign_in":
       return <SignIn key={now.problem} problem={now.problem} onSignedIn={() => void enter()} />;
     case "open":
       return <Shell />;

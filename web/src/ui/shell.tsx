@@ -4,17 +4,17 @@ import { useEffect } from "preact/hooks";
 import { openAdvisories } from "../state/airspace";
 import { line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
-import { goToEnd, jobs, now, people, room, tail, tasks, ready, workers, loaded, agents } from "../state/room";
+import { agents, entryOf, goToEnd, jobs, loaded, now, people, ready, room, shell, tail, tasks, workers } from "../state/room";
 import { locks } from "../state/locks";
 import { unread } from "../state/unread";
 import { worktrees } from "../state/worktrees";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, view, type View } from "../state/view";
-import { entryOf, shell } from "../state/room";
 import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
 import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
 import { BoardView } from "./board";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
+import { Mark } from "./mark";
 import { Help, Palette } from "./palette";
 import { PermissionStack } from "./permissions";
 import { QueueView } from "./queue";
@@ -23,17 +23,6 @@ import { Transcript } from "./transcript";
 import { VisitorList } from "./visitors";
 import { visitorOf } from "../state/visitors";
 import { Descriptions } from "./term";
-
-export function Mark() {
-  return (
-    <svg class="brand" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
-      <rect width="32" height="32" rx="8" class="brand-ground" />
-      <path d="M7 21h6a5 5 0 0 0 5-5 5 5 0 0 1 5-5h2" class="brand-wire" />
-      <circle cx="7.5" cy="21" r="3" class="brand-from" />
-      <circle cx="24.5" cy="11" r="3" class="brand-to" />
-    </svg>
-  );
-}
 
 const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[] = [
   { view: "room", name: "Room", icon: "room", keys: "g r" },

@@ -1,11 +1,11 @@
-/** The door: sign in by link or token, and say who you are. */
+/** Signing in by link or token, and saying who you are. */
 
 import { useState } from "preact/hooks";
 import { api, ApiError, besideLink, linkCommand, linkPlaced } from "../api";
 import { askName, nameProblem, personName, setName } from "../state/prefs";
 import { outbox, sendAgain } from "../state/outbox";
 import { Copyable, Icon, Layer, Words } from "./bits";
-import { Mark } from "./shell";
+import { Mark } from "./mark";
 
 export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: () => void }) {
   const [key, setKey] = useState("");

@@ -50,8 +50,8 @@ function State({ of: one }: { of: Visitor }) {
 
 function Work({ of: one }: { of: Visitor }) {
   const held = locksOf(one.name), claimed = claimsOf(one.name);
-  const sky = airspace.value?.agents.find((a) => a.agentId === one.name);
-  const intent = (sky?.intent ?? []).filter((path) => !held.some((lock) => lock.file_path === path));
+  const agent = airspace.value?.agents.find((a) => a.agentId === one.name);
+  const intent = (agent?.intent ?? []).filter((path) => !held.some((lock) => lock.file_path === path));
   if (!one.alive) return null;
   if (!held.length && !claimed.length && !intent.length) return <p class="detail">It holds no lock and no task.</p>;
   return (
