@@ -1,13 +1,12 @@
 """The room as the doors see it: post, read, follow, and act.
 
-Invariants: a door never touches a table; a person's act in the page is a message in the room, like the command
+Invariants: a door never touches a table; a person's act in the page is a message in the room, as the command
 would be, so everybody sees who did what; every refusal says what would make it succeed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -43,6 +42,16 @@ from relay.room.journal.live_bus import Live, LiveFeed
 from relay.room.journal.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
 from relay.room.journal.visitors import visitors
 from relay.room.parsing import commands
+from relay.room.parsing.actions import (
+    Action,
+    AddTask,
+    Answer,
+    Cancel,
+    MoveTask,
+    Retry,
+    Route,
+    Status,
+)
 from relay.room.routing.router import Router
 from relay.room.steward.worker import Desk
 from relay.room.transcript.tail import Transcript
@@ -136,8 +145,11 @@ class Room:
         in_reply_to: str | None = None,
         client_id: str | None = None,
         verified: bool = True,
+        action: Action | None = None,
+        id: str = "",
     ) -> Posted:
-        """A person's message; on disk, with all that it opens, when this returns."""
+        """A person's message; on disk, with all that it opens, when this returns. `action`: what a door orders by it;
+        `id`: the message's, empty = a new one."""
         speaker = self.person(name)
         if not body.strip():
             raise RoomError("bad_request", "The message is empty.", "Write something.")
@@ -156,6 +168,8 @@ class Room:
             Kind.HUMAN,
             body,
             self._clock(),
+            id=id,
+            action=action,
             in_reply_to=in_reply_to,
             client_id=client_id,
             meta={} if verified else {"unverified": True},
@@ -331,7 +345,7 @@ class Room:
 
     async def agent_log(self, name: str, *, limit: int = 200) -> list[dict[str, str]]:
         if name not in self._roster().members:
-            raise RoomError("not_found", f"There is no agent {name}.", f"The room has: {self._names()}.")
+            raise self._no_agent(name)
         return self._drain.log_of(name, limit)
 
     async def why(self, id: str) -> list[dict[str, Any]]:
@@ -389,63 +403,44 @@ class Room:
         # Who is taken for another is not listed beside them, and posts nothing (`person`).
         return nullcontext() if posing_as(name, self._live.people) else self._live.here(name)
 
-    # -- people act; each act is a message in the room, as the command would be
+    # -- people act
 
-    async def _order(self, text: str, by: str) -> dict[str, Any]:
-        """Post a command for a person and wait for the room's answer."""
-        posted = await self.post(text, name=by)
-        wakeup = self._store.wakeup()
-        try:
-            async with asyncio.timeout(ORDER_S):
-                while True:
-                    answer = await self._store.read(lambda tx: tx.one(Q.steward_answer, message_id=posted.id))
-                    if answer is not None:
-                        told = events.loads(answer["meta"])
-                        done = {"success": not told.get("error"), "reason": answer["body"]}
-                        return {**done, "task": told["task"]} if "task" in told else done
-                    await wakeup.wait(5.0)
-        except TimeoutError:
-            raise RoomError(
-                "busy", "The room has not processed it yet.", "It is queued: look in the room."
-            ) from None
-        finally:
-            wakeup.close()
+    async def act(self, action: Action, *, by: str) -> Answer:
+        """Do what a person orders, and give the room's answer. Both stand in the room, as if the person had typed
+        the command. Raises RoomError."""
+        known = {*self._roster().members, *(self._drain.running if isinstance(action, Cancel) else ())}
+        for agent in action.named():
+            if agent not in known:
+                raise self._no_agent(agent)
+        id = ledger.new_id()
+        with self._desk.answer_to(id) as answer:
+            await self.post(action.line(), name=by, action=action, id=id)
+            try:
+                async with asyncio.timeout(ORDER_S):
+                    return await answer
+            except TimeoutError:
+                raise RoomError(
+                    "busy", "The room has not processed it yet.", "It is queued: look in the room."
+                ) from None
 
-    async def order(self, text: str, by: str) -> dict[str, Any]:
-        """Give the room a person's command; `{success, reason}`. Raises RoomError."""
-        return await self._order(text, by)
-
-    async def pause(self, agent: str | None, *, by: str) -> dict[str, Any]:
-        return await self._order(f"/pause {self._mention(agent)}".strip(), by)
-
-    async def resume(self, agent: str | None, *, by: str) -> dict[str, Any]:
-        return await self._order(f"/resume {self._mention(agent)}".strip(), by)
-
-    async def try_now(self, agent: str, *, by: str) -> dict[str, Any]:
-        return await self._order(f"/try {self._mention(agent)}", by)
-
-    async def cancel(self, agent: str, by: str) -> dict[str, Any]:
-        working = agent in self._drain.running
-        return await self._order(f"/cancel {f'@{agent}' if working else self._mention(agent)}", by)
-
-    async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> dict[str, Any]:
+    async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> Answer:
         found = await self._store.read(lambda tx: ledger.message(tx, message_id))
         if found is None:
             raise RoomError("not_found", f"There is no message {message_id}.", _IDS)
         if not agents:
             raise RoomError("bad_request", "No agent was named.", f"The room has: {self._names()}.")
-        named = " ".join(self._mention(agent) for agent in agents)
-        return await self._order(f"/route {references.message(found.number)} {named}", by)
+        return await self.act(Route(tuple(dict.fromkeys(agents)), found.number), by=by)
 
-    async def retry(self, job: int, *, by: str) -> dict[str, Any]:
+    async def retry(self, job: int, *, by: str) -> Answer:
         row = await self._store.read(lambda tx: tx.one(Q.job, id=job))
         if row is None:
             raise RoomError("not_found", f"There is no job {job}.", "GET /api/queue lists them.")
-        return await self._order(f"/retry {references.job(job)}", by)
+        return await self.act(Retry(job, "job"), by=by)
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
         """Write an agent's model, effort or `enabled` into the configuration; it applies at once."""
-        self._mention(agent)
+        if agent not in self._roster().members:
+            raise self._no_agent(agent)
         told = ", ".join(f"{key} = {value}" for key, value in changes.items())
         result: dict[str, Any] = await self._set_agent(agent, changes)
         if result.get("success"):
@@ -458,16 +453,17 @@ class Room:
 
     async def create_task(self, title: str, *, by: str) -> dict[str, Any]:
         """A new task, as `/task` makes it."""
-        if not " ".join(title.split()):
+        title = " ".join(title.split())
+        if not title:
             raise RoomError("bad_request", "The title is empty.", "Give the task a title.")
-        done = await self._order(f"/task {' '.join(title.split())}", by)
-        if not done["success"]:
-            raise RoomError("bad_request", done["reason"], "`/help /task` shows how.")
-        made = {task["number"]: task for task in await self.tasks()}.get(done["task"])
+        done = await self.act(AddTask(title), by=by)
+        if not done.success or done.task is None:
+            raise RoomError("bad_request", done.text, "`/help /task` shows how.")
+        made = next((task for task in await self.tasks() if task["number"] == done.task), None)
         if made is None:
             raise RoomError(
                 "not_found",
-                f"Task {references.task(done['task'])} was taken off the board meanwhile.",
+                f"Task {references.task(done.task)} was taken off the board meanwhile.",
                 "`/undo` brings it back.",
             )
         return made
@@ -489,9 +485,9 @@ class Room:
         if title is not None and title != tasks[number]["title"]:
             await self._rename(number, str(title), by)
         if status is not None and status != tasks[number]["status"]:
-            done = await self._order(f"/move {references.task(number)} {status}", by)
-            if not done["success"]:
-                raise RoomError("refused", done["reason"], "GET /api/tasks shows the board.")
+            done = await self.act(MoveTask(number, Status(status)), by=by)
+            if not done.success:
+                raise RoomError("refused", done.text, "GET /api/tasks shows the board.")
         return next((task for task in await self.tasks() if task["number"] == number), tasks[number])
 
     async def _rename(self, number: int, title: str, by: str) -> None:
@@ -510,31 +506,11 @@ class Room:
                 "refused", refusal.reason, refusal.fix or "GET /api/tasks shows the board."
             ) from None
 
-    async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> dict[str, Any]:
-        """Say which files an agent will touch, as `/intent` does; no paths = none."""
-        told = " ".join(map(shlex.quote, paths)) or "-"
-        return await self._order(f"/intent {self._mention(agent)} {told}", by)
-
-    async def decide(self, action: str, agent: str, *, by: str) -> dict[str, Any]:
-        """Say who goes first, who stops or who merges the main branch, as `/first`, `/stop` and `/update` do."""
-        return await self._order(f"/{action} {self._mention(agent)}", by)
-
-    async def force_release(self, path: str, reason: str, *, by: str) -> dict[str, Any]:
-        """Take a lock from its holder, as `/unlock` does."""
-        return await self._order(f"/unlock {shlex.quote(path)} {' '.join(reason.split())}", by)
-
-    async def undo_tasks(self, *, by: str) -> dict[str, Any]:
-        return await self._order("/undo", by)
-
     def _names(self) -> str:
         return ", ".join(self._roster().names) or "none"
 
-    def _mention(self, agent: str | None) -> str:
-        if agent is None:
-            return ""
-        if agent not in self._roster().members:
-            raise RoomError("not_found", f"There is no agent {agent}.", f"The room has: {self._names()}.")
-        return f"@{agent}"
+    def _no_agent(self, agent: str) -> RoomError:
+        return RoomError("not_found", f"There is no agent {agent}.", f"The room has: {self._names()}.")
 
 
 def _caused_by(new: NewMessage, event_id: str | None) -> NewMessage:

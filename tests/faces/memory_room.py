@@ -14,6 +14,7 @@ from typing import Any
 
 from relay.model import Kind, Message
 from relay.room.journal.values import Frame, Job, JobState, Page, Posted
+from relay.room.parsing.actions import Action, Answer, Cancel, Retry, Route
 
 TS = "2026-01-02T03:04:05.678Z"
 
@@ -162,35 +163,26 @@ class MemoryRoom:
         if name not in (None, "CLAUDE"):
             raise RoomError("not_found", f"There is no agent {name}.", "There is CLAUDE.")
 
-    async def _act(self, *what: Any) -> dict[str, Any]:
-        self.acts.append(what)
-        return {"success": True}
-
-    async def pause(self, agent: str | None, *, by: str) -> dict[str, Any]:
-        self._agent(agent)
-        return await self._act("pause", agent, by)
-
-    async def resume(self, agent: str | None, *, by: str) -> dict[str, Any]:
-        self._agent(agent)
-        return await self._act("resume", agent, by)
-
-    async def try_now(self, agent: str, *, by: str) -> dict[str, Any]:
-        self._agent(agent)
-        return await self._act("try", agent, by)
-
-    async def cancel(self, agent: str, by: str) -> dict[str, Any]:
-        self._agent(agent)
-        raise RoomError("refused", "CLAUDE is not at work.", "Nothing to do.")
+    async def act(self, action: Action, *, by: str) -> Answer:
+        for agent in action.named():
+            self._agent(agent)
+        if isinstance(action, Cancel):
+            raise RoomError("refused", "CLAUDE is not at work.", "Nothing to do.")
+        self.acts.append((action, by))
+        return Answer(True, "Done.")
 
     async def set_agent(self, agent: str, changes: dict[str, Any], *, by: str) -> dict[str, Any]:
         self._agent(agent)
-        return await self._act("set", agent, changes, by)
+        self.acts.append(("set", agent, changes, by))
+        return {"success": True}
 
-    async def route(self, message_id: str, agents: list[str], *, by: str) -> dict[str, Any]:
-        return await self._act("route", message_id, agents, by)
+    async def route(self, message_id: str, agents: list[str], *, by: str) -> Answer:
+        if not agents:
+            raise RoomError("bad_request", "No agent was named.", "There is CLAUDE.")
+        return await self.act(Route(tuple(agents), 1), by=by)
 
-    async def retry(self, job: int, *, by: str) -> dict[str, Any]:
-        return await self._act("retry", job, by)
+    async def retry(self, job: int, *, by: str) -> Answer:
+        return await self.act(Retry(job, "job"), by=by)
 
     async def create_task(self, title: str, *, by: str) -> dict[str, Any]:
         task = {"number": len(self.tasks_kept) + 1, "title": title, "status": "pending", "created_by": by}
@@ -203,9 +195,6 @@ class MemoryRoom:
                 task.update(changes)
                 return task
         raise RoomError("not_found", f"There is no task #{number}.")
-
-    async def undo_tasks(self, *, by: str) -> dict[str, Any]:
-        return await self._act("undo", by)
 
     async def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
         at = await self.last_cursor() if after is None else after

@@ -22,21 +22,12 @@ from relay.room.journal import ledger
 from relay.room.journal.frames import frames_of, summary
 from relay.room.journal.ledger import NewMessage, Q, Rules
 from relay.room.journal.live_bus import Live
-from relay.room.steward.actions import Acts
+from relay.room.parsing.actions import AddTask, ForceRelease
+from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
 from tests.engines import BOTH
-from tests.room.parts import (
-    Clock,
-    Played,
-    all_events,
-    all_jobs,
-    all_messages,
-    claim,
-    end,
-    plan_of,
-    until,
-)
+from tests.room.parts import Clock, Played, all_events, all_jobs, all_messages, claim, end, plan_of, until
 
 pytestmark = BOTH
 
@@ -96,9 +87,9 @@ class Office:
             clock=clock,
         )
 
-    async def post(self, body: str, *, by: str = "ann", verified: bool = True) -> Message:
+    async def post(self, body: str, *, by: str = "ann", verified: bool = True, **more: Any) -> Message:
         meta: dict[str, Any] = {} if verified else {"unverified": True}
-        new = NewMessage(by, Kind.HUMAN, body, self.clock(), meta=meta)
+        new = NewMessage(by, Kind.HUMAN, body, self.clock(), meta=meta, **more)
         rules = Rules(agents=ROSTER.names)
         return await self.store.write(lambda tx: ledger.admit(tx, new, rules))
 
@@ -183,6 +174,10 @@ async def test_each_command_answers(office: Office, command: str, words: str) ->
         ("/moev #1 done", "Did you mean `/move`"),
         ("/xyzzy", "/help"),
         ("/task", "Usage"),
+        (
+            "/task " + "x" * 201,
+            "201 characters; at most 200 fit on the board. Usage: `/task <title>`, for example",
+        ),
         ("/move #1", "Usage"),
         ("/move #99 done", "99"),
         ("/move #1 sideways", ""),
@@ -426,3 +421,32 @@ async def test_a_command_waits_through_a_restart_and_is_done_once(store: Store, 
         await asyncio.gather(running, return_exceptions=True)
     assert len(await closed.tasks()) == 1
     assert len([m for m in await all_messages(store) if m.in_reply_to == asked.id]) == 1
+
+
+async def test_an_action_of_a_door_is_carried_out_as_it_was_given(office: Office) -> None:
+    office.shelf.put("a 'b\n\".py", "ALPHA")
+    action = ForceRelease("a 'b\n\".py", "mine")
+    with office.desk.answer_to("one") as answer:
+        asked = await office.post("/who", id="one", action=action)
+        said = await answer
+    assert office.shelf.held == []
+    posted = await office.answer_to(asked)
+    assert (said.success, said.text, said.task) == (True, posted.body, None)
+    with office.desk.answer_to("two") as answer:
+        await office.post(action.line(), id="two", action=action)
+        said = await answer
+    assert not said.success and said.as_json()["reason"].startswith("Nobody holds a 'b")
+    with office.desk.answer_to("three") as answer:
+        await office.post("/task Fix it", id="three")
+        assert (await answer).as_json() == {"success": True, "reason": answer.result().text, "task": 1}
+
+
+async def test_an_action_of_a_door_waits_through_a_restart(store: Store, clock: Clock) -> None:
+    closed = Office(store, clock)
+    asked = await closed.post("/task By its line", action=AddTask("By a door"))
+    opened = Office(store, clock)
+    running = asyncio.create_task(opened.desk.run())
+    await opened.answer_to(asked)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert [title for _, title, _ in await closed.tasks()] == ["By a door"]

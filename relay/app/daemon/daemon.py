@@ -74,7 +74,7 @@ from relay.room.parsing import line_format
 from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.router import Router
 from relay.room.service import About, Room
-from relay.room.steward.actions import Acts
+from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.room.transcript.tail import Transcript
 from relay.store.open import open_store
@@ -330,9 +330,7 @@ class Daemon:
             owner=owner(),
         )
         app.add_routes(doors.table())
-        app.add_routes(
-            PermissionDoors(lambda: self._permissions.pending, self._room.order, self._reserved).table()
-        )
+        app.add_routes(PermissionDoors(lambda: self._permissions.pending, self._room, self._reserved).table())
         app.add_routes(
             AirspaceDoors(
                 self._tower.live, self._room, self._reserved, agents=lambda: self._seats.roster.names

@@ -60,11 +60,10 @@ class RoomHolds:
     ) -> Sequence[Json]:
         """Take exactly this from whoever holds it; the LOCKs as they were. Raises Rejected."""
         meant = self._target(path)
-        met = await table.meeting(tx, meant)
-        exact = [lock for lock in met if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)]
-        if not exact:
+        taken, met = await table.force_release(tx, meant, by=by, reason=reason, cause=cause)
+        if not taken:
             raise await _not_held(tx, meant, met)
-        return [(await table.force(tx, lock, by=by, why=reason, cause=cause)).as_json() for lock in exact]
+        return [lock.as_json() for lock in taken]
 
 
 def _wants(one: Wait, lock: Lock) -> bool:

@@ -373,14 +373,12 @@ class Locks:
 
         async def work(tx: Tx) -> Json | Rejected:
             await self._heartbeat.touch(tx, caller)
-            met = await table.meeting(tx, meant)
-            exact = [one for one in met if (one.target.kind, one.target.key) == (meant.kind, meant.key)]
-            if not exact:
+            taken, met = await table.force_release(tx, meant, by=caller.agent, reason=why)
+            if not taken:
                 near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
                 fix = f"Name it as the list of locks shows it; what overlaps it now: {near}."
                 message = f"There is no lock on exactly {meant.path}."
                 return Rejected(Fault.REFUSED, "not_held", message, fix, {"released": False})
-            taken = [await table.force(tx, lock, by=caller.agent, why=why) for lock in exact]
             return {
                 "success": True,
                 "released": True,

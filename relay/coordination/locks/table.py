@@ -259,9 +259,17 @@ async def _let_go(
     return freed
 
 
-async def force(tx: Tx, lock: Lock, *, by: str, why: str, cause: Sequence[str] = ()) -> Lock:
-    """Take a lock from its holder; the row stays, so that the holder is told at its next call. `cause`: the ids of
-    the events that it was ordered by."""
+async def force_release(
+    tx: Tx, target: Target, *, by: str, reason: str, cause: Sequence[str] = ()
+) -> tuple[list[Lock], list[Lock]]:
+    """Take the locks on exactly `target` from their holders; gives those, and all that meet it. The rows stay, so
+    that the holders are told at their next call. `cause`: the ids of the events that it was ordered by."""
+    met = await meeting(tx, target)
+    exact = [lock for lock in met if (lock.target.kind, lock.target.key) == (target.kind, target.key)]
+    return [await _force(tx, lock, by=by, why=reason, cause=cause) for lock in exact], met
+
+
+async def _force(tx: Tx, lock: Lock, *, by: str, why: str, cause: Sequence[str]) -> Lock:
     row = await tx.one(
         Q.force_lock,
         key=lock.target.key,

@@ -7,7 +7,7 @@ here. What is not in `_open` wants a credential.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,7 @@ from relay.faces.ports import RoomDoor, Services
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
+from relay.room.parsing.actions import Action, Cancel, Pause, Resume, TryNow, Undo
 
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
 HUB = web.AppKey("hub", Hub)
@@ -332,27 +333,24 @@ class _Doors:
         body = await self._body(request, "agents", *_WHO)
         agents = body.names("agents")
         done = await self._room.route(request.match_info["message"], agents, by=self._by(request, body))
-        return answer(done)
+        return answer(done.as_json())
 
     async def retry(self, request: web.Request) -> web.Response:
         job = _number(request, "job", Thing.JOB)
-        return await self._act(request, lambda by: self._room.retry(job, by=by))
+        body = await self._body(request, *_WHO, optional=True)
+        return answer((await self._room.retry(job, by=self._by(request, body))).as_json())
 
     async def pause(self, request: web.Request) -> web.Response:
-        agent = _agent(request)
-        return await self._act(request, lambda by: self._room.pause(agent, by=by))
+        return await self._act(request, Pause(_agents(request)))
 
     async def resume(self, request: web.Request) -> web.Response:
-        agent = _agent(request)
-        return await self._act(request, lambda by: self._room.resume(agent, by=by))
+        return await self._act(request, Resume(_agents(request)))
 
     async def try_now(self, request: web.Request) -> web.Response:
-        agent = request.match_info["agent"]
-        return await self._act(request, lambda by: self._room.try_now(agent, by=by))
+        return await self._act(request, TryNow((request.match_info["agent"],)))
 
     async def cancel(self, request: web.Request) -> web.Response:
-        agent = request.match_info["agent"]
-        return await self._act(request, lambda by: self._room.cancel(agent, by))
+        return await self._act(request, Cancel((request.match_info["agent"],)))
 
     async def set_agent(self, request: web.Request) -> web.Response:
         body = await self._body(request, "model", "effort", "enabled", *_WHO)
@@ -382,14 +380,14 @@ class _Doors:
         return answer({"task": await self._room.change_task(number, changes, by=by)})
 
     async def undo_tasks(self, request: web.Request) -> web.Response:
-        return await self._act(request, lambda by: self._room.undo_tasks(by=by))
+        return await self._act(request, Undo())
 
     # --- what they share ----------------------------------------------------------------------------------
 
-    async def _act(self, request: web.Request, act: Callable[[str], Awaitable[Json]]) -> web.Response:
-        """An act that needs no more than to know who does it."""
+    async def _act(self, request: web.Request, action: Action) -> web.Response:
+        """Do an action of which the body says only who orders it."""
         body = await self._body(request, *_WHO, optional=True)
-        return answer(await act(self._by(request, body)))
+        return answer((await self._room.act(action, by=self._by(request, body))).as_json())
 
     async def _body(
         self, request: web.Request, *fields: str, limit: int | None = None, optional: bool = False
@@ -408,9 +406,10 @@ def _message_bytes(max_entry: int, limits: Limits) -> int:
     return 6 * max_entry + limits.body_bytes
 
 
-def _agent(request: web.Request) -> str | None:
+def _agents(request: web.Request) -> tuple[str, ...]:
+    """The agent that the path names; none = all."""
     agent = request.match_info["agent"]
-    return None if agent.upper() == _ALL else agent
+    return () if agent.upper() == _ALL else (agent,)
 
 
 def _number(request: web.Request, name: str, thing: Thing) -> int:

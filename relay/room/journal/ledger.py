@@ -27,6 +27,7 @@ from relay.room.journal import hop_limit as hops
 from relay.room.journal.values import CycleState, Job, JobState, iso, message_of_row
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands, line_format
+from relay.room.parsing.actions import Action
 from relay.room.parsing.mentions import mentions, misspelt
 from relay.store.ports import Queries, Tx
 
@@ -74,7 +75,7 @@ class Rules:
 class NewMessage:
     """A message to be put into the room. `at` is Unix seconds. `in_file`: its line is in the transcript
     already, so it needs no place in the outbox. `lane` None: the speaker's own, as a person. `causal_deps`: event ids
-    of what its author was shown."""
+    of what its author was shown. `action`: what a door orders by it; `body` is its line."""
 
     speaker: str
     kind: Kind
@@ -93,6 +94,7 @@ class NewMessage:
     source_key: str | None = None
     plain_digest: str | None = None
     in_file: bool = False
+    action: Action | None = None
 
 
 def new_id() -> str:
@@ -126,6 +128,7 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
     )
     shown = message.as_json()
     del shown["cursor"]
+    cycle = {"message_id": message.id, "state": str(CycleState.ROUTING)}
     event = await events.append(
         tx,
         NewEvent(
@@ -133,7 +136,7 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
             lane=new.lane or person_lane(new.speaker),
             parents=new.parents,
             causal_deps=new.causal_deps,
-            outputs={"message": shown, **(_routing(message.id) if routing else {})},
+            outputs={"message": shown, **({"cycles": [cycle]} if routing else {})},
             role=str(new.kind),
             source_key=new.source_key,
             at=message.ts,
@@ -163,10 +166,6 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
     return replace(message, cursor=event.pos), event
 
 
-def _routing(message_id: str) -> dict[str, Any]:
-    return {"cycles": [{"message_id": message_id, "state": str(CycleState.ROUTING)}]}
-
-
 async def admit(
     tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False, visitors: Sequence[str] = ()
 ) -> Message:
@@ -175,7 +174,7 @@ async def admit(
     `by_an_agent`: an agent may have written it, for all that is known. `visitors`: who is here but not run by the
     room; a message for one of them alone opens nothing, and the room says how it gets there.
     """
-    command = commands.parse(new.body, rules.agents) is not None
+    command = commands.is_command(new.body)
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
     apart = () if command else mentions(new.body, (), also=visitors)
     opens = not (command or named or apart)
@@ -195,7 +194,9 @@ async def admit(
     addressed = (*named, *apart)
     message, event = await put_message(tx, replace(new, to=addressed) if addressed else new, routing=opens)
     if command or named:
-        await queue_jobs(tx, message.id, (STEWARD,) if command else named, parents=[event.id], now=new.at)
+        agents = (STEWARD,) if command else named
+        extra = {"action": new.action.as_json()} if new.action is not None else None
+        await queue_jobs(tx, message.id, agents, parents=[event.id], now=new.at, extra=extra)
     if apart:
         await say(
             tx,
@@ -272,10 +273,8 @@ async def queue_jobs(
     extra: Mapping[str, Any] | None = None,
     type: str = QUEUED,
 ) -> list[Job]:
-    """A job for each agent that has none for this message yet, with the event that is its cause.
-
-    `extra` goes into the event's outputs (the decision of the dispatcher).
-    """
+    """A job for each agent that has none for this message yet, with the event that is its cause. `extra` goes into
+    the event's outputs: the decision of the dispatcher, the action of a command."""
     have = {row["agent"] for row in await tx.all(Q.jobs_of_message, message_id=message_id)}
     wanted = [agent for agent in dict.fromkeys(agents) if agent not in have]
     jobs = [

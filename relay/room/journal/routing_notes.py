@@ -1,7 +1,7 @@
-"""Why a message set nobody to work, or not everybody whom it names: for who waits for an answer to it.
+"""Why a message set nobody to work, or not everybody whom it names, told to whoever posted it.
 
-Invariant: it only says what the room's rules decided (`relay.room.callers`, `relay.room.journal.ledger`), and
-decides nothing. Pure.
+Invariant: it explains what the room's rules decided (`relay.room.callers`, `relay.room.journal.ledger`) and decides
+nothing. Pure.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands
 from relay.room.parsing.mentions import mentions, strangers
 
-#: Names of nobody that one answer speaks of: a text may be full of them.
+#: The most unknown names that one answer mentions: a text may be full of them.
 MOST_STRANGERS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The names of who is in the room beside its own agents."""
+    """The names of those in the room besides its own agents."""
 
     visitors: Sequence[str] = ()
     people: Sequence[str] = ()
@@ -42,9 +42,10 @@ def why(
     away: Mapping[str, str] | None = None,
     present: Present = NOBODY,
 ) -> str | None:
-    """In sentences; None where all that it names were asked and are there. `number`: the message's; `away`: of
-    agents that take no turn up now, what becomes of it; `present`: who else is in the room."""
-    if person and commands.parse(body, rules.agents) is not None:
+    """The reasons in sentences; None when everybody whom it names was asked and is available. `number`: the
+    message's; `away`: for each agent that starts no turn now, what becomes of its turn; `present`: who else is in the
+    room."""
+    if person and commands.is_command(body):
         return None
     named = mentions(body, rules.agents, also=(STEWARD,) if person else ())
     apart = mentions(body, (), also=present.visitors)
@@ -53,21 +54,21 @@ def why(
     known = (*rules.agents, STEWARD, *apart, *humans, *(name.split()[0] for name in (*apart, *humans)))
     unknown = strangers(body, known)[:MOST_STRANGERS]
     others = [name for name in apart if name != speaker]
-    told = [told_apart(others, number)] if others else []
-    told += [
-        f"@{one} is a person, not an agent: people read the room themselves."
-        for one in humans
-        if one != speaker
+    reasons = [told_apart(others, number)] if others else []
+    reasons += [
+        f"@{name} is a person, not an agent: people read the room themselves."
+        for name in humans
+        if name != speaker
     ]
-    told += [f"@{one} is not an agent of this room: `who` lists them." for one in unknown]
+    reasons += [f"@{name} is not an agent of this room: `who` lists them." for name in unknown]
     if person:
-        # Who names those alone that the room does not start asks nobody else (`ledger.admit`).
-        told += [] if named or apart else ["It names no agent, so the room decides who answers."]
+        # A message that names only visitors asks nobody else (`ledger.admit`).
+        reasons += [] if named or apart else ["It names no agent, so the room decides who answers."]
     else:
         mine = [name for name in (*apart, *humans) if name == speaker]
-        told += _of_an_agent((*named, *mine), asked, rules, speaker, to_advisory, bool(told))
-    told += [f"{name} {how}." for name, how in (away or {}).items() if name in asked]
-    return " ".join(told) or None
+        reasons += _of_an_agent((*named, *mine), asked, rules, speaker, to_advisory, bool(reasons))
+    reasons += [f"{name} {how}." for name, how in (away or {}).items() if name in asked]
+    return " ".join(reasons) or None
 
 
 def _of_an_agent(
@@ -78,7 +79,7 @@ def _of_an_agent(
     to_advisory: bool,
     elsewhere: bool,
 ) -> list[str]:
-    """`elsewhere`: it names others too, of whom something was told."""
+    """`elsewhere`: it also names others, about whom there is a reason already."""
     if asked or (elsewhere and not set(named) - {speaker}):
         return []
     if not named:

@@ -6,8 +6,10 @@ is either done and answered or still waiting.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +25,10 @@ from relay.room.dispatch.worker import Drain
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
-from relay.room.parsing import commands
+from relay.room.parsing import actions, commands
+from relay.room.parsing.actions import Action, Answer
 from relay.room.steward import answers
-from relay.room.steward.actions import Act, Acts, Done
+from relay.room.steward.handlers import Act, Acts, Done
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -65,6 +68,18 @@ class Desk:
         self._surroundings = surroundings
         self._holds = holds
         self._clock = clock
+        #: Who waits for the answer to which message.
+        self._awaited: dict[str, asyncio.Future[Answer]] = {}
+
+    @contextmanager
+    def answer_to(self, message_id: str) -> Iterator[asyncio.Future[Answer]]:
+        """The answer to a message that is about to be posted, once it stands in the room."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._awaited[message_id] = answer
+        try:
+            yield answer
+        finally:
+            del self._awaited[message_id]
 
     async def run(self) -> None:
         """Answer for ever."""
@@ -82,65 +97,71 @@ class Desk:
             wakeup.close()
 
     async def _answer(self, job: Job) -> None:
-        asked_by = ""
-
-        async def work(tx: Tx) -> Done:
-            nonlocal asked_by
-            row = await tx.one(Q.job, id=job.id)
-            message = await ledger.message(tx, job.message_id)
-            if row is None or row["state"] not in ("pending", "failed") or message is None:
-                return Done("")
-            asked_by = message.speaker
-            done, meta = await self._carry_out(tx, message)
-            await self._end(tx, job, message, done.text, meta)
-            return done
-
         try:
-            done = await self._store.write(work)
-        except Refusal as refusal:
-            # What the act had begun is rolled back; the refusal is the answer.
-            text = str(refusal)
-            await self._store.write(lambda tx: self._refuse(tx, job, text))
-            return
+            done = await self._store.write(lambda tx: self._carry_out(tx, job))
+            if done is None:
+                return
+            answer = Answer(True, done.text, done.task)
         except self._store.transient:
             raise
         except Exception as error:
-            log.exception("steward failed", job=job.id, message=job.message_id)
-            text = (
-                f"That went wrong inside the room ({type(error).__name__}); {command('log')} has the details."
-            )
-            await self._store.write(lambda tx: self._refuse(tx, job, text))
-            return
-        for agent, held in done.cancel:
-            self._drain.cancel(agent, asked_by, held)
+            # What the action had begun is rolled back; why is the answer.
+            done = Done(self._why_not(job, error))
+            answer = Answer(False, done.text)
+            await self._store.write(lambda tx: self._end(tx, job, answer.text, {"error": True}))
+        for turn in done.cancel:
+            self._drain.cancel(*turn)
         if done.after is not None:
             done.after()
+        awaited = self._awaited.get(job.message_id)
+        if awaited is not None and not awaited.done():
+            awaited.set_result(answer)
 
-    async def _refuse(self, tx: Tx, job: Job, text: str) -> None:
+    def _why_not(self, job: Job, error: Exception) -> str:
+        if isinstance(error, Refusal):
+            return str(error)
+        log.error("steward failed", job=job.id, message=job.message_id, exc_info=error)
+        return f"That went wrong inside the room ({type(error).__name__}); {command('log')} has the details."
+
+    async def _carry_out(self, tx: Tx, job: Job) -> Done | None:
+        """Do what the job's message orders or asks, and end the job with the answer; None = the job has ended
+        already. Raises Refusal."""
+        row = await tx.one(Q.job, id=job.id)
         message = await ledger.message(tx, job.message_id)
-        if message is not None:
-            await self._end(tx, job, message, text, {"error": True})
-
-    async def _carry_out(self, tx: Tx, message: Message) -> tuple[Done, dict[str, Any]]:
-        now = self._clock()
-        command = commands.parse(message.body, dict.fromkeys([*self._roster().names, *self._drain.running]))
-        if isinstance(command, commands.Problem):
-            return Done(command.text), {"error": True}
-        if command is None:
-            return Done(answers.answer(message.body, await self.view(tx, message.speaker))), {}
+        if row is None or row["state"] not in ("pending", "failed") or message is None:
+            return None
+        action = await self._action(tx, job, message)
+        if action is None:
+            done = Done(answers.answer(message.body, await self.view(tx, message.speaker)))
+            await self._end(tx, job, done.text, {})
+            return done
         event = await tx.one(Q.event_of_message, id=message.id)
         act = Act(
             by=message.speaker,
             message=message,
             event_id=event["event_id"] if event else "",
             verified="unverified" not in message.meta,
-            now=now,
+            now=self._clock(),
         )
-        done = await self._acts.obey(tx, command, act, lambda: self.view(tx, message.speaker))
+        done = await self._acts.obey(tx, action, act, lambda: self.view(tx, message.speaker))
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if done.task is not None:
             meta["task"] = done.task
-        return done, meta
+        await self._end(tx, job, done.text, meta)
+        return done
+
+    async def _action(self, tx: Tx, job: Job, message: Message) -> Action | None:
+        """What the message orders: what a door put beside it, else what it says; None = it is a question. Raises
+        Refusal: not understood."""
+        cause = await events.get(tx, job.cause_event)
+        ordered = (cause.outputs or {}).get("action") if cause is not None else None
+        if ordered is not None:
+            return actions.of_json(ordered)
+        agents = dict.fromkeys([*self._roster().names, *self._drain.running])
+        parsed = commands.parse(message.body, agents)
+        if isinstance(parsed, commands.Problem):
+            raise Refusal(parsed.text)
+        return parsed
 
     async def view(self, tx: Tx, asker: str) -> Any:
         """The room as the steward sees it now."""
@@ -160,7 +181,7 @@ class Desk:
             config=around.config,
         )
 
-    async def _end(self, tx: Tx, job: Job, message: Message, text: str, meta: dict[str, Any]) -> None:
+    async def _end(self, tx: Tx, job: Job, text: str, meta: dict[str, Any]) -> None:
         now = self._clock()
         answer_id = ledger.new_id()
         row = await tx.one(Q.steward_done, id=job.id, now=now, answer_id=answer_id)
@@ -170,11 +191,11 @@ class Desk:
             tx,
             NewEvent(
                 type=ledger.TURN_ENDED,
-                lane=ledger.cycle_lane(message.id),
+                lane=ledger.cycle_lane(job.message_id),
                 parents=[job.cause_event],
                 outputs={"jobs": [Job.of_row(row).as_json()]},
             ),
         )
         await ledger.say(
-            tx, text, now=now, about=message.id, parents=[ended.id], job=job.id, meta=meta, id=answer_id
+            tx, text, now=now, about=job.message_id, parents=[ended.id], job=job.id, meta=meta, id=answer_id
         )

@@ -18,9 +18,9 @@ from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
 from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.dispatch.roster import Roster
-from relay.room.parsing.commands import DeclareIntent
-from relay.room.steward.actions import Act, Acts
+from relay.room.parsing.actions import DeclareIntent
 from relay.room.steward.answers import StewardView
+from relay.room.steward.handlers import Act, Acts
 from tests.airspace.live.test_scanner import House
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.engines import BOTH

@@ -18,7 +18,7 @@ from relay.model import Message, Refusal
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.worker import Drain
 from relay.room.journal.live_bus import Live
-from relay.room.steward.actions import Acts
+from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
 from tests.airspace.live.test_scanner import House

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from relay.faces.http.routes.airspace import AirspaceDoors
 from relay.model import RESERVED_NAMES, Refusal
+from relay.room.parsing.actions import Action, Answer, DeclareIntent, GoFirst, Stop, TakeMain
 from tests.faces.house import House, house
 
 
@@ -45,9 +46,9 @@ class PlayedAirspace:
         self.asked.append((advisory_id, mark, by))
         return {"id": advisory_id, "mark": mark} if advisory_id == "a1" else None
 
-    async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> dict[str, Any]:
-        self.asked.append((agent, list(paths), by))
-        return {"success": self.success, "reason": "said"}
+    async def act(self, action: Action, *, by: str) -> Answer:
+        self.asked.append((action, by))
+        return Answer(self.success, "said")
 
 
 @pytest.fixture
@@ -131,11 +132,23 @@ async def test_a_wrong_request_is_refused(home: House, path: str, body: dict[str
     assert found == status and told["error"]["message"]
 
 
-async def test_an_intent_is_the_rooms_command(home: House, air: PlayedAirspace) -> None:
+@pytest.mark.parametrize(
+    ("decision", "action"),
+    [("first", GoFirst("CLAUDE")), ("stop", Stop(("CLAUDE",))), ("update", TakeMain(("CLAUDE",)))],
+)
+async def test_a_person_decides(home: House, air: PlayedAirspace, decision: str, action: Action) -> None:
+    body = {"action": decision, "agent": "CLAUDE", "name": "ann"}
+    status, told, _ = await home.ask("POST", "/api/airspace/decide", json=body)
+    assert (status, told) == (200, {"success": True, "reason": "said"})
+    assert air.asked == [(action, "ann")]
+    assert (await home.ask("POST", "/api/airspace/decide", json={**body, "action": "last"}))[0] == 400
+
+
+async def test_an_intent_is_the_rooms_action(home: House, air: PlayedAirspace) -> None:
     body = {"agent": "CLAUDE", "paths": ["a b.py"], "name": "ann"}
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json=body)
     assert (status, told["success"], told["agent"], told["intent"]) == (200, True, "CLAUDE", ["a b.py"])
-    assert air.asked == [("CLAUDE", ["a b.py"], "ann")]
+    assert air.asked == [(DeclareIntent("CLAUDE", ("a b.py",)), "ann")]
     air.success = False
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": []})
     assert (status, told["success"], told["intent"], told["reason"]) == (200, False, None, "said")

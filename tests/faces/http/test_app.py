@@ -14,6 +14,7 @@ import pytest_asyncio
 import structlog
 
 from relay.faces.http.requests.limits import Limits, Rate
+from relay.room.parsing.actions import Pause
 from relay.store.ports import StoreBusy
 from tests.faces.house import House, house
 from tests.faces.memory_room import RoomError
@@ -189,9 +190,9 @@ async def test_a_query_that_cannot_be_meant(home: House, path: str) -> None:
         ("GET /api/tasks?status=in_progress", None, 200, {"tasks": []}),
         ("GET /api/tasks?status=gone", None, 400, ...),
         ("GET /api/agents/CLAUDE/log?limit=1", None, 200, {"lines": [{"ts": ..., "text": "started"}]}),
-        ("POST /api/agents/CLAUDE/pause", {}, 200, {"success": True}),
-        ("POST /api/agents/CLAUDE/resume", None, 200, {"success": True}),
-        ("POST /api/agents/CLAUDE/try", None, 200, {"success": True}),
+        ("POST /api/agents/CLAUDE/pause", {}, 200, {"success": True, "reason": ...}),
+        ("POST /api/agents/CLAUDE/resume", None, 200, {"success": True, "reason": ...}),
+        ("POST /api/agents/CLAUDE/try", None, 200, {"success": True, "reason": ...}),
         ("POST /api/agents/CLAUDE/cancel", None, 200, {"success": False, "reason": ..., "fix": ...}),
         ("POST /api/agents/NOBODY/pause", None, 404, ...),
         ("GET /api/events/nothing/why", None, 404, ...),
@@ -200,11 +201,11 @@ async def test_a_query_that_cannot_be_meant(home: House, path: str) -> None:
         ("PATCH /api/agents/CLAUDE", {"model": 1}, 400, ...),
         ("PATCH /api/agents/CLAUDE", {}, 400, ...),
         ("PATCH /api/agents/CLAUDE", {"cmd": "rm"}, 400, ...),
-        ("POST /api/messages/m1/route", {"agents": ["CLAUDE"]}, 200, {"success": True}),
+        ("POST /api/messages/m1/route", {"agents": ["CLAUDE"]}, 200, {"success": True, "reason": ...}),
         ("POST /api/messages/m1/route", {"agents": []}, 400, ...),
         ("POST /api/messages/m1/route", {"agents": "CLAUDE"}, 400, ...),
-        ("POST /api/queue/7/retry", None, 200, {"success": True}),
-        ("POST /api/queue/j7/retry", None, 200, {"success": True}),
+        ("POST /api/queue/7/retry", None, 200, {"success": True, "reason": ...}),
+        ("POST /api/queue/j7/retry", None, 200, {"success": True, "reason": ...}),
         ("POST /api/queue/t7/retry", None, 404, ...),
         ("POST /api/queue/seven/retry", None, 404, ...),
         ("POST /api/tasks", {"title": "mend"}, 201, {"task": ...}),
@@ -215,7 +216,7 @@ async def test_a_query_that_cannot_be_meant(home: House, path: str) -> None:
         ("PATCH /api/tasks/9", {"status": "finished"}, 400, ...),
         ("PATCH /api/tasks/nine", {"status": "done"}, 404, ...),
         ("PATCH /api/tasks/9", {}, 400, ...),
-        ("POST /api/tasks/undo", None, 200, {"success": True}),
+        ("POST /api/tasks/undo", None, 200, {"success": True, "reason": ...}),
         ("GET /api/nothing", None, 404, ...),
         ("GET /../../etc/passwd", None, 404, ...),
         ("DELETE /api/messages", None, 405, ...),
@@ -246,7 +247,7 @@ async def test_acts_carry_who_did_them(home: House) -> None:
     await home.ask("POST", "/api/agents/all/pause", json={"name": "ann"})
     await home.ask("PATCH", "/api/agents/CLAUDE", json={"effort": None, "model": "m", "name": "bob"})
     assert home.room.acts == [
-        ("pause", None, "ann"),
+        (Pause(()), "ann"),
         ("set", "CLAUDE", {"model": "m", "effort": None}, "bob"),
     ]
 

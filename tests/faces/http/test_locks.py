@@ -12,6 +12,7 @@ from relay.faces.http.requests.auth import Credential, CredentialKind
 from relay.faces.http.requests.errors import ApiError
 from relay.faces.http.routes.locks import HeldDoors
 from relay.model import RESERVED_NAMES
+from relay.room.parsing.actions import Action, Answer, ForceRelease
 from relay.room.service import RoomError
 from tests.faces.house import house
 
@@ -22,7 +23,7 @@ class Holding:
     """A room with one lock and one task."""
 
     def __init__(self) -> None:
-        self.taken: list[tuple[str, str, str]] = []
+        self.taken: list[tuple[Action, str]] = []
 
     async def held(self) -> dict[str, Any]:
         return {"locks": [{"file_path": "src/app.py"}], "sessions": [], "now": "2027-01-15T08:00:00.000Z"}
@@ -32,9 +33,9 @@ class Holding:
             raise RoomError("not_found", f"There is no task #{number}.", "GET /api/tasks lists them.")
         return {"number": 1, "history": []}
 
-    async def force_release(self, path: str, reason: str, *, by: str) -> dict[str, Any]:
-        self.taken.append((path, reason, by))
-        return {"success": path == "src/app.py", "reason": "told"}
+    async def act(self, action: Action, *, by: str) -> Answer:
+        self.taken.append((action, by))
+        return Answer(action == ForceRelease("src/app.py", "it is mine"), "told")
 
 
 async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
             ("GET /api/tasks/j1", None, 404, {}),
             ("GET /api/tasks/2", None, 404, {}),
             ("GET /api/tasks/one", None, 404, {}),
-            (TAKE, {"path": path, "reason": "mine", "name": "ann"}, 200, {"success": True}),
+            (TAKE, {"path": path, "reason": "it is\n mine ", "name": "ann"}, 200, {"success": True}),
             (TAKE, {"path": "x.py", "reason": "mine", "name": "ann"}, 200, {"success": False}),
             (TAKE, {"path": path, "reason": "mine", "name": "CLAUDE"}, 403, {}),
             (TAKE, {"path": path, "name": "ann"}, 400, {}),
@@ -64,7 +65,10 @@ async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
             assert {key: answer[key] for key in told} == told
             async with made.client.request(method, where) as unknown:
                 assert unknown.status == 401
-    assert room.taken == [(path, "mine", "ann"), ("x.py", "mine", "ann")]
+    assert room.taken == [
+        (ForceRelease(path, "it is mine"), "ann"),
+        (ForceRelease("x.py", "mine"), "ann"),
+    ]
 
 
 async def test_an_agents_key_takes_nothing() -> None:

@@ -14,6 +14,7 @@ from relay.faces.http.routes.permissions import PermissionDoors
 from relay.model import PermissionOption, PermissionRequest
 from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.journal.live_bus import Live
+from relay.room.parsing.actions import Action, Answer, Permit
 from tests.faces.house import House, house
 
 OPTIONS = (PermissionOption("ok/1", "Yes", "allow_once"), PermissionOption("no", "No", "reject_once"))
@@ -21,19 +22,19 @@ REQUEST = PermissionRequest("CLAUDE", "rm -r build", "execute", (), OPTIONS)
 
 
 class Counter:
-    """The desk, one request on it, and the commands that the door gave."""
+    """The desk, one request on it, and the actions that the door gave."""
 
     def __init__(self) -> None:
         self.live = Live()
         self.desk = PermissionDesk(self.live, self._say)
-        self.orders: list[tuple[str, str]] = []
+        self.orders: list[tuple[Action, str]] = []
         self.success = True
 
     async def _say(self, text: str, meta: Mapping[str, Any]) -> None: ...
 
-    async def order(self, text: str, by: str) -> dict[str, Any]:
-        self.orders.append((text, by))
-        return {"success": self.success, "reason": "done", "task": 1}
+    async def act(self, action: Action, *, by: str) -> Answer:
+        self.orders.append((action, by))
+        return Answer(self.success, "done")
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ async def counter() -> AsyncIterator[Counter]:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, counter: Counter) -> AsyncIterator[House]:
-    doors = PermissionDoors(lambda: counter.desk.pending, counter.order, lambda: {"CLAUDE", "RELAY"})
+    doors = PermissionDoors(lambda: counter.desk.pending, counter, lambda: {"CLAUDE", "RELAY"})
     async with house(tmp_path, routes=doors.table()) as one:
         yield one
 
@@ -59,15 +60,15 @@ async def test_the_open_requests_are_listed(home: House, counter: Counter) -> No
     assert status == 200 and told == {"requests": [counter.desk.pending[0].as_json()]}
 
 
-@pytest.mark.parametrize(("option", "command"), [("ok/1", "/allow {} 1"), ("no", "/deny {} 2")])
-async def test_an_answer_is_a_persons_command(
-    home: House, counter: Counter, option: str, command: str
+@pytest.mark.parametrize(("option", "place", "allow"), [("ok/1", "1", True), ("no", "2", False)])
+async def test_an_answer_is_a_persons_action(
+    home: House, counter: Counter, option: str, place: str, allow: bool
 ) -> None:
     (one,) = counter.desk.pending
     body = {"option": option, "name": "ann"}
     status, told, _ = await home.ask("POST", f"/api/permissions/{one.id}", json=body)
     assert (status, told) == (200, {"success": True, "reason": "done"})
-    assert counter.orders == [(command.format(one.id), "ann")]
+    assert counter.orders == [(Permit(one.id, place, allow), "ann")]
     counter.success = False
     _, told, _ = await home.ask("POST", f"/api/permissions/{one.id}", json=body)
     assert told == {"success": False, "reason": "done"}

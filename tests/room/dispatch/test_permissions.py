@@ -11,8 +11,9 @@ import pytest
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk
 from relay.room.journal.live_bus import Live
-from relay.room.parsing.commands import Permit, Problem, parse
-from relay.room.steward.actions import Acts
+from relay.room.parsing.actions import Permit
+from relay.room.parsing.commands import Problem, parse
+from relay.room.steward.handlers import Acts
 from relay.store.ports import Store
 from tests.engines import BOTH
 from tests.room.parts import Clock, until

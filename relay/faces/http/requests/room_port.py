@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from relay.model import Message
 from relay.room.journal.values import Frame, Job, Page, Posted
+from relay.room.parsing.actions import Action, Answer
 
 Json = dict[str, Any]
 
@@ -23,11 +24,17 @@ class LiveFeed(Protocol):
     def close(self) -> None: ...
 
 
-class RoomApi(Protocol):
-    """The room. What it cannot do it raises as a `RoomRefusal` (relay.faces.http.requests.errors).
+class Acts(Protocol):
+    """Where people's actions are carried out."""
 
-    The acts of a person (`by`) show in the room; they give `{"success": bool, "reason"?}` or what is named.
-    """
+    async def act(self, action: Action, *, by: str) -> Answer:
+        """Do what a person orders. Both the action and the answer stand in the room. Raises a `RoomRefusal`."""
+        ...
+
+
+class RoomApi(Acts, Protocol):
+    """The room. What it cannot do it raises as a `RoomRefusal` (relay.faces.http.requests.errors). What a
+    person (`by`) does shows in the room."""
 
     async def post(
         self,
@@ -59,25 +66,15 @@ class RoomApi(Protocol):
 
     async def why(self, event_or_message_id: str) -> Sequence[Json]: ...
 
-    async def pause(self, agent: str | None, *, by: str) -> Json: ...
-
-    async def resume(self, agent: str | None, *, by: str) -> Json: ...
-
-    async def try_now(self, agent: str, *, by: str) -> Json: ...
-
-    async def cancel(self, agent: str, by: str) -> Json: ...
-
     async def set_agent(self, agent: str, changes: Json, *, by: str) -> Json: ...
 
-    async def route(self, message_id: str, agents: list[str], *, by: str) -> Json: ...
+    async def route(self, message_id: str, agents: list[str], *, by: str) -> Answer: ...
 
-    async def retry(self, job: int, *, by: str) -> Json: ...
+    async def retry(self, job: int, *, by: str) -> Answer: ...
 
     async def create_task(self, title: str, *, by: str) -> Json: ...
 
     async def change_task(self, number: int, changes: Json, *, by: str) -> Json: ...
-
-    async def undo_tasks(self, *, by: str) -> Json: ...
 
     def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
         """Stored frames behind the cursor, for ever. A batch never ends between two of one cursor."""

@@ -17,13 +17,18 @@ from relay.faces.http.requests.errors import ApiError, answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, read_body
-from relay.faces.http.requests.room_port import Json
+from relay.faces.http.requests.room_port import Acts, Json
 from relay.model import SESSION_ID, Refusal
+from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
 
 _WHO = ("name", "agent_id")
 _MARKS = ("useful", "noise")
-#: Each is a command of the room of the same name.
-_ACTIONS = ("first", "stop", "update")
+#: What a person decides where agents collide. Each is a command of the room of the same name.
+_DECISIONS: dict[str, Callable[[str], Action]] = {
+    "first": GoFirst,
+    "stop": lambda agent: Stop((agent,)),
+    "update": lambda agent: TakeMain((agent,)),
+}
 
 
 class AirspaceApi(Protocol):
@@ -52,23 +57,13 @@ class AirspaceApi(Protocol):
         ...
 
 
-class IntentApi(Protocol):
-    """Where a person's word becomes a command of the room."""
-
-    async def decide(self, action: str, agent: str, *, by: str) -> Json:
-        """`action`: first, stop or update; `{success, reason}`."""
-        ...
-
-    async def declare_intent(self, agent: str, paths: Sequence[str], *, by: str) -> Json: ...
-
-
 class AirspaceDoors:
     """The handlers. `reserved` gives the names that no person has."""
 
     def __init__(
         self,
         airspace: AirspaceApi,
-        room: IntentApi,
+        room: Acts,
         reserved: Callable[[], Collection[str]],
         limits: Limits | None = None,
         agents: Callable[[], Collection[str]] = tuple,
@@ -141,22 +136,24 @@ class AirspaceDoors:
                 "Only a person can set an agent's intent, and this is an agent's key.",
                 'Send "own": true with your own name, or use POST /intents.',
             )
-        done = await self._room.declare_intent(agent, paths, by=self._by(request, body))
-        told = {**done, "agent": agent, "intent": paths if done.get("success") else None}
-        in_hand = self._airspace.in_hand(agent, paths) if done.get("success") else []
+        action = DeclareIntent(agent, tuple(dict.fromkeys(paths)))
+        done = await self._room.act(action, by=self._by(request, body))
+        told = {**done.as_json(), "agent": agent, "intent": paths if done.success else None}
+        in_hand = self._airspace.in_hand(agent, paths) if done.success else []
         return answer({**told, "in_hand": in_hand} if in_hand else told)
 
     async def decide(self, request: web.Request) -> web.Response:
         """What a person decides where agents collide: the buttons, and the commands of the same name."""
         body = await self._body(request, "action", "agent")
         action, agent = body.text("action"), body.text("agent")
-        if action not in _ACTIONS:
-            raise bad(f"action is {action[:40]!r}.", f"One of: {', '.join(_ACTIONS)}.")
+        decision = _DECISIONS.get(action)
+        if decision is None:
+            raise bad(f"action is {action[:40]!r}.", f"One of: {', '.join(_DECISIONS)}.")
         if not request[CREDENTIAL].person:
             raise ApiError(
                 403, "scope", "Only a person decides that, and this is an agent's key.", "Ask a person."
             )
-        return answer(await self._room.decide(action, agent, by=self._by(request, body)))
+        return answer((await self._room.act(decision(agent), by=self._by(request, body))).as_json())
 
     def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
         """A key speaks for its own identity only. Raises ApiError."""

@@ -16,15 +16,17 @@ from relay.faces.http.requests.errors import ApiError, answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, numbered, read_body
-from relay.faces.http.requests.room_port import Json
+from relay.faces.http.requests.room_port import Acts, Json
 from relay.model.references import Thing
+from relay.room.parsing.actions import ForceRelease
+from relay.room.parsing.commands import MAX_REASON
 
 _WHO = ("name", "agent_id")
-#: Characters of a path with all its folders (PATH_MAX of Linux), and of a reason that people read in one glance.
-MAX_PATH, MAX_REASON = 4096, 300
+#: Characters of a path with all its folders (PATH_MAX of Linux).
+MAX_PATH = 4096
 
 
-class HeldApi(Protocol):
+class HeldApi(Acts, Protocol):
     """What the doors ask of the room."""
 
     async def held(self) -> Json:
@@ -33,10 +35,6 @@ class HeldApi(Protocol):
 
     async def task(self, number: int) -> Json:
         """TASK with all that is known of it. Raises a room's refusal: not_found."""
-        ...
-
-    async def force_release(self, path: str, reason: str, *, by: str) -> Json:
-        """`{success, reason}`."""
         ...
 
 
@@ -88,4 +86,5 @@ class HeldDoors:
         for field, value, most in (("path", path, MAX_PATH), ("reason", reason, MAX_REASON)):
             if len(value) > most:
                 raise bad(f"{field} has {len(value)} characters.", f"At most {most}.")
-        return answer(await self._room.force_release(path, reason, by=by))
+        done = await self._room.act(ForceRelease(path, " ".join(reason.split())), by=by)
+        return answer(done.as_json())

@@ -5,8 +5,8 @@ Invariant: an answer is a command of that person in the room, so everybody sees 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 from aiohttp import web
 
@@ -15,7 +15,8 @@ from relay.faces.http.requests.errors import ApiError, answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, read_body
-from relay.faces.http.requests.room_port import Json
+from relay.faces.http.requests.room_port import Acts, Json
+from relay.room.parsing.actions import Permit
 
 _WHO = ("name", "agent_id")
 
@@ -41,17 +42,17 @@ class Asked(Protocol):
 
 
 class PermissionDoors:
-    """`pending` gives what waits; `order` gives the room a person's command, and its answer."""
+    """`pending` gives what waits."""
 
     def __init__(
         self,
         pending: Callable[[], Sequence[Asked]],
-        order: Callable[[str, str], Awaitable[Json]],
+        room: Acts,
         reserved: Callable[[], Collection[str]],
         *,
         limits: Limits | None = None,
     ) -> None:
-        self._pending, self._order, self._reserved = pending, order, reserved
+        self._pending, self._room, self._reserved = pending, room, reserved
         self._limits = limits or Limits()
 
     def table(self) -> list[web.RouteDef]:
@@ -82,8 +83,7 @@ class PermissionDoors:
             )
         for place, option in enumerate(one.options, 1):
             if option.id == wanted:
-                word = "allow" if option.kind.startswith("allow") else "deny"
                 # By its place: its id is the agent's own text, and this stands in the room.
-                told: dict[str, Any] = await self._order(f"/{word} {one.id} {place}", by)
-                return answer({"success": bool(told.get("success")), "reason": told.get("reason", "")})
+                action = Permit(one.id, str(place), allow=option.kind.startswith("allow"))
+                return answer((await self._room.act(action, by=by)).as_json())
         raise bad(f"option is {wanted[:40]!r}.", f"One of: {', '.join(each.id for each in one.options)}.")

@@ -1,8 +1,8 @@
-"""What people order the room to do: the commands, and the same acts from the page's buttons.
+"""Carries out what people order the room to do, through whichever interface.
 
-Invariant: an act, its events and the room's answer are one transaction; what reaches outside the database
-(ending a process) is returned as `after` and done once that is committed, so it is never done for an act that
-did not happen. An unverified entry may ask, but lifts no guard.
+Invariant: an action, its events and the room's answer are one transaction. What reaches outside the database (ending
+a process) is returned in `Done` and done after the commit, so it is never done for an action that did not happen. An
+unverified entry may ask, but lifts no guard.
 """
 
 from __future__ import annotations
@@ -21,18 +21,31 @@ from relay.room.dispatch.view import StewardView
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q, Rules
 from relay.room.journal.values import Job, JobState, message_of_row
-from relay.room.parsing import commands
+from relay.room.parsing import actions, commands
+from relay.room.parsing.actions import Action
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.store.ports import Tx
 
-#: Jobs that ended badly among which the one is looked for that an agent is tried with.
+#: Characters of a task's title that fit on the board.
+MAX_TITLE = 200
+#: Latest jobs that ended badly, among which `/try` looks for one of the agent's.
 LATEST = 200
+#: Actions that lift a guard, whatever their arguments: an entry that proves nobody may not order them.
+GUARDED = (
+    actions.Route
+    | actions.Retry
+    | actions.Resume
+    | actions.TryNow
+    | actions.Continue
+    | actions.GoFirst
+    | actions.ForceRelease
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who does something, because of which event, on behalf of which message."""
+    """Who orders an action, in which message (its event is `event_id`). `now`: Unix seconds."""
 
     by: str
     message: Message
@@ -43,10 +56,10 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`text` is the room's answer. `cancel`: (agent, job) of the turns to be ended after the commit."""
+    """`text` is the room's answer. `cancel`: (agent, by whom, job) of the turns to be ended after the commit."""
 
     text: str
-    cancel: tuple[tuple[str, int], ...] = ()
+    cancel: tuple[tuple[str, str, int], ...] = ()
     #: The room number of the task that the act is about.
     task: int | None = None
     #: Called after the commit.
@@ -54,7 +67,7 @@ class Done:
 
 
 class Acts:
-    """Carries out commands in the caller's transaction. Raises Refusal, with nothing changed."""
+    """Carries out actions in the caller's transaction. Raises Refusal, with nothing changed."""
 
     def __init__(
         self,
@@ -71,101 +84,95 @@ class Acts:
         self._holds = holds
 
     async def obey(
-        self, tx: Tx, command: commands.Command, act: Act, view: Callable[[], Awaitable[StewardView]]
+        self, tx: Tx, action: Action, act: Act, view: Callable[[], Awaitable[StewardView]]
     ) -> Done:
-        """Do what `command` says, and answer. `view` looks at the room, which costs as much as the room is large."""
-        match command:
-            case commands.ShowHelp(name):
+        """Carry out the action. `view` reads the state of the room, which takes longer the larger the room is."""
+        if isinstance(action, GUARDED):
+            _verify(action, act)
+        match action:
+            case actions.ShowHelp(name):
                 return Done(answers.render_help(name))
-            case commands.ShowWho():
+            case actions.ShowWho():
                 return Done(answers.render_who(await view()))
-            case commands.ShowQueue():
+            case actions.ShowQueue():
                 return Done(answers.render_queue(await view()))
-            case commands.ShowTasks():
+            case actions.ShowTasks():
                 return Done(answers.render_tasks(await view()))
-            case commands.Route(number, agents):
-                self._guard(act, "/route")
+            case actions.Route(agents, number):
                 return await self.route(tx, await _message(tx, number), list(agents), act)
-            case commands.Retry(number, of):
-                self._guard(act, "/retry")
+            case actions.Retry(number, of):
                 return await self.retry(tx, await _jobs_of(tx, number, of), act)
-            case commands.Cancel(agents):
+            case actions.Cancel(agents):
                 return await self.cancel(tx, agents, act)
-            case commands.Pause(agents):
+            case actions.Pause(agents):
                 return await self.pause(tx, agents, act)
-            case commands.Resume(agents):
+            case actions.Resume(agents):
                 return await self.resume(tx, agents, act)
-            case commands.TryNow(agents):
+            case actions.TryNow(agents):
                 return await self.try_now(tx, agents, act)
-            case commands.Continue():
-                self._guard(act, "/continue")
+            case actions.Continue():
                 rules = Rules(agents=self._roster().names)
                 return Done(await queue.lift_hops(tx, rules, now=act.now, parents=[act.event_id]))
-            case commands.ShowAirspace():
+            case actions.ShowAirspace():
                 return Done(self._sky().who_is_near())
-            case commands.DeclareIntent(agent, paths):
+            case actions.DeclareIntent(agent, paths):
                 kept = await self._sky().declare(tx, agent, paths, by=act.by, cause=[act.event_id])
-                told = ", ".join(f"`{path}`" for path in kept)
-                said = f"{agent} intends to touch {told}." if kept else f"{agent} has no declared intent."
-                return Done("\n\n".join([said, *self._sky().in_hand(agent, kept)]))
-            case commands.GoFirst(agent):
-                self._guard(act, "/first")
+                names = ", ".join(f"`{path}`" for path in kept)
+                text = f"{agent} intends to touch {names}." if kept else f"{agent} has no declared intent."
+                return Done("\n\n".join([text, *self._sky().in_hand(agent, kept)]))
+            case actions.GoFirst(agent):
                 return Done(await self._sky().go_first(tx, agent, by=act.by, cause=[act.event_id]))
-            case commands.Stop(agents):
+            case actions.Stop(agents):
                 return await self.stop(tx, agents, act)
-            case commands.TakeMain(agents):
-                asked = [
+            case actions.TakeMain(agents):
+                texts = [
                     await self._sky().take_main(tx, name, by=act.by, cause=[act.event_id]) for name in agents
                 ]
-                return Done(" ".join(asked))
-            case commands.Permit(request, option, allow):
-                return self._permit(request, option, allow, act)
-            case commands.ShowLocks(path):
+                return Done(" ".join(texts))
+            case actions.Permit():
+                return self._permit(action, act)
+            case actions.ShowLocks(path):
                 return await self._show_locks(tx, path, await view())
-            case commands.ForceRelease(path, reason):
-                self._guard(act, "/unlock")
+            case actions.ForceRelease(path, reason):
                 return await self._unlock(tx, path, reason, act)
             case _:
-                return await self._board_command(tx, command, act)
+                return await self._board_action(tx, action, act)
 
     async def _show_locks(self, tx: Tx, path: str | None, view: StewardView) -> Done:
         if path is None or self._holds is None:
             return Done(answers.render_locks(view))
-        met = await self._holds.meeting(tx, path)
-        keys = frozenset((str(one["file_path"]), str(one["locked_by"]), str(one["session"])) for one in met)
+        locks = await self._holds.meeting(tx, path)
+        keys = frozenset(
+            (str(lock["file_path"]), str(lock["locked_by"]), str(lock["session"])) for lock in locks
+        )
         return Done(answers.render_locks_at(view, path, keys))
 
     async def _unlock(self, tx: Tx, path: str, reason: str, act: Act) -> Done:
         if self._holds is None:
             raise Refusal("This room has no locks.")
         taken = await self._holds.force_release(tx, path, by=act.by, reason=reason, cause=[act.event_id])
-        names = list(dict.fromkeys(str(one["locked_by"]) for one in taken))
-        verb, told = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
-        where = code_span(str(taken[0]["file_path"]))
-        return Done(f"{where} is free: {_list(names)} no longer {verb} it, and {told}.")
+        names = list(dict.fromkeys(str(lock["locked_by"]) for lock in taken))
+        verbs = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
+        shown = code_span(str(taken[0]["file_path"]))
+        return Done(f"{shown} is free: {_list(names)} no longer {verbs[0]} it, and {verbs[1]}.")
 
-    def _permit(self, request: str, option: str | None, allow: bool, act: Act) -> Done:
-        """Answer what an agent asks for; it hears of it once this is committed."""
+    def _permit(self, action: actions.Permit, act: Act) -> Done:
+        """Answer what an agent asks for. The agent gets the answer after the commit."""
         if self._permissions is None:
             raise Refusal("No agent in this room asks for permission.")
-        one = self._permissions.find(request)
-        kinds = ALLOW if allow else REJECT
-        chosen = one.option(option, kinds)
-        allowed = chosen is not None and chosen.kind in ALLOW
-        if allowed != allow:
-            word = "refuses" if allow else "allows"
-            raise Refusal(
-                f"That option {word} it.",
-                f"`/{'deny' if allow else 'allow'} {references.request(one.number)}` does.",
-            )
+        desk = self._permissions
+        pending = desk.find(action.request)
+        option = pending.option(action.option, ALLOW if action.allow else REJECT)
+        allowed = option is not None and option.kind in ALLOW
+        if allowed != action.allow:
+            word, other = ("refuses", "deny") if action.allow else ("allows", "allow")
+            raise Refusal(f"That option {word} it.", f"`/{other} {references.request(pending.number)}` does.")
         if allowed:
-            self._guard(act, "/allow")
-        desk, asked = self._permissions, one.request
-        named = f" ({code_span(chosen.name)})" if chosen is not None else ""
-        text = (
-            f"{act.by} {'allows' if allowed else 'refuses'} {asked.agent}: {code_span(asked.title)}{named}."
-        )
-        return Done(text, after=lambda: desk.answer(one.id, chosen, act.by))
+            _verify(action, act)
+        verb, request = "allows" if allowed else "refuses", pending.request
+        name = f" ({code_span(option.name)})" if option is not None else ""
+        text = f"{act.by} {verb} {request.agent}: {code_span(request.title)}{name}."
+        return Done(text, after=lambda: desk.answer(pending.id, option, act.by))
 
     def _sky(self) -> Airspace:
         if self._airspace is None:
@@ -174,28 +181,26 @@ class Acts:
             )
         return self._airspace
 
-    async def _board_command(self, tx: Tx, command: commands.Command, act: Act) -> Done:
+    async def _board_action(self, tx: Tx, action: Action, act: Act) -> Done:
         lane, cause = ledger.cycle_lane(act.message.id), [act.event_id]
-        match command:
-            case commands.AddTask(title):
-                made = await self._board.create(tx, title, by=act.by, lane=lane, cause=cause)
-            case commands.MoveTask(number, status):
-                made = await self._board.move(tx, number, str(status), by=act.by, lane=lane, cause=cause)
-            case commands.MoveAll(status):
-                made = await self._board.move_all(tx, str(status), by=act.by, lane=lane, cause=cause)
-            case commands.ClearAll():
-                made = await self._board.clear_all(tx, by=act.by, lane=lane, cause=cause)
-            case commands.Undo():
-                made = await self._board.undo(tx, by=act.by, lane=lane, cause=cause)
+        match action:
+            case actions.AddTask(title):
+                if len(title) > MAX_TITLE:
+                    wrong = f"The title has {len(title)} characters; at most {MAX_TITLE} fit on the board."
+                    raise Refusal(commands.misused("/task", wrong))
+                change = await self._board.create(tx, title, by=act.by, lane=lane, cause=cause)
+            case actions.MoveTask(number, status):
+                change = await self._board.move(tx, number, str(status), by=act.by, lane=lane, cause=cause)
+            case actions.MoveAll(status):
+                change = await self._board.move_all(tx, str(status), by=act.by, lane=lane, cause=cause)
+            case actions.ClearAll():
+                change = await self._board.clear_all(tx, by=act.by, lane=lane, cause=cause)
+            case actions.Undo():
+                change = await self._board.undo(tx, by=act.by, lane=lane, cause=cause)
             case _:
-                raise Refusal(f"The room does not know how to do {command!r}.")
-        about = made.task.number if isinstance(command, commands.AddTask | commands.MoveTask) else None
-        return Done(f"{act.by} {made.summary()}", task=about)
-
-    async def rename(self, tx: Tx, number: int, title: str, act: Act) -> Done:
-        lane = ledger.cycle_lane(act.message.id)
-        made = await self._board.rename(tx, number, title, by=act.by, lane=lane, cause=[act.event_id])
-        return Done(f"{act.by} {made.summary()}")
+                raise Refusal(f"The room does not know how to do {action!r}.")
+        one_task = isinstance(action, actions.AddTask | actions.MoveTask)
+        return Done(f"{act.by} {change.summary()}", task=change.task.number if one_task else None)
 
     async def route(self, tx: Tx, message: Message, agents: list[str], act: Act) -> Done:
         """Overrule the dispatcher for one message."""
@@ -212,7 +217,7 @@ class Acts:
         return Done(f"{references.message(message.number)} goes to {named}.")
 
     async def retry(self, tx: Tx, jobs: Sequence[Job], act: Act) -> Done:
-        """Queue jobs anew that ended badly."""
+        """Queue those of the jobs again that ended badly."""
         again = [job for job in jobs if job.state in (JobState.DEAD, JobState.SKIPPED, JobState.FAILED)]
         if not again:
             states = ", ".join(f"{job.agent} {job.state}" for job in jobs) or "nobody was asked"
@@ -222,45 +227,43 @@ class Acts:
         refused: list[str] = []
         for job in again:
             policy = self._policy(job.agent)
-            found = await queue.prospect(tx, policy, act.now)
-            if not found.able:
-                refused.append(f"{job.agent} cannot be asked now: {found.why}.")
+            prospect = await queue.prospect(tx, policy, act.now)
+            if not prospect.able:
+                refused.append(f"{job.agent} cannot be asked now: {prospect.why}.")
                 continue
-            if found.probes:
-                self._guard(act, "/retry")
+            if prospect.probes:
                 await queue.probe_now(tx, policy)
             await ledger.change_job(
                 tx, job, JobState.PENDING, now=act.now, attempts=0, parents=[act.event_id]
             )
             tried.append(job.agent)
-            waits += [f"{job.agent}: {found.why}."] if found.why else []
+            waits += [f"{job.agent}: {prospect.why}."] if prospect.why else []
         if not tried:
             raise Refusal(" ".join(dict.fromkeys(refused)), "`/who` shows how the agents are.")
         return Done(" ".join([f"Trying again: {_list(tried)}.", *dict.fromkeys([*waits, *refused])]))
 
     async def try_now(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """The one attempt of an open circuit, at once: with the latest message that the agent could not answer."""
-        self._guard(act, "/try")
-        said = []
+        texts = []
         for name in self._known(agents):
             policy = self._policy(name)
-            found = await queue.prospect(tx, policy, act.now)
-            if not found.probes:
-                why = f": {found.why}" if found.why else ": its circuit is closed, so it gets work"
+            prospect = await queue.prospect(tx, policy, act.now)
+            if not prospect.probes:
+                why = f": {prospect.why}" if prospect.why else ": its circuit is closed, so it gets work"
                 raise Refusal(
                     f"{name} has nothing to try{why}.", "`/retry m<number>` asks again for a message."
                 )
             missed = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=LATEST)]
             latest = max((job for job in missed if job.agent == name), key=lambda job: job.id, default=None)
             if latest is not None:
-                said.append((await self.retry(tx, [latest], act)).text)
+                texts.append((await self.retry(tx, [latest], act)).text)
                 continue
             await queue.probe_now(tx, policy)
-            said.append(
+            texts.append(
                 f"The next message for {name} is its one attempt: if it succeeds, the circuit closes and "
                 f"{name} gets work again."
             )
-        return Done(" ".join(said))
+        return Done(" ".join(texts))
 
     def _policy(self, agent: str) -> queue.Policy:
         member = self._roster().members.get(agent)
@@ -273,12 +276,12 @@ class Acts:
         active = await tx.all(Q.active_jobs)
         # An agent that was taken out of the configuration may still be at work.
         self._known([name for name in agents if all(row["agent"] != name for row in active)], none=True)
-        running: list[tuple[str, int]] = []
+        running: list[tuple[str, str, int]] = []
         waiting: list[str] = []
         for name in agents:
             held = [row["id"] for row in active if row["agent"] == name]
             if held:
-                running.append((name, held[-1]))
+                running.append((name, act.by, held[-1]))
             for row in await tx.all(Q.open_jobs_of_agent, agent=name):
                 await ledger.change_job(
                     tx,
@@ -292,10 +295,10 @@ class Acts:
                 waiting.append(name)
         if not running and not waiting:
             raise Refusal(f"{' and '.join(agents)} had nothing to cancel.", "`/queue` shows who works.")
-        told = [f"ending {name}'s turn" for name, _ in running]
+        parts = [f"ending {name}'s turn" for name, _, _ in running]
         if waiting:
-            told.append(f"{len(waiting)} waiting message{'s' * (len(waiting) != 1)} taken back")
-        text = ", ".join(told)
+            parts.append(f"{len(waiting)} waiting message{'s' * (len(waiting) != 1)} taken back")
+        text = ", ".join(parts)
         return Done(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
 
     async def stop(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
@@ -314,7 +317,7 @@ class Acts:
 
     async def pause(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """Give these agents no new turn; a running one goes on."""
-        names = self._known(agents)
+        names = self._known(agents or self._roster().names)
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=1)
             await self._say_state(tx, name, "paused", act)
@@ -322,8 +325,7 @@ class Acts:
 
     async def resume(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """Give these agents turns again; also closes an open breaker and ends a rate limit's wait."""
-        self._guard(act, "/resume")
-        names = self._known(agents)
+        names = self._known(agents or self._roster().names)
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=0)
             await tx.execute(
@@ -358,12 +360,15 @@ class Acts:
             raise Refusal("The room has no agents.", "Add one to config.json.")
         return list(agents)
 
-    def _guard(self, act: Act, what: str) -> None:
-        if not act.verified:
-            raise Refusal(
-                f"`{what}` lifts a guard, and a line written straight into the transcript proves nobody.",
-                "Say it in the page or with join.py while the room runs.",
-            )
+
+def _verify(action: Action, act: Act) -> None:
+    """Raises Refusal when the action comes from an entry that proves nobody."""
+    if not act.verified:
+        raise Refusal(
+            f"`{action.line().split()[0]}` lifts a guard, and a line written straight into the transcript "
+            "proves nobody.",
+            "Say it in the page or with join.py while the room runs.",
+        )
 
 
 def _list(names: Sequence[str]) -> str:
