@@ -19,15 +19,15 @@ import { levelOf } from "./model";
 
 const ranges = (lines: Lines | undefined): string => (lines ?? []).map(([s, e]) => (s === e ? String(s) : `${s}–${e}`)).join(", ");
 
-function EvidenceLine({ one }: { one: Evidence }) {
+function EvidenceLine({ item }: { item: Evidence }) {
   return (
     <li>
-      {one.text}
-      {(one.path || one.symbol) && (
+      {item.text}
+      {(item.path || item.symbol) && (
         <small>
-          {one.path && <code>{one.path}{one.lines?.length ? `:${ranges(one.lines)}` : ""}</code>}
-          {one.other_path && <> ↔ <code>{one.other_path}</code></>}
-          {one.symbol && <> <code class="symbol">{one.symbol}</code></>}
+          {item.path && <code>{item.path}{item.lines?.length ? `:${ranges(item.lines)}` : ""}</code>}
+          {item.other_path && <> ↔ <code>{item.other_path}</code></>}
+          {item.symbol && <> <code class="symbol">{item.symbol}</code></>}
         </small>
       )}
     </li>
@@ -48,7 +48,7 @@ function Channel({ name, reading }: { name: string; reading: Partial<Reading> & 
         <i style={{ width: `${share * 100}%` }} />
       </div>
       {reading.alone === false && share > 0 && <p class="muted small">This alone never raises a resolution advisory.</p>}
-      {reading.evidence && reading.evidence.length > 0 && <ul class="evidence">{reading.evidence.slice(0, 12).map((one, i) => <EvidenceLine key={i} one={evidence(one)} />)}{reading.evidence.length > 12 && <li class="muted">and {reading.evidence.length - 12} more</li>}</ul>}
+      {reading.evidence && reading.evidence.length > 0 && <ul class="evidence">{reading.evidence.slice(0, 12).map((item, i) => <EvidenceLine key={i} item={evidence(item)} />)}{reading.evidence.length > 12 && <li class="muted">and {reading.evidence.length - 12} more</li>}</ul>}
     </li>
   );
 }
@@ -64,13 +64,13 @@ function Head({ children, level, onClose }: { children: ComponentChildren; level
 }
 
 function LinkEvidence({ link }: { link: Link }) {
-  const standing = openAdvisories.value.filter((one) => one.agents.includes(link.a) && one.agents.includes(link.b));
+  const standing = openAdvisories.value.filter((advisory) => advisory.agents.includes(link.a) && advisory.agents.includes(link.b));
   return (
     <section class="evi" data-testid="pick-link" aria-label={`Between ${link.a} and ${link.b}`}>
       <Head level={link.level}><Who name={link.a} /> ↔ <Who name={link.b} /></Head>
       <p class="evi-risk"><Term id="risk" /> <b>{link.risk.toFixed(2)}</b> <span class="muted">distance {link.distance.toFixed(2)}, traffic from {airspace.value?.thresholds.traffic}, resolution from {airspace.value?.thresholds.resolution}</span></p>
       <ul class="channels">{readings(link).map(([name, reading]) => <Channel key={name} name={name} reading={reading} />)}</ul>
-      {standing.map((one) => <AdvisoryCard key={one.id} one={one} brief />)}
+      {standing.map((advisory) => <AdvisoryCard key={advisory.id} advisory={advisory} brief />)}
     </section>
   );
 }
@@ -97,7 +97,7 @@ function AgentEvidence({ name }: { name: string }) {
         {agents.value.some((a) => a.name === name) && <button type="button" class="button small" onClick={() => (agentPanel.value = name)}>Open {name}</button>}
         {tree && tree.files > 0 && <button type="button" class="button small" onClick={() => showWorktree(name)}>Show diff <Diffstat of={tree} /></button>}
       </div>
-      {warnings.map((one) => <AdvisoryCard key={one.id} one={one} />)}
+      {warnings.map((advisory) => <AdvisoryCard key={advisory.id} advisory={advisory} />)}
       <h3>Nearest</h3>
       {links.length ? (
         <ul class="evi-list">
@@ -141,31 +141,31 @@ const STEERING: Readonly<Record<string, string>> = {
   stayed: "The steering agent has not left; a person was asked.",
 };
 
-function Outcome({ one }: { one: Advisory }) {
-  if (isOpen(one)) {
-    const deadline = instant(one.deadline_at);
-    const silent = silentIn(one);
+function Outcome({ advisory }: { advisory: Advisory }) {
+  if (isOpen(advisory)) {
+    const deadline = instant(advisory.deadline_at);
+    const silent = silentIn(advisory);
     if (deadline === null || !silent.length) return null;
     return <p class="waits">{deadline > now.value ? <>Waits {span(deadline - now.value)} more for {silent.join(" and ")}.</> : <>{silent.join(" and ")} did not answer in time.</>}</p>;
   }
-  const told = verdict(one);
+  const told = verdict(advisory);
   return <p class={`outcome-line outcome-${told}`}>{VERDICTS[told].says}</p>;
 }
 
-function Mark({ one }: { one: Advisory }) {
+function MarkButtons({ advisory }: { advisory: Advisory }) {
   const set = (mark: Advisory["mark"]): void => {
-    const wanted = one.mark === mark ? null : mark;
+    const wanted = advisory.mark === mark ? null : mark;
     void attempt(
-      api.markAdvisory(one.id, wanted).then((told) => {
-        if (told.id === one.id) advisories.value = new Map(advisories.value).set(one.id, told);
+      api.markAdvisory(advisory.id, wanted).then((told) => {
+        if (told.id === advisory.id) advisories.value = new Map(advisories.value).set(advisory.id, told);
       }),
     ).then((ok) => ok && toast(wanted ? `Marked ${wanted}.` : "Mark removed."));
   };
   return (
     <div class="marks" role="group" aria-label="Was this advisory worth it?">
       {(["useful", "noise"] as const).map((mark) => (
-        <button key={mark} type="button" class="button small" aria-pressed={one.mark === mark} onClick={() => set(mark)} data-testid={`mark-${mark}`}>
-          {one.mark === mark && <Icon name="check" size={13} />} {mark === "useful" ? "Useful" : "Noise"}
+        <button key={mark} type="button" class="button small" aria-pressed={advisory.mark === mark} onClick={() => set(mark)} data-testid={`mark-${mark}`}>
+          {advisory.mark === mark && <Icon name="check" size={13} />} {mark === "useful" ? "Useful" : "Noise"}
         </button>
       ))}
     </div>
@@ -177,14 +177,14 @@ function Names({ verb, names }: { verb: string; names: readonly string[] }) {
 }
 
 /** One advisory, whole; `brief` = its evidence is listed beside it. */
-export function AdvisoryCard({ one, brief = false }: { one: Advisory; brief?: boolean }) {
-  const answers = Object.entries(one.answers ?? {});
+export function AdvisoryCard({ advisory, brief = false }: { advisory: Advisory; brief?: boolean }) {
+  const answers = Object.entries(advisory.answers ?? {});
   return (
-    <article class={`advisory advisory-${isOpen(one) ? one.level : "closed"}`} data-testid="advisory-card" aria-label={`Advisory: ${one.agents.join(", ")}`}>
-      <p class="advisory-why">{why(one)}</p>
-      {one.reason && <p class="advisory-do"><span><Explained text={one.reason} /></span></p>}
-      {!one.reason && <p class="advisory-do"><Names verb="HOLD" names={one.hold} /><Names verb="STEER" names={one.steer} />{!one.steer.length && <Names verb="TRANSMIT" names={one.transmit} />}</p>}
-      {!brief && one.evidence.length > 1 && <ul class="evidence">{one.evidence.slice(1, 8).map((e, i) => <EvidenceLine key={i} one={evidence(e)} />)}</ul>}
+    <article class={`advisory advisory-${isOpen(advisory) ? advisory.level : "closed"}`} data-testid="advisory-card" aria-label={`Advisory: ${advisory.agents.join(", ")}`}>
+      <p class="advisory-why">{why(advisory)}</p>
+      {advisory.reason && <p class="advisory-do"><span><Explained text={advisory.reason} /></span></p>}
+      {!advisory.reason && <p class="advisory-do"><Names verb="HOLD" names={advisory.hold} /><Names verb="STEER" names={advisory.steer} />{!advisory.steer.length && <Names verb="TRANSMIT" names={advisory.transmit} />}</p>}
+      {!brief && advisory.evidence.length > 1 && <ul class="evidence">{advisory.evidence.slice(1, 8).map((e, i) => <EvidenceLine key={i} item={evidence(e)} />)}</ul>}
       {answers.length > 0 && (
         <ul class="answers">
           {answers.map(([name, a]) => (
@@ -195,26 +195,26 @@ export function AdvisoryCard({ one, brief = false }: { one: Advisory; brief?: bo
           ))}
         </ul>
       )}
-      {Object.entries(one.not_asked ?? {}).map(([name, reason]) => <p key={name} class="small muted"><Who name={name} /> was not asked: {reason}</p>)}
-      {one.steering && <p class="small">{STEERING[one.steering] ?? one.steering}</p>}
-      {isOpen(one) && (one.set_back ?? []).map((back) => <p key={back.agent} class="small set-back" data-testid="set-back"><Who name={back.agent} /> does not merge into <code>{back.branch}</code> now: conflicts in {back.paths.map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>)}
-      {isOpen(one) && one.actions && <Choices of={one.actions} />}
-      <Outcome one={one} />
+      {Object.entries(advisory.not_asked ?? {}).map(([name, reason]) => <p key={name} class="small muted"><Who name={name} /> was not asked: {reason}</p>)}
+      {advisory.steering && <p class="small">{STEERING[advisory.steering] ?? advisory.steering}</p>}
+      {isOpen(advisory) && (advisory.set_back ?? []).map((back) => <p key={back.agent} class="small set-back" data-testid="set-back"><Who name={back.agent} /> does not merge into <code>{back.branch}</code> now: conflicts in {back.paths.map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>)}
+      {isOpen(advisory) && advisory.actions && <Choices of={advisory.actions} />}
+      <Outcome advisory={advisory} />
       <footer>
-        <span class="muted small">{ago(one.opened_at, now.value)}{one.closed_at ? `, over after ${span((instant(one.closed_at) ?? 0) - (instant(one.opened_at) ?? 0))}` : ""}</span>
-        {one.message_id && <button type="button" class="link small" onClick={() => void showEntry(one.message_id!)}>in the room</button>}
-        <Mark one={one} />
+        <span class="muted small">{ago(advisory.opened_at, now.value)}{advisory.closed_at ? `, over after ${span((instant(advisory.closed_at) ?? 0) - (instant(advisory.opened_at) ?? 0))}` : ""}</span>
+        {advisory.message_id && <button type="button" class="link small" onClick={() => void showEntry(advisory.message_id!)}>in the room</button>}
+        <MarkButtons advisory={advisory} />
       </footer>
     </article>
   );
 }
 
-function AdvisoryEvidence({ one }: { one: Advisory }) {
-  const links = (airspace.value?.links ?? []).filter((l) => one.agents.includes(l.a) && one.agents.includes(l.b)).sort((x, y) => y.risk - x.risk);
+function AdvisoryEvidence({ advisory }: { advisory: Advisory }) {
+  const links = (airspace.value?.links ?? []).filter((l) => advisory.agents.includes(l.a) && advisory.agents.includes(l.b)).sort((x, y) => y.risk - x.risk);
   return (
     <section class="evi" data-testid="pick-advisory" aria-label="Advisory">
-      <Head level={isOpen(one) ? one.level : "clear"}>{one.agents.map((name, i) => <span key={name} style={hued(name)}>{i > 0 && " ↔ "}<Who name={name} /></span>)}</Head>
-      <AdvisoryCard one={one} brief={links.length > 0} />
+      <Head level={isOpen(advisory) ? advisory.level : "clear"}>{advisory.agents.map((name, i) => <span key={name} style={hued(name)}>{i > 0 && " ↔ "}<Who name={name} /></span>)}</Head>
+      <AdvisoryCard advisory={advisory} brief={links.length > 0} />
       {links[0] && (
         <>
           <p class="evi-risk"><Term id="risk" /> <b>{links[0].risk.toFixed(2)}</b> <span class="muted">now{links.length > 1 ? `, between ${links[0].a} and ${links[0].b}` : ""}</span></p>
@@ -234,7 +234,7 @@ export function PickPanel() {
     if (link) return <LinkEvidence link={link} />;
     return <section class="evi" data-testid="pick-link"><Head level="clear">{what.link}</Head><p class="muted">They are not near each other now.</p></section>;
   }
-  const one = advisories.value.get(what.advisory);
-  if (one) return <AdvisoryEvidence one={one} />;
+  const advisory = advisories.value.get(what.advisory);
+  if (advisory) return <AdvisoryEvidence advisory={advisory} />;
   return <section class="evi" data-testid="pick-advisory"><Head level="clear">Advisory</Head><p class="muted">This advisory is older than what was loaded.</p></section>;
 }

@@ -25,46 +25,46 @@ export const QUIET = 120_000;
 /** Milliseconds between two looks at when they were heard from, which nobody tells. */
 const LOOK = 15_000;
 
-const heard = (one: Session): number => instant(one.heartbeat_at) ?? 0;
-const gone = (one: Session, at: number): boolean => !one.alive && (instant(one.ended_at) ?? 0) <= at - FAREWELL;
+const heard = (session: Session): number => instant(session.heartbeat_at) ?? 0;
+const gone = (session: Session, at: number): boolean => !session.alive && (instant(session.ended_at) ?? 0) <= at - FAREWELL;
 
 export const visitors = computed<Visitor[]>(() => {
   const own = new Set(agents.value.map((a) => a.name.toUpperCase()));
   const found = new Map<string, Session[]>();
-  for (const one of sessions.value) {
-    if (one.agent_type === "person" || own.has(one.agent_id.toUpperCase()) || gone(one, roomNow.value)) continue;
-    found.set(one.agent_id, [...(found.get(one.agent_id) ?? []), one]);
+  for (const session of sessions.value) {
+    if (session.agent_type === "person" || own.has(session.agent_id.toUpperCase()) || gone(session, roomNow.value)) continue;
+    found.set(session.agent_id, [...(found.get(session.agent_id) ?? []), session]);
   }
   return [...found]
     .map(([name, all]) => {
-      const living = all.filter((one) => one.alive);
+      const living = all.filter((session) => session.alive);
       return { name, alive: living.length > 0, sessions: (living.length ? living : all).sort((a, b) => heard(b) - heard(a)) };
     })
     .sort((a, b) => Number(b.alive) - Number(a.alive) || a.name.localeCompare(b.name));
 });
 const same = (a: string, b: string): boolean => a.toUpperCase() === b.toUpperCase();
-export const visitorOf = (name: string): Visitor | undefined => visitors.value.find((one) => same(one.name, name));
+export const visitorOf = (name: string): Visitor | undefined => visitors.value.find((visitor) => same(visitor.name, name));
 /** `@NAME` in a text is a mention of an agent of the room, or of one that is here on its own. */
-setMentions((name) => agents.peek().some((a) => same(a.name, name)) || visitors.peek().some((one) => same(one.name, name)));
+setMentions((name) => agents.peek().some((a) => same(a.name, name)) || visitors.peek().some((visitor) => same(visitor.name, name)));
 /** Those whom a text that is being written names. */
 export function visitorsIn(text: string): Visitor[] {
   if (!text.includes("@") || text.startsWith("/")) return [];
   const words = new Set(text.replace(/```[\s\S]*?(```|$)|`[^`]*`/g, " ").match(/(?<![\w.@/])@[\w.-]+/g)?.map((word) => word.slice(1).replace(/[.-]+$/, "").toUpperCase()));
-  return visitors.value.filter((one) => words.has(one.name.toUpperCase()));
+  return visitors.value.filter((visitor) => words.has(visitor.name.toUpperCase()));
 }
 
 export const locksOf = (name: string): Lock[] => locks.value.filter((lock) => lock.locked_by === name);
 export const claimsOf = (name: string): Task[] => tasks.value.filter((task) => task.status === "in_progress" && task.assignee === name);
 
 /** How a session came, in words. The ids of docs/coordination.md, "Who asks". */
-export function cameBy(one: Session): string {
-  if (one.kind === "process" || one.session_id.startsWith("mcp-")) return "over MCP";
-  return one.session_id.startsWith("key-") ? "over HTTP, by its key" : "by a named session";
+export function cameBy(session: Session): string {
+  if (session.kind === "process" || session.session_id.startsWith("mcp-")) return "over MCP";
+  return session.session_id.startsWith("key-") ? "over HTTP, by its key" : "by a named session";
 }
 
 let looked = 0;
 roomNow.subscribe((at) => {
-  if (document.hidden || Math.abs(at - looked) < LOOK || !visitors.peek().some((one) => one.alive)) return;
+  if (document.hidden || Math.abs(at - looked) < LOOK || !visitors.peek().some((visitor) => visitor.alive)) return;
   looked = at;
   // What cannot be read now is read at the next look.
   lookAtHeld().catch(() => undefined);

@@ -8,18 +8,18 @@ import { attempt, toast } from "./bits";
 
 export function Choices({ of }: { of: readonly Choice[] }) {
   const [busy, setBusy] = useState(false);
-  const names = new Set(agents.value.map((one) => one.name));
-  const shown = of.filter((one) => names.has(one.agent));
-  const decide = async (one: Choice): Promise<void> => {
+  const names = new Set(agents.value.map((agent) => agent.name));
+  const shown = of.filter((choice) => names.has(choice.agent));
+  const decide = async (choice: Choice): Promise<void> => {
     setBusy(true);
-    await attempt(api.decideWho(one.name, one.agent).then((told) => toast(told.reason ?? one.label)));
+    await attempt(api.decideWho(choice.name, choice.agent).then((told) => toast(told.reason ?? choice.label)));
     setBusy(false);
   };
   if (!shown.length) return null;
   return (
     <div class="choices" role="group" aria-label="Decide who goes on" data-testid="choices">
-      {shown.map((one) => (
-        <button key={one.command} type="button" class="button small" disabled={busy} data-tip={one.command} onClick={() => void decide(one)} data-testid={`choose-${one.name}-${one.agent}`}>{one.label}</button>
+      {shown.map((choice) => (
+        <button key={choice.command} type="button" class="button small" disabled={busy} data-tip={choice.command} onClick={() => void decide(choice)} data-testid={`choose-${choice.name}-${choice.agent}`}>{choice.label}</button>
       ))}
     </div>
   );

@@ -31,7 +31,7 @@ function Waiting({ lock }: { lock: Lock }) {
   if (!line.length) return null;
   return (
     <span class="waiting" data-testid="waiting">
-      {line.slice(0, 3).map((one, i) => <span key={`${one.agent} ${one.session}`}>{i > 0 && ", "}<Who name={one.agent} /></span>)}
+      {line.slice(0, 3).map((wait, i) => <span key={`${wait.agent} ${wait.session}`}>{i > 0 && ", "}<Who name={wait.agent} /></span>)}
       {line.length > 3 && ` and ${line.length - 3} more`} {line.length === 1 ? "waits" : "wait"} <span class="nowrap" data-tip={full(line[0]!.since)}>({span(Math.max(1000, roomNow.value - (instant(line[0]!.since) ?? roomNow.value)))})</span>
     </span>
   );
@@ -104,24 +104,24 @@ function ReleaseDialog({ lock, onClose }: { lock: Lock; onClose: () => void }) {
   );
 }
 
-function SessionRow({ one }: { one: Session }) {
-  const held = locks.value.filter((lock) => lock.locked_by === one.agent_id && lock.session === one.session_id).length;
-  const claims = typeof one.claims === "number" ? one.claims : (one.claims?.length ?? 0);
+function SessionRow({ session }: { session: Session }) {
+  const held = locks.value.filter((lock) => lock.locked_by === session.agent_id && lock.session === session.session_id).length;
+  const claims = typeof session.claims === "number" ? session.claims : (session.claims?.length ?? 0);
   const holds = [held ? counted(held, "lock") : "", claims ? counted(claims, "task") : ""].filter(Boolean).join(", ");
   return (
-    <tr class={one.alive ? "" : "ended"} data-testid="session" data-session={one.session_id}>
-      <th scope="row"><Who name={one.agent_id} /> <code class="session-id" data-tip={one.session_id}>{one.session_id}</code></th>
-      <td>{one.kind === "process" ? <span data-tip="It ends when its process ends.">a process</span> : <span data-tip="Its owner gave it a name. It ends when nothing is heard from it.">a named session</span>}</td>
-      <td class="num muted" data-tip={full(one.started_at)}>{ago(one.started_at, roomNow.value)}</td>
-      <td class="heard">{one.alive ? <><i class="dot dot-ready" aria-hidden="true" /> heard {ago(one.heartbeat_at, roomNow.value)}</> : <>ended {ago(one.ended_at, roomNow.value)}</>}</td>
-      <td>{one.alive ? holds || <span class="muted">nothing</span> : <span class="muted">{one.end_reason ?? ""}</span>}</td>
+    <tr class={session.alive ? "" : "ended"} data-testid="session" data-session={session.session_id}>
+      <th scope="row"><Who name={session.agent_id} /> <code class="session-id" data-tip={session.session_id}>{session.session_id}</code></th>
+      <td>{session.kind === "process" ? <span data-tip="It ends when its process ends.">a process</span> : <span data-tip="Its owner gave it a name. It ends when nothing is heard from it.">a named session</span>}</td>
+      <td class="num muted" data-tip={full(session.started_at)}>{ago(session.started_at, roomNow.value)}</td>
+      <td class="heard">{session.alive ? <><i class="dot dot-ready" aria-hidden="true" /> heard {ago(session.heartbeat_at, roomNow.value)}</> : <>ended {ago(session.ended_at, roomNow.value)}</>}</td>
+      <td>{session.alive ? holds || <span class="muted">nothing</span> : <span class="muted">{session.end_reason ?? ""}</span>}</td>
     </tr>
   );
 }
 
 function Empty() {
   // Who is here already needs no telling how to come.
-  if (sessions.value.some((one) => one.alive)) return <p class="locks-note" data-testid="no-locks">Nobody holds a lock now.</p>;
+  if (sessions.value.some((session) => session.alive)) return <p class="locks-note" data-testid="no-locks">Nobody holds a lock now.</p>;
   return (
     <div class="empty" data-testid="no-locks">
       <h2>Nobody holds a lock</h2>
@@ -146,7 +146,7 @@ export default function LocksView() {
   const words = filter.trim().toLowerCase();
   const list = words ? all.filter((lock) => `${lock.file_path} ${lock.locked_by} ${lock.reason ?? ""}`.toLowerCase().includes(words)) : all;
   const holders = new Set(all.map((lock) => lock.locked_by)).size;
-  const waits = new Set(all.flatMap((lock) => (lock.waiting ?? []).map((one) => `${one.agent} ${one.session}`))).size;
+  const waits = new Set(all.flatMap((lock) => (lock.waiting ?? []).map((wait) => `${wait.agent} ${wait.session}`))).size;
   return (
     <section class="view locks-view" aria-label="Locks">
       <header class="view-head">
@@ -170,7 +170,7 @@ export default function LocksView() {
             <h2>Sessions</h2>
             <table class="locks sessions">
               <thead><tr><th>Agent</th><th>Session of</th><th class="num">Since</th><th>State</th><th>Holds</th></tr></thead>
-              <tbody>{sessions.value.slice(0, SHOWN).map((one) => <SessionRow key={`${one.agent_id} ${one.session_id}`} one={one} />)}</tbody>
+              <tbody>{sessions.value.slice(0, SHOWN).map((session) => <SessionRow key={`${session.agent_id} ${session.session_id}`} session={session} />)}</tbody>
             </table>
           </section>
         )}

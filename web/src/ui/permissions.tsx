@@ -21,12 +21,12 @@ function advisoryOf(request: PermissionRequest): Partial<Advisory> | null {
   return (id && advisories.value.get(id)) || (typeof said === "object" ? said : { id: said });
 }
 
-function Reason({ one }: { one: Partial<Advisory> }) {
-  const text = one.evidence ? why(one as Advisory) : (one.reason ?? one.text ?? "An advisory stands on this.");
+function Reason({ advisory }: { advisory: Partial<Advisory> }) {
+  const text = advisory.evidence ? why(advisory as Advisory) : (advisory.reason ?? advisory.text ?? "An advisory stands on this.");
   return (
     <p class="asks-why">
-      {one.level && <LevelChip level={one.level} />} {text}
-      {one.id && <> <button type="button" class="link" onClick={() => showAirspace({ advisory: one.id! })}>evidence</button></>}
+      {advisory.level && <LevelChip level={advisory.level} />} {text}
+      {advisory.id && <> <button type="button" class="link" onClick={() => showAirspace({ advisory: advisory.id! })}>evidence</button></>}
     </p>
   );
 }
@@ -36,7 +36,7 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
   const deadline = instant(request.deadline_at);
   const left = deadline === null ? null : deadline - now.value;
   const asked = instant(request.asked_at);
-  const one = advisoryOf(request);
+  const advisory = advisoryOf(request);
   const answer = async (option: PermissionRequest["options"][number]): Promise<void> => {
     setBusy(true);
     const refused = await decide(request, option.id);
@@ -58,11 +58,11 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
           {request.paths.length > 6 && <li class="muted">and {request.paths.length - 6} more</li>}
         </ul>
       )}
-      {one && <Reason one={one} />}
+      {advisory && <Reason advisory={advisory} />}
       {/* Where an advisory stands against it, no button is the obvious one. */}
       <div class="asks-act">
         {request.options.map((option) => (
-          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" && !one ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
+          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" && !advisory ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
             {option.name}
           </button>
         ))}
@@ -75,10 +75,10 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
 /** Over every view, at the corner. */
 export function PermissionStack() {
   // In its agent's panel a request stands already.
-  const list = permissions.value.filter((one) => one.agent !== agentPanel.value);
+  const list = permissions.value.filter((request) => request.agent !== agentPanel.value);
   return (
     <div class="asks-stack" role="region" aria-label="Permission requests" aria-live="assertive">
-      {list.slice(0, 3).map((one) => <PermissionCard key={one.id} request={one} />)}
+      {list.slice(0, 3).map((request) => <PermissionCard key={request.id} request={request} />)}
       {list.length > 3 && <p class="asks-more">{list.length - 3} more wait</p>}
     </div>
   );

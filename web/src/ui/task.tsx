@@ -55,7 +55,7 @@ export default function TaskPanel() {
     let gone = false;
     setProblem("");
     api.task(number).then(
-      (one) => { if (!gone) setTold(one); },
+      (detail) => { if (!gone) setTold(detail); },
       (caught) => {
         if (!(caught instanceof ApiError)) throw caught;
         if (!gone) setProblem([caught.message, caught.fix].filter(Boolean).join(" "));
@@ -67,7 +67,7 @@ export default function TaskPanel() {
   const whole = told?.number === number ? told : null;
   const task = live ?? whole;
   // What went wrong stands below, whole.
-  const said = task ? remarks(task, tasks.value, roomNow.value).filter((one) => one.tone !== "bad") : [];
+  const said = task ? remarks(task, tasks.value, roomNow.value).filter((remark) => remark.tone !== "bad") : [];
   const reopen = async (): Promise<void> => {
     if (number !== null && (await attempt(api.setTask(number, { status: "pending" })))) toast(`${ref("t", number)} is pending again: a new attempt.`);
   };
@@ -81,7 +81,7 @@ export default function TaskPanel() {
       <div class="task-body">
         {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
         {task && <Facts task={task} />}
-        {said.length > 0 && <p class="remarks">{said.map((one) => <span key={one.text} class={`remark remark-${one.tone}`}>{one.text}</span>)}</p>}
+        {said.length > 0 && <p class="remarks">{said.map((remark) => <span key={remark.text} class={`remark remark-${remark.tone}`}>{remark.text}</span>)}</p>}
         {task?.description && task.description.trim() !== task.title && <pre class="value" tabIndex={0} aria-label="Description" data-testid="task-description">{task.description}</pre>}
         {task?.note && task.note !== task.error_message && <p class="note" data-testid="task-note"><Words text={task.note} /></p>}
         {task?.error_message && <section><h3>Error</h3><pre class="value value-bad" tabIndex={0} aria-label="Error" data-testid="task-error">{task.error_message}</pre></section>}
@@ -92,10 +92,10 @@ export default function TaskPanel() {
             <h3>What happened</h3>
             <ol class="history" data-testid="task-history">
               {whole.more && <li class="muted">Earlier changes are in the log.</li>}
-              {whole.history.map((one) => (
-                <li key={one.id}>
-                  <time dateTime={one.at} data-tip={full(one.at)}>{ago(one.at, roomNow.value)}</time>
-                  <span>{one.by ? <><Who name={one.by} /> </> : null}{one.change.replace(/_/g, " ")}{one.note && <small>{one.note}</small>}</span>
+              {whole.history.map((event) => (
+                <li key={event.id}>
+                  <time dateTime={event.at} data-tip={full(event.at)}>{ago(event.at, roomNow.value)}</time>
+                  <span>{event.by ? <><Who name={event.by} /> </> : null}{event.change.replace(/_/g, " ")}{event.note && <small>{event.note}</small>}</span>
                 </li>
               ))}
             </ol>

@@ -12,8 +12,8 @@ import { Avatar, hued, IconButton, Path } from "./bits";
 /** Paths that are listed; the locks' own view has all. */
 const SHOWN = 6;
 
-function quiet(one: Visitor): boolean {
-  return roomNow.value - (instant(one.sessions[0]!.heartbeat_at) ?? 0) > QUIET;
+function quiet(visitor: Visitor): boolean {
+  return roomNow.value - (instant(visitor.sessions[0]!.heartbeat_at) ?? 0) > QUIET;
 }
 
 /** "2 locks, 1 task", or nothing. */
@@ -22,37 +22,37 @@ function holding(name: string): string {
   return [held ? counted(held, "lock") : "", claimed ? counted(claimed, "task") : ""].filter(Boolean).join(", ");
 }
 
-function line(one: Visitor): string {
-  const last = one.sessions[0]!;
-  if (!one.alive) return `left ${ago(last.ended_at, roomNow.value)}`;
-  return holding(one.name) || (quiet(one) ? `heard ${ago(last.heartbeat_at, roomNow.value)}` : last.agent_type === "agent" ? "connected" : last.agent_type);
+function line(visitor: Visitor): string {
+  const last = visitor.sessions[0]!;
+  if (!visitor.alive) return `left ${ago(last.ended_at, roomNow.value)}`;
+  return holding(visitor.name) || (quiet(visitor) ? `heard ${ago(last.heartbeat_at, roomNow.value)}` : last.agent_type === "agent" ? "connected" : last.agent_type);
 }
 
 /** How it came, and as what: "claude-code, connected over MCP". */
-function origin(one: Visitor): string {
-  const last = one.sessions[0]!;
-  const how = `${one.alive ? "connected" : "was connected"} ${cameBy(last)}`;
+function origin(visitor: Visitor): string {
+  const last = visitor.sessions[0]!;
+  const how = `${visitor.alive ? "connected" : "was connected"} ${cameBy(last)}`;
   return last.agent_type === "agent" ? how : `${last.agent_type}, ${how}`;
 }
 
-function State({ of: one }: { of: Visitor }) {
-  const last = one.sessions[0]!;
+function State({ of: visitor }: { of: Visitor }) {
+  const last = visitor.sessions[0]!;
   return (
-    <p class={`health ${one.alive ? "" : "health-off"}`} data-testid="health">
-      <i class={`dot dot-${one.alive ? (quiet(one) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
-      {one.alive
+    <p class={`health ${visitor.alive ? "" : "health-off"}`} data-testid="health">
+      <i class={`dot dot-${visitor.alive ? (quiet(visitor) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
+      {visitor.alive
         ? <span data-tip={full(last.heartbeat_at)}>heard {ago(last.heartbeat_at, roomNow.value)}</span>
         : <span data-tip={full(last.ended_at)}>left {ago(last.ended_at, roomNow.value)}{last.end_reason ? <span class="muted">, {last.end_reason}</span> : null}</span>}
-      {one.sessions.length > 1 && <span class="muted"> · {counted(one.sessions.length, "session")}</span>}
+      {visitor.sessions.length > 1 && <span class="muted"> · {counted(visitor.sessions.length, "session")}</span>}
     </p>
   );
 }
 
-function Work({ of: one }: { of: Visitor }) {
-  const held = locksOf(one.name), claimed = claimsOf(one.name);
-  const agent = airspace.value?.agents.find((a) => a.agentId === one.name);
+function Work({ of: visitor }: { of: Visitor }) {
+  const held = locksOf(visitor.name), claimed = claimsOf(visitor.name);
+  const agent = airspace.value?.agents.find((a) => a.agentId === visitor.name);
   const intent = (agent?.intent ?? []).filter((path) => !held.some((lock) => lock.file_path === path));
-  if (!one.alive) return null;
+  if (!visitor.alive) return null;
   if (!held.length && !claimed.length && !intent.length) return <p class="detail">It holds no lock and no task.</p>;
   return (
     <dl class="visitor-work">
@@ -82,12 +82,12 @@ export function VisitorList() {
     <>
       <h2>Connected on their own</h2>
       <ul class="agent-list">
-        {visitors.value.map((one) => (
-          <li key={one.name}>
-            <button type="button" class={`agent-row ${one.alive ? "" : "agent-off"}`} aria-pressed={agentPanel.value === one.name} onClick={() => (agentPanel.value = agentPanel.value === one.name ? null : one.name)} data-testid={`visitor-${one.name}`}>
-              <i class={`dot dot-${one.alive ? (quiet(one) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
-              <span class="agent-name" style={hued(one.name)} data-tip={one.name.length > 18 ? one.name : undefined}>{one.name}</span>
-              <span class="agent-line">{line(one)}</span>
+        {visitors.value.map((visitor) => (
+          <li key={visitor.name}>
+            <button type="button" class={`agent-row ${visitor.alive ? "" : "agent-off"}`} aria-pressed={agentPanel.value === visitor.name} onClick={() => (agentPanel.value = agentPanel.value === visitor.name ? null : visitor.name)} data-testid={`visitor-${visitor.name}`}>
+              <i class={`dot dot-${visitor.alive ? (quiet(visitor) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
+              <span class="agent-name" style={hued(visitor.name)} data-tip={visitor.name.length > 18 ? visitor.name : undefined}>{visitor.name}</span>
+              <span class="agent-line">{line(visitor)}</span>
             </button>
           </li>
         ))}
@@ -103,15 +103,15 @@ export function VisitorCards() {
     <section class="visitors" aria-label="Connected on their own">
       <header><h2>Connected on their own</h2><p>People started them, not the room. A mention reaches them when they next read the room.</p></header>
       <div class="cards">
-        {visitors.value.map((one) => (
-          <article key={one.name} class={`card agent-card ${one.alive ? "" : "agent-off"}`} style={hued(one.name)} data-testid={`visitor-card-${one.name}`}>
+        {visitors.value.map((visitor) => (
+          <article key={visitor.name} class={`card agent-card ${visitor.alive ? "" : "agent-off"}`} style={hued(visitor.name)} data-testid={`visitor-card-${visitor.name}`}>
             <header>
-              <Avatar name={one.name} kind="agent" />
-              <div><h2>{one.name}</h2><p>{origin(one)}</p></div>
-              <button type="button" class="button small" onClick={() => (agentPanel.value = one.name)} aria-label={`Open ${one.name}`}>Open</button>
+              <Avatar name={visitor.name} kind="agent" />
+              <div><h2>{visitor.name}</h2><p>{origin(visitor)}</p></div>
+              <button type="button" class="button small" onClick={() => (agentPanel.value = visitor.name)} aria-label={`Open ${visitor.name}`}>Open</button>
             </header>
-            <State of={one} />
-            <Work of={one} />
+            <State of={visitor} />
+            <Work of={visitor} />
           </article>
         ))}
       </div>
@@ -120,29 +120,29 @@ export function VisitorCards() {
 }
 
 export function VisitorPanel({ name }: { name: string }) {
-  const one = visitorOf(name);
-  if (!one) return null;
+  const visitor = visitorOf(name);
+  if (!visitor) return null;
   return (
-    <aside class="panel" aria-label={`Agent ${one.name}`} data-testid="agent-panel" key={one.name} onKeyDown={(event) => { if (event.key === "Escape") agentPanel.value = null; }}>
-      <header class="panel-head" style={hued(one.name)}>
-        <Avatar name={one.name} kind="agent" />
-        <div><h2>{one.name}</h2><p>{origin(one)}</p></div>
+    <aside class="panel" aria-label={`Agent ${visitor.name}`} data-testid="agent-panel" key={visitor.name} onKeyDown={(event) => { if (event.key === "Escape") agentPanel.value = null; }}>
+      <header class="panel-head" style={hued(visitor.name)}>
+        <Avatar name={visitor.name} kind="agent" />
+        <div><h2>{visitor.name}</h2><p>{origin(visitor)}</p></div>
         <IconButton icon="close" label="Close" keys="Esc" onClick={() => (agentPanel.value = null)} />
       </header>
       <div class="panel-body">
-        <State of={one} />
-        <Work of={one} />
+        <State of={visitor} />
+        <Work of={visitor} />
         <p class="detail">A person started it. The room cannot start, pause or stop it. A mention reaches it when it next reads the room.</p>
-        <h3>{one.sessions.length === 1 ? "Session" : "Sessions"}</h3>
+        <h3>{visitor.sessions.length === 1 ? "Session" : "Sessions"}</h3>
         <ul class="visitor-sessions">
-          {one.sessions.map((each) => (
+          {visitor.sessions.map((each) => (
             <li key={each.session_id}>
               <code data-tip={each.session_id}>{each.session_id}</code>
               <span class="muted">{cameBy(each)}, since {ago(each.started_at, roomNow.value)}</span>
             </li>
           ))}
         </ul>
-        {one.alive && <button type="button" class="link now-on" onClick={() => show("locks")}>All locks and sessions</button>}
+        {visitor.alive && <button type="button" class="link now-on" onClick={() => show("locks")}>All locks and sessions</button>}
       </div>
     </aside>
   );
