@@ -17,6 +17,7 @@ import asyncpg
 import pytest
 
 from relay.app.wiring.schema import WINGS
+from relay.log import events
 from relay.store.ports import Store
 from relay.store.postgres import store
 from relay.store.postgres.address import VARIABLE, read_address
@@ -43,6 +44,33 @@ DO $$ DECLARE one record; BEGIN
   DELETE FROM relay.since_crash WHERE name = 'fence';
 END $$
 """
+#: When a test's clock begins, in Unix seconds.
+T0 = 1_800_000_000.0
+
+
+class Clock:
+    """Unix seconds that stand still until a test moves them."""
+
+    def __init__(self, now: float = T0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def move(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
+
+
+def wings(*names: str) -> list[Path]:
+    """The wings of these names, whose tables a store is to have."""
+    by_name = {folder.name: folder for folder in WINGS}
+    return [by_name[name] for name in names]
+
+
+async def all_events(store: Store, *types: str) -> list[events.Event]:
+    """The events of these types, or all, in order."""
+    return await store.read(lambda tx: events.read_after(tx, 0, types=types or None, limit=100_000))
 
 
 class _Engines:

@@ -11,40 +11,31 @@ import pytest
 from relay.access.keys import LOOK_S, USED_EVERY_S, Keys, span_s
 from relay.app.commands.keys import _listed, main
 from relay.app.wiring.schema import WINGS
-from relay.log import events
 from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
 from relay.store.ports import Store
-from tests.engines import BOTH, open_store
+from tests.engines import BOTH, Clock, all_events, open_store
 
 ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})
 
 
-class Ticks:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(1000.0)
 
 
 @pytest.fixture
-def clock() -> Ticks:
-    return Ticks()
-
-
-@pytest.fixture
-async def store(tmp_path: Path, clock: Ticks) -> AsyncIterator[Store]:
+async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
     one = await open_store(tmp_path, WINGS, clock=clock)
     yield one
     await one.close()
 
 
-def keys_of(store: Store, ticks: Ticks) -> Keys:
+def keys_of(store: Store, ticks: Clock) -> Keys:
     return Keys(store, lambda: ["CLAUDE"], ticks=ticks)
 
 
 @BOTH
-async def test_a_key_is_good_until_it_is_over_in_every_process(store: Store, clock: Ticks) -> None:
+async def test_a_key_is_good_until_it_is_over_in_every_process(store: Store, clock: Clock) -> None:
     here, there = keys_of(store, clock), keys_of(store, clock)
     made = await here.create(ANN, "CLAUDE", agent_type="claude_code", scopes=["read"], expires="1h")
     found = await there.find(made["key"])
@@ -71,7 +62,7 @@ async def test_a_key_is_good_until_it_is_over_in_every_process(store: Store, clo
 
 
 @BOTH
-async def test_a_key_ends_by_the_stores_clock(store: Store, clock: Ticks) -> None:
+async def test_a_key_ends_by_the_stores_clock(store: Store, clock: Clock) -> None:
     keys = keys_of(store, clock)
     made = await keys.create(ANN, "ci", expires="10s")
     clock.now += 9.9
@@ -81,14 +72,14 @@ async def test_a_key_ends_by_the_stores_clock(store: Store, clock: Ticks) -> Non
     assert [one["state"] for one in await keys.list(ANN)] == ["expired"]
 
 
-async def test_no_secret_is_kept_or_told(store: Store, clock: Ticks, tmp_path: Path) -> None:
+async def test_no_secret_is_kept_or_told(store: Store, clock: Clock, tmp_path: Path) -> None:
     keys = keys_of(store, clock)
     made = await keys.create(ANN, "ci", note="for the build")
     await keys.find(made["key"])
     await keys.revoke(ANN, made["key"])  # the text of a key names it too
     secret = made["key"].split("_", 2)[2]
     assert len(secret) == 43
-    log = await store.read(lambda tx: events.read_after(tx, 0))
+    log = await all_events(store)
     assert [(one.type, one.outputs["key"]["id"], one.outputs["by"]) for one in log] == [
         ("key.created", made["id"], "ann"),
         ("key.revoked", made["id"], "ann"),
@@ -100,7 +91,7 @@ async def test_no_secret_is_kept_or_told(store: Store, clock: Ticks, tmp_path: P
 
 
 @BOTH
-async def test_its_use_is_noted_at_most_once_a_minute(store: Store, clock: Ticks) -> None:
+async def test_its_use_is_noted_at_most_once_a_minute(store: Store, clock: Clock) -> None:
     keys = keys_of(store, clock)
     made = await keys.create(ANN, "ci")
     used = []
@@ -130,7 +121,7 @@ async def test_its_use_is_noted_at_most_once_a_minute(store: Store, clock: Ticks
     ],
 )
 async def test_what_no_key_can_be(
-    store: Store, clock: Ticks, name: str, more: dict[str, object], says: str
+    store: Store, clock: Clock, name: str, more: dict[str, object], says: str
 ) -> None:
     with pytest.raises(Rejected) as refused:
         await keys_of(store, clock).create(ANN, name, **more)  # type: ignore[arg-type]
@@ -139,7 +130,7 @@ async def test_what_no_key_can_be(
     assert await keys_of(store, clock).list(ANN) == []
 
 
-async def test_an_unknown_key_cannot_be_revoked(store: Store, clock: Ticks) -> None:
+async def test_an_unknown_key_cannot_be_revoked(store: Store, clock: Clock) -> None:
     for id, fault in (("0" * 16, Fault.UNKNOWN), ("nothing", Fault.MALFORMED)):
         with pytest.raises(Rejected) as refused:
             await keys_of(store, clock).revoke(ANN, id)

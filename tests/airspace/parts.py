@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from relay import airspace
 from relay.airspace.advisories import table
 from relay.airspace.advisories.answers import Answers
 from relay.airspace.advisories.protocol import AdvisoryProtocol
@@ -31,10 +30,10 @@ from relay.room.dispatch.roster import Member, Roster
 from relay.room.journal.values import Job
 from relay.store.ports import Store
 from tests import engines
+from tests.engines import Clock
 from tests.room import parts
-from tests.room.parts import Clock
 
-WINGS = (*parts.WINGS, Path(airspace.__file__).parent)
+WINGS = engines.wings("log", "coordination", "room", "airspace")
 NAMES = ("CLAUDE", "CODEX", "GEMINI")
 FILE = "src/auth/session.py"
 SETTINGS = AirspaceSettings(cooldown_s=300.0, answer_s=180.0, steer_s=240.0)
@@ -133,7 +132,7 @@ class Sky:
         return await parts.all_jobs(self.store)
 
     async def events(self, *types: str) -> list[Event]:
-        return await parts.all_events(self.store, *types)
+        return await engines.all_events(self.store, *types)
 
     async def turn(self, agent: str, text: str, **more: Any) -> Plan:
         """The agent takes its next turn and answers; the answer is followed."""

@@ -10,16 +10,15 @@ from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import wait_line
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
-from relay.coordination.tasks import board
 from relay.coordination.writes.lock_check import LockJudge
-from relay.log import events
 from relay.log.events import Event
 from relay.model import Caller
 from relay.store.ports import Store
 from tests import engines
 from tests.coordination.desk import Desk, at
+from tests.engines import Clock, all_events
 
-WINGS = [events.FOLDER, board.FOLDER]
+WINGS = engines.wings("log", "coordination")
 
 
 @pytest.fixture
@@ -27,16 +26,6 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await engines.open_store(tmp_path, WINGS)
     yield opened
     await opened.close()
-
-
-@dataclass
-class Clock:
-    """A clock that stands until it is moved. Unix seconds."""
-
-    at: float = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.at
 
 
 @dataclass
@@ -67,7 +56,7 @@ class Room:
 
     async def told(self, *types: str) -> list[Event]:
         """The events of these types, in order."""
-        return await self.store.read(lambda tx: events.read_after(tx, 0, types=types))
+        return await all_events(self.store, *types)
 
 
 @pytest.fixture

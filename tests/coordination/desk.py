@@ -11,21 +11,20 @@ import pytest
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
-from relay.coordination.tasks import board as wing
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.projection import rebuild, strays
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.tasks.task_events import Q, pairs_of
-from relay.log import events
 from relay.log.events import Lane
 from relay.model import Caller, Rejected
 from relay.store.ports import Store, Tx
 from tests import engines
+from tests.engines import Clock, all_events
 
 A, A2 = Caller("CLAUDE", "a1", "claude"), Caller("CLAUDE", "a2", "claude")
 B, ANN = Caller("CODEX", "b1", "codex"), Caller("ann", "p1", "person", person=True)
 START = 1_800_000_000.0
-WINGS = (events.FOLDER, wing.FOLDER)
+WINGS = engines.wings("log", "coordination")
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Desk:
     """The queue over a real store, with a clock that is moved by hand."""
 
     store: Store
-    clock: list[float]
+    clock: Clock
     sessions: Sessions
     locks: Locks
     work: WorkQueue
@@ -62,7 +61,7 @@ class Desk:
 
     async def log(self) -> list[tuple[str, str, list[int]]]:
         """(change, lane, numbers) of every task event."""
-        found = await self.store.read(lambda tx: events.read_after(tx, 0, limit=10_000))
+        found = await all_events(self.store)
         return [
             (event.outputs["change"], event.lane_key, [task.number for _, task in pairs_of(event)])
             for event in found
@@ -83,17 +82,17 @@ class Desk:
 
 
 async def at(folder: Path) -> Desk:
-    clock = [START]
-    return over(await engines.open_store(folder, WINGS, clock=lambda: clock[0]), clock)
+    clock = Clock(START)
+    return over(await engines.open_store(folder, WINGS, clock=clock), clock)
 
 
 async def joined(address: str) -> Desk:
     """In another process: the queue over the store at the address that the test gave it."""
-    clock = [START]
-    return over(await engines.join(address, WINGS, clock=lambda: clock[0]), clock)
+    clock = Clock(START)
+    return over(await engines.join(address, WINGS, clock=clock), clock)
 
 
-def over(store: Store, clock: list[float]) -> Desk:
+def over(store: Store, clock: Clock) -> Desk:
     settings = CoordinationSettings()
     heartbeat = Heartbeat(settings)
     locks, sessions = Locks(store, heartbeat), Sessions(store, heartbeat)

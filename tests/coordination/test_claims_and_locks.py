@@ -87,7 +87,7 @@ async def test_a_claim_is_not_completed_over_the_lock_of_another(room: Room) -> 
     assert (lost.value.code, lost.value.details["locked_by"]) == ("stale_token", "bob")
     assert lost.value.details["expires_at"] == until and "src" in lost.value.message
     assert (await work.task(room.ann, task))["status"] == "claimed"
-    room.clock.at += 61
+    room.clock.now += 61
     assert (await work.complete(room.ann, task, True, fencing_token=token))["status"] == "completed"
     # A failure brings nothing in.
     task = (await work.submit(room.person, "fix", "two", files=["src/a.py"]))["task_id"]
@@ -101,7 +101,7 @@ async def test_who_never_had_it_is_told_that_its_lease_is_over(room: Room) -> No
     work = queue(room)
     task = (await work.submit(room.person, "fix", "one"))["task_id"]
     await work.get(room.ann, lease_s=60)
-    room.clock.at += 61
+    room.clock.now += 61
     with pytest.raises(Rejected) as no:
         await work.complete(room.bob, task, True)
     assert (no.value.code, no.value.details["lease_over"]) == ("not_yours", True)
@@ -133,13 +133,13 @@ async def test_a_heartbeat_extends_every_lock_that_a_claim_relies_on(room: Room)
     async def left() -> dict[str, float]:
         locks = await room.locks.check(room.cid)
         ends = {one["file_path"]: datetime.fromisoformat(one["expires_at"]).timestamp() for one in locks}
-        return {path: round(end - room.clock.at) for path, end in ends.items()}
+        return {path: round(end - room.clock.now) for path, end in ends.items()}
 
     assert await left() == {"a": 90, "b": 900, "c": 900, "elsewhere": 60}
-    room.clock.at += 50
+    room.clock.now += 50
     await room.locks.acquire(room.ann, ["d"], ttl_s=1)
     assert await left() == {"a": 90, "b": 900, "c": 900, "d": 1, "elsewhere": 10}
-    room.clock.at += 50
+    room.clock.now += 50
     await room.sessions.touch(room.ann)
     assert await left() == {"a": 90, "b": 900, "c": 900}
     assert (await room.locks.acquire(room.bob, ["a"]))["locked_by"] == "ann"
@@ -151,23 +151,23 @@ async def test_claims_and_their_locks_die_with_the_session_and_live_with_it(room
     assert (await work.get(room.process))["task_id"] == task
     for _ in range(3):  # the process says that it lives, for longer than the claim's lease
         for _ in range(20):
-            room.clock.at += 60
+            room.clock.now += 60
             await room.sessions.touch(room.process)
     assert await held(room, room.process) == ["a"]
     assert (await work.get(room.bob))["task_id"] is None
-    room.clock.at += room.settings.process_lease_s
+    room.clock.now += room.settings.process_lease_s
     assert await held(room, room.process) == []
     await room.locks.check(room.process)  # awake again, and it lost both
     assert await held(room, room.process) == []
     with pytest.raises(Rejected) as late:
         await work.complete(room.process, task, True)
     assert late.value.code == "stale_token"
-    room.clock.at += room.settings.backoff_s
+    room.clock.now += room.settings.backoff_s
     assert (await work.get(room.bob))["task_id"] == task
     assert await held(room, room.bob) == ["a"]
     await room.sessions.end(room.bob)
     assert await held(room, room.bob) == []
     assert (await work.task(room.ann, task))["not_before"] is not None
-    room.clock.at += room.settings.backoff_max_s
+    room.clock.now += room.settings.backoff_max_s
     lost = await work.task(room.ann, task)
     assert (lost["status"], lost["not_before"]) == ("pending", None)

@@ -23,7 +23,7 @@ from relay.store.postgres.transaction import drive
 from tests import engines
 from tests.coordination.conftest import WINGS
 from tests.coordination.desk import A, B, Desk, at
-from tests.engines import BOTH
+from tests.engines import BOTH, all_events
 
 pytestmark = [BOTH, pytest.mark.parametrize("engine", ["postgres"], indirect=True)]
 HERE = Path(__file__).parents[2]
@@ -44,12 +44,12 @@ async def story(desk: Desk) -> list[Any]:
     data = {"b": [1, 2.5, None, True, {'ü\n"\\': "\u2028😀"}], "a": {}, "": "/", "Z": -1e-07}
     for number in range(4):
         await desk.submit(f"Task {number}", input_data=data if number == 1 else number or None)
-        desk.clock[0] += 0.25
+        desk.clock.now += 0.25
     await desk.locks.check(A)
     for path in ('src/ä "b".py', "src", 'src/ä "b".py', "api:GET /x", "./c/", 'src/ä "b".py'):
         await ask(desk.locks.acquire(A, [path], reason="why \\ not", ttl_s=61.5))
         await ask(desk.locks.acquire(B, [path], mode="shared"))
-        desk.clock[0] += 1.000123
+        desk.clock.now += 1.000123
     await ask(desk.locks.acquire(B, ["doc"], mode="shared"))
     await ask(desk.locks.acquire(A, ["doc/x.md"], mode="shared"))
     await ask(desk.locks.acquire(A, ["doc/x.md"]))
@@ -65,7 +65,7 @@ async def story(desk: Desk) -> list[Any]:
         (A, None, "ü"),
     ):
         got = await ask(desk.work.get(who, types, lease_s=90.0))
-        desk.clock[0] += 6
+        desk.clock.now += 6
         if got["task_id"]:
             how = {
                 "result": done,
@@ -89,7 +89,7 @@ async def test_what_is_answered_and_recorded_is_what_the_general_way_says(tmp_pa
         if general:
             desk.locks._functions = desk.work._functions = None
         answers = await story(desk)
-        found = await desk.store.read(lambda tx: events.read_after(tx, 0, limit=1000))
+        found = await all_events(desk.store)
         ids = {task: f"task {number}" for number, task in enumerate(task_ids(found))}
         seen.append(
             [plain([answers, [(one.type, one.lane_key, one.clock, one.outputs) for one in found]], ids)]
@@ -163,7 +163,7 @@ async def test_many_at_one_path_by_functions_and_the_general_way(tmp_path: Path)
         return got
 
     got = await asyncio.gather(*(work(number) for number in range(8)))
-    told = await stores[0].read(lambda tx: events.read_after(tx, 0, limit=5000))
+    told = await all_events(stores[0])
     assert await verify(stores[0]) == []
     for store in stores:
         await store.close()
@@ -189,7 +189,7 @@ async def test_calls_that_come_together_are_one_transaction_and_keep_apart(tmp_p
     assert all(answer["action"] == "acquired" for answer in answers)
     rows = await store.read(lambda tx: tx.all(SAYS.transactions))
     assert 1 < len(rows) < 8, rows
-    told = await store.read(lambda tx: events.read_after(tx, 0, limit=5000))
+    told = await all_events(store)
     assert await verify(store) == []
     tokens = [one.outputs["lock"]["fencing_token"] for one in told if one.type == "lock.acquired"]
     assert tokens == sorted(set(tokens))

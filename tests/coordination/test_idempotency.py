@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from relay.coordination.idempotency import KEPT_S, once
-from relay.coordination.tasks import board
-from relay.log import events
 from relay.model import Caller, Fault, Rejected
 from relay.store.ports import Store, Tx
 from tests import engines
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock
 
 pytestmark = BOTH
 
@@ -37,18 +35,18 @@ class Counter:
 
 
 @pytest.fixture
-def clock() -> list[float]:
-    return [1_800_000_000.0]
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
-async def counter(tmp_path: Path, clock: list[float]) -> AsyncIterator[Counter]:
-    store = await engines.open_store(tmp_path, [events.FOLDER, board.FOLDER], clock=lambda: clock[0])
+async def counter(tmp_path: Path, clock: Clock) -> AsyncIterator[Counter]:
+    store = await engines.open_store(tmp_path, engines.wings("log", "coordination"), clock=clock)
     yield Counter(store)
     await store.close()
 
 
-async def test_a_key_is_answered_once(counter: Counter, clock: list[float]) -> None:
+async def test_a_key_is_answered_once(counter: Counter, clock: Clock) -> None:
     first = await counter.ask(ANN, "k", {"a": 1, "b": [1, "ü"]})
     again = await counter.ask(Caller("ann", "another"), "k", {"b": [1, "ü"], "a": 1})
     assert (first, again) == ({"success": True, "run": 1}, {"success": True, "run": 1, "repeated": True})
@@ -63,7 +61,7 @@ async def test_a_key_is_answered_once(counter: Counter, clock: list[float]) -> N
     # What was not done is not kept, so it can be tried again.
     assert await counter.ask(ANN, "busy", {}) == {"success": False, "run": 5}
     assert (await counter.ask(ANN, "busy", {}))["run"] == 6
-    clock[0] += KEPT_S + 1
+    clock.now += KEPT_S + 1
     assert (await counter.ask(ANN, "k", {"a": 2}))["run"] == 7
 
 

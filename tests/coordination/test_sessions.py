@@ -29,10 +29,10 @@ async def test_a_session_begins_with_its_first_call_and_lives_by_its_calls(room:
     started = await room.told(STARTED)
     assert [(e.lane_key, e.outputs["session"]["kind"]) for e in started] == [("s1/ann", "given")]
     for _ in range(3):
-        room.clock.at += LEASE - 1
+        room.clock.now += LEASE - 1
         await room.sessions.touch(room.ann)
     assert (await shown(room))["s1"]
-    room.clock.at += LEASE
+    room.clock.now += LEASE
     assert "s1" not in await shown(room)
     assert (await shown(room, all=True))["s1"] is False
     assert [e.session for e in await room.told(STARTED)].count("s1") == 1
@@ -44,28 +44,28 @@ async def test_a_call_a_moment_later_writes_nothing(room: Room) -> None:
     async def changes(tx: Tx) -> float:
         return (await room.heartbeat.touch(tx, room.ann)).heartbeat_at
 
-    first = room.clock.at
-    room.clock.at += 4.9
+    first = room.clock.now
+    room.clock.now += 4.9
     assert await room.store.write(changes) == first
-    room.clock.at += 0.1
-    assert await room.store.write(changes) == room.clock.at
-    room.clock.at -= 3600  # a clock that is set back
-    assert await room.store.write(changes) == room.clock.at
+    room.clock.now += 0.1
+    assert await room.store.write(changes) == room.clock.now
+    room.clock.now -= 3600  # a clock that is set back
+    assert await room.store.write(changes) == room.clock.now
 
 
 async def test_a_named_session_lives_as_long_as_it_was_promised_a_lock(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"], ttl_s=8 * 3600)
-    room.clock.at += 8 * 3600 - 1
+    room.clock.now += 8 * 3600 - 1
     assert [lock["locked_by"] for lock in await room.locks.check(room.bob)] == ["ann"]
-    room.clock.at += 1
+    room.clock.now += 1
     assert await room.locks.check(room.bob) == []
 
 
 async def test_a_process_that_died_holds_nothing_though_its_lease_lies_ahead(room: Room) -> None:
     mine = await room.locks.acquire(room.process, ["a", "src/**"], ttl_s=3600)
-    room.clock.at += PROCESS - 1
+    room.clock.now += PROCESS - 1
     assert (await room.locks.acquire(room.bob, ["a"]))["locked_by"] == "dot"
-    room.clock.at += 1
+    room.clock.now += 1
     assert await room.locks.check(room.bob) == []
     assert (await room.locks.acquire(room.bob, ["a"]))["success"]
     swept = await room.sessions.sweep()
@@ -89,7 +89,7 @@ async def test_a_process_that_died_holds_nothing_though_its_lease_lies_ahead(roo
 
 async def test_one_that_wakes_before_the_sweep_is_ended_and_started(room: Room) -> None:
     await room.locks.acquire(room.process, ["a"], ttl_s=3600)
-    room.clock.at += PROCESS
+    room.clock.now += PROCESS
     await room.sessions.touch(room.process)
     assert await room.locks.check(room.bob) == []
     about = [(e.type, e.outputs["session"]["session_id"]) for e in await room.told(STARTED, ENDED)]
@@ -121,7 +121,7 @@ async def test_the_end_gives_back_all_at_once_and_visibly(room: Room) -> None:
 async def test_the_list_tells_what_each_holds(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a", "b"], ttl_s=10)
     await room.locks.acquire(room.ann, ["c"])
-    room.clock.at += 10
+    room.clock.now += 10
     await room.locks.acquire(room.process, ["d"])
     told = {one["session_id"]: one for one in await room.sessions.list(room.person)}
     assert (told["s1"]["locks"], told["p1"]["locks"], told["page"]["locks"]) == (1, 1, 0)
@@ -139,7 +139,7 @@ async def test_a_claim_lives_by_the_calls_of_its_session(room: Room) -> None:
             "INSERT INTO work_queue (id, number, task_type, task_description, rank, status, claimed_by,"
             " claimed_session, lease_until, lease_s, created_by, created_at, updated_at, files) VALUES"
             " (?, (SELECT COUNT(*) FROM work_queue), 'x', 'x', 0, 'claimed', ?, ?, ?, ?, 'eve', 0, 0, '[\"a\"]')",
-            (f"t{by.session}", by.agent, by.session, room.clock.at + lease_s, lease_s),
+            (f"t{by.session}", by.agent, by.session, room.clock.now + lease_s, lease_s),
         )
 
     async def leases() -> dict[str, float]:
@@ -150,25 +150,25 @@ async def test_a_claim_lives_by_the_calls_of_its_session(room: Room) -> None:
 
     await room.store._writer._execute(claim, room.store._writer._conn, room.ann, 60.0)
     await room.store._writer._execute(claim, room.store._writer._conn, room.bob, 60.0)
-    began = room.clock.at
+    began = room.clock.now
     await room.store.write(
         lambda tx: room.locks.acquire_in(tx, room.ann, wanted, ttl_s=60, task_id="ts1", reason="claim")
     )
-    room.clock.at += 50
+    room.clock.now += 50
     await room.locks.check(room.ann)
-    assert await leases() == {"s1": room.clock.at + 60, "s3": began + 60}
-    room.clock.at += 50
+    assert await leases() == {"s1": room.clock.now + 60, "s3": began + 60}
+    room.clock.now += 50
     assert [lock["file_path"] for lock in await room.locks.check(room.bob)] == ["a"], "its lock lives with it"
     await room.locks.check(room.ann)
-    assert (await leases())["s1"] == room.clock.at + 60
-    room.clock.at += 60
+    assert (await leases())["s1"] == room.clock.now + 60
+    room.clock.now += 60
     await room.locks.check(room.ann)
-    assert (await leases())["s1"] == room.clock.at, "too late: its time is over"
+    assert (await leases())["s1"] == room.clock.now, "too late: its time is over"
     # A session that died and wakes has lost its claims, even where their own lease lies ahead.
     dot = replace(room.process, session="p9")
     await room.sessions.touch(dot)
     await room.store._writer._execute(claim, room.store._writer._conn, dot, 3600.0)
-    room.clock.at += PROCESS + 5
-    died = room.clock.at - 5
+    room.clock.now += PROCESS + 5
+    died = room.clock.now - 5
     await room.sessions.touch(dot)
     assert (await leases())["p9"] == died

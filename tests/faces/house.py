@@ -20,19 +20,10 @@ from relay.faces.http.requests.limits import Limits
 from relay.faces.ports import Services
 from relay.store.ports import Store
 from tests import engines
+from tests.engines import Clock
 from tests.faces.memory_room import MemoryRoom
 
 CONFIG = '{"agents": [{"name": "CLAUDE", "preset": "claude"}], "workspace": {"max_entry_bytes": 4096}}'
-
-
-class Clock:
-    """Unix seconds that pass when told to."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass

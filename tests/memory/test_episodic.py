@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from relay.coordination.idempotency import once
-from relay.coordination.tasks import board
-from relay.log import events
 from relay.log.verify import verify
 from relay.memory import episodic
 from relay.memory.episodic import CANDIDATES, MERGE_S, EpisodicMemory
@@ -19,26 +17,26 @@ from relay.model import Caller, Fault, Rejected
 from relay.store.ports import Store
 from tests import engines
 from tests.coordination.standins import Beats
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock, all_events
 
 pytestmark = BOTH
 
-WINGS = [events.FOLDER, board.FOLDER, episodic.FOLDER]
+WINGS = engines.wings("log", "coordination", "memory")
 A, A2, B = Caller("CLAUDE", "a1"), Caller("CLAUDE", "a2"), Caller("CODEX", "b1")
 START = 1_800_000_000.0
 
 
 @pytest.fixture
-def clock() -> list[float]:
-    return [START]
+def clock() -> Clock:
+    return Clock(START)
 
 
 Open = Callable[[], Coroutine[Any, Any, Store]]
 
 
 @pytest.fixture
-def opened(tmp_path: Path, clock: list[float]) -> Open:
-    return lambda: engines.open_store(tmp_path, WINGS, clock=lambda: clock[0])
+def opened(tmp_path: Path, clock: Clock) -> Open:
+    return lambda: engines.open_store(tmp_path, WINGS, clock=clock)
 
 
 @pytest.fixture
@@ -59,13 +57,13 @@ async def found(memory: EpisodicMemory, asked: str, **more: Any) -> list[str]:
 
 
 async def test_the_same_within_an_hour_is_one_and_loses_nothing(
-    memory: EpisodicMemory, clock: list[float], store: Store
+    memory: EpisodicMemory, clock: Clock, store: Store
 ) -> None:
     first = await memory.remember(
         A, "bug", "Pru\u0308fe es", details={"n": 1}, outcome="failure", lessons=["x"], tags=["t"]
     )
     assert first == {"success": True, "memory_id": first["memory_id"], "merged": False}
-    clock[0] += MERGE_S - 1
+    clock.now += MERGE_S - 1
     again = await memory.remember(
         A2, "bug", "Prüfe es", details=[{"n": 1}, "seen"], outcome="success", lessons=["y", "x"], tags=["u"]
     )
@@ -77,20 +75,20 @@ async def test_the_same_within_an_hour_is_one_and_loses_nothing(
     )
     assert (told["memory_type"], told["agent_id"], told["event_type"]) == ("episodic", "CLAUDE", "bug")
     # The hour counts from the last time; another agent, type or spelling is another memory.
-    clock[0] += MERGE_S - 1
+    clock.now += MERGE_S - 1
     assert (await memory.remember(A, "bug", "Prüfe es"))["merged"]
     for who, kind, said in ((B, "bug", "Prüfe es"), (A, "fix", "Prüfe es"), (A, "bug", "prüfe es")):
         assert not (await memory.remember(who, kind, said))["merged"]
-    clock[0] += MERGE_S
+    clock.now += MERGE_S
     assert not (await memory.remember(A, "bug", "Prüfe es"))["merged"]
-    log = await store.read(lambda tx: events.read_after(tx, 0))
+    log = await all_events(store)
     assert [event.type for event in log] == ["memory.remembered"] * 7
     assert log[1].lane_key == "a2/CLAUDE"
 
 
-async def test_a_key_remembers_once(memory: EpisodicMemory, clock: list[float]) -> None:
+async def test_a_key_remembers_once(memory: EpisodicMemory, clock: Clock) -> None:
     first = await memory.remember(A, "e", "s", lessons=["x"], idempotency_key="k")
-    clock[0] += 2 * MERGE_S
+    clock.now += 2 * MERGE_S
     assert await memory.remember(A, "e", "s", lessons=["x"], idempotency_key="k") == {
         **first,
         "repeated": True,
@@ -127,7 +125,7 @@ async def test_it_is_found_by_its_words(memory: EpisodicMemory) -> None:
     assert await found(memory, "???") == []
 
 
-async def test_relevance_is_text_times_outcome_times_age(memory: EpisodicMemory, clock: list[float]) -> None:
+async def test_relevance_is_text_times_outcome_times_age(memory: EpisodicMemory, clock: Clock) -> None:
     await memory.remember(A, "fix", "login timeout", outcome="success")
     assert [one["relevance"] for one in await memory.recall(A, "login timeout")] == [1.0]
     await memory.remember(A, "fix", "login timeout of old", outcome="failure", details="login timeout")
@@ -138,35 +136,35 @@ async def test_relevance_is_text_times_outcome_times_age(memory: EpisodicMemory,
     assert all(0 < one <= 1 for one in relevances)
     assert [one["summary"] for one in told] == ["login timeout", "login timeout of old", "logout page"]
     fresh = relevances[0]
-    clock[0] += HALF_LIFE_S
+    clock.now += HALF_LIFE_S
     assert (await memory.recall(A, "login timeout"))[0]["relevance"] == pytest.approx(fresh / 2, rel=1e-3)
     # A new one of less success comes before an old one, and what is too old is not told at all.
     await memory.remember(A, "fix", "login timeout", outcome="partial")
     assert (await memory.recall(A, "login timeout"))[0]["outcome"] == "partial"
-    clock[0] += 6 * HALF_LIFE_S
+    clock.now += 6 * HALF_LIFE_S
     assert [one["outcome"] for one in await memory.recall(A, "login timeout")] == ["partial"]
-    clock[0] += HALF_LIFE_S
+    clock.now += HALF_LIFE_S
     assert await memory.recall(A, "login timeout") == []
 
 
-async def test_many_old_ones_do_not_hide_a_new_one(memory: EpisodicMemory, clock: list[float]) -> None:
+async def test_many_old_ones_do_not_hide_a_new_one(memory: EpisodicMemory, clock: Clock) -> None:
     for number in range(CANDIDATES + 1):
         await memory.remember(A, "fix", f"deploy script {number}", outcome="success", tags=["t"])
-    clock[0] += 4 * HALF_LIFE_S
+    clock.now += 4 * HALF_LIFE_S
     new = "the deploy script, told at such a length that its words weigh less among all of these others"
     await memory.remember(B, "fix", new, outcome="success", tags=["t"])
     assert (await found(memory, "deploy script"))[0] == new
     assert (await found(memory, "deploy script", tags=["t"]))[0] == new
-    clock[0] += 4 * HALF_LIFE_S
+    clock.now += 4 * HALF_LIFE_S
     assert await found(memory, "deploy script") == [new], "what fell below the least takes nobody's place"
 
 
 async def test_tags_choose_and_an_empty_question_asks_for_the_newest(
-    memory: EpisodicMemory, clock: list[float]
+    memory: EpisodicMemory, clock: Clock
 ) -> None:
     for said, tags in (("a x", ["api"]), ("b x", ["db", "slow"]), ("c x", [])):
         await memory.remember(A, "e", said, tags=tags)
-        clock[0] += 10
+        clock.now += 10
     assert sorted(await found(memory, "x", tags=["api", "slow"])) == ["a x", "b x"]
     assert await found(memory, "x", tags=["slow"]) == ["b x"]
     assert await found(memory, "", tags=["db"]) == ["b x"]

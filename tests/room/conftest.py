@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from relay.store.ports import Store
+from tests.engines import Clock
 from tests.fakes.ollama import fake_ollama
-from tests.room.parts import Clock, open_room
+from tests.room.parts import open_room
 
 __all__ = ["clock", "fake_ollama", "store"]
 

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from relay import coordination
-from relay.log import events
 from relay.model import Availability, EndPart, Kind, Message, Part, TextPart, Turn
 from relay.room.dispatch.queue import Idle, Outcome, Plan, Policy, claim_next_dispatch, finish
 from relay.room.journal import ledger
@@ -21,29 +19,14 @@ from relay.room.journal.values import Job, message_of_row
 from relay.store.ports import Store
 from tests import engines
 
-WINGS = (events.FOLDER, Path(coordination.__file__).parent, ledger.FOLDER)
+WINGS = engines.wings("log", "coordination", "room")
 #: On a loaded machine everything may be late; a test that waits this long has failed.
 PATIENT_S = 60.0
-T0 = 1_800_000_000.0
 
 
 async def open_room(folder: Path, **more: Any) -> Store:
     """The room's store in this folder, on the engine that is being tested."""
     return await engines.open_store(folder, WINGS, **more)
-
-
-class Clock:
-    """Unix seconds that stand still until a test moves them."""
-
-    def __init__(self, now: float = T0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    def move(self, seconds: float) -> float:
-        self.now += seconds
-        return self.now
 
 
 async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = PATIENT_S) -> Any:
@@ -67,10 +50,6 @@ async def notices(store: Store, what: str | None = None) -> list[Message]:
 async def all_jobs(store: Store) -> list[Job]:
     rows = await store.read(lambda tx: tx.all(Q.jobs, limit=100_000))
     return [Job.of_row(row) for row in reversed(rows)]
-
-
-async def all_events(store: Store, *types: str) -> list[events.Event]:
-    return await store.read(lambda tx: events.read_after(tx, 0, types=types or None, limit=100_000))
 
 
 async def waiting_cycles(store: Store) -> list[str]:

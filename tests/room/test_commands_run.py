@@ -26,8 +26,8 @@ from relay.room.parsing.actions import AddTask, ForceRelease
 from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
-from tests.engines import BOTH
-from tests.room.parts import Clock, Played, all_events, all_jobs, all_messages, claim, end, plan_of, until
+from tests.engines import BOTH, Clock, all_events
+from tests.room.parts import Played, all_jobs, all_messages, claim, end, plan_of, until
 
 pytestmark = BOTH
 

@@ -15,7 +15,8 @@ from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.model import Location
 from relay.model.working_set import FileTouch, Span, WorkingSet
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
-from tests.room.parts import Clock, until
+from tests.engines import Clock
+from tests.room.parts import until
 
 
 @pytest.fixture

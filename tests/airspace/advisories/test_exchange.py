@@ -32,8 +32,8 @@ from relay.room.journal.live_bus import Live
 from relay.store.ports import Store
 from tests.airspace.live.test_scanner import PlayedMeasure, PlayedTrees
 from tests.airspace.parts import FILE, open_sky, work
-from tests.engines import BOTH
-from tests.room.parts import Played, all_events, all_jobs, all_messages, notices, post, until
+from tests.engines import BOTH, all_events
+from tests.room.parts import Played, all_jobs, all_messages, notices, post, until
 
 pytestmark = BOTH
 

@@ -21,11 +21,11 @@ from relay.room.dispatch.roster import Roster
 from relay.room.parsing.actions import DeclareIntent
 from relay.room.steward.answers import StewardView
 from relay.room.steward.handlers import Act, Acts
+from tests import engines
 from tests.airspace.live.test_scanner import House
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock
 from tests.room import parts
-from tests.room.parts import Clock
 
 pytestmark = BOTH
 PAIR = ("CLAUDE", "CODEX")
@@ -224,7 +224,7 @@ async def test_a_persons_intent_is_answered_with_what_is_in_hand(sky: Sky) -> No
     await house.tick()
     message = await parts.post(sky.store, "/intent @CODEX src/free.py", sky.clock())
     acts = Acts(sky.board, lambda: Roster(sky.members), airspace=house.live)
-    act = Act("ann", message, (await parts.all_events(sky.store))[-1].id, True, sky.clock())
+    act = Act("ann", message, (await engines.all_events(sky.store))[-1].id, True, sky.clock())
     command = DeclareIntent("CODEX", ("src/free.py",))
 
     async def unseen() -> StewardView:

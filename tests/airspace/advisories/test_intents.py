@@ -23,8 +23,8 @@ from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
 from tests.airspace.live.test_scanner import House
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
-from tests.engines import BOTH, open_store
-from tests.room.parts import Clock, all_events, all_messages, post
+from tests.engines import BOTH, Clock, all_events, open_store
+from tests.room.parts import all_messages, post
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from relay.log.verify import verify
 from relay.model import Kind
 from relay.room.journal.values import JobState
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
-from tests.room.parts import Clock, all_jobs, all_messages
+from tests.engines import Clock
+from tests.room.parts import all_jobs, all_messages
 
 #: The risk of one pair from phase to phase, and what the room hears at its beginning.
 PHASES = [(0.9, Level.RESOLUTION), (0.0, Level.CLEAR), (0.5, Level.TRAFFIC), (0.9, Level.RESOLUTION)]

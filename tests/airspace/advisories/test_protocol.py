@@ -26,9 +26,8 @@ from relay.room.journal.frames import SHOWN, frames_of
 from relay.room.journal.values import JobState
 from relay.store.ports import Tx
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock
 from tests.room import parts
-from tests.room.parts import Clock
 
 pytestmark = BOTH
 

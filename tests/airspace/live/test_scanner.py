@@ -28,9 +28,9 @@ from relay.model.working_set import Pair, WorkingSet, all_paths, could_collide
 from relay.store.ports import Tx
 from tests.airspace.parts import FILE, NAMES, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock
 from tests.git.repository import commit, git, lines, repository, room
-from tests.room.parts import Clock, until
+from tests.room.parts import until
 
 pytestmark = BOTH
 

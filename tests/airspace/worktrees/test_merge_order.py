@@ -15,8 +15,7 @@ from relay.airspace.worktrees.merge_order import best
 from relay.git.trial_merge import Target, Trial, Verdict
 from relay.model import Refusal
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
-from tests.engines import BOTH
-from tests.room.parts import Clock
+from tests.engines import BOTH, Clock
 
 pytestmark = BOTH
 PAIR = ("CLAUDE", "CODEX")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,12 +11,8 @@ from typing import Any
 
 import pytest
 
-from relay.access.agent_keys import AgentKeys
-from relay.access.keys import Keys
 from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import Source
-from relay.airspace.advisories.lock_intents import Held
-from relay.airspace.live.scanner import with_intents
 from relay.app.daemon.coordination import CoordinationDesk, take_in
 from relay.app.daemon.notices import lines
 from relay.app.guard.sqlite_lookup import KEPT, Room, keep
@@ -26,12 +21,12 @@ from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import ENDED, Heartbeat, Sessions
 from relay.coordination.writes.guard import OVERRIDDEN, REFUSED, Answer, caller_of
-from relay.coordination.writes.lock_check import LockJudge
-from relay.log import events, follow
+from relay.log import follow
 from relay.model import LOCKED, Caller, LockRefusal
-from relay.model.working_set import FileTouch, WorkingSet
-from relay.room.journal.ledger import Q as ROOM
-from relay.store.sqlite.store import SqliteStore, open_store
+from relay.store.ports import Store
+from tests import engines
+from tests.engines import Clock, all_events
+from tests.room.parts import all_messages, until
 
 AGENTS = ("CLAUDE", "CODEX")
 CLAUDE = Caller("CLAUDE", "s1")
@@ -40,20 +35,16 @@ LOCK = LockRefusal(LOCKED, "a.py", "a.py", "CODEX", "s9", 2_000_000_000.0, 3)
 
 @dataclass
 class Desk:
-    store: SqliteStore
+    store: Store
     desk: CoordinationDesk
     locks: Locks
-    clock: list[float]
+    clock: Clock
     folder: Path
     running: dict[str, str]
 
-    async def told(self, *types: str) -> list[Any]:
-        found = await self.store.read(lambda tx: events.read_after(tx, 0, types=types))
-        return [one.outputs for one in found]
-
-    async def said(self) -> list[tuple[str, dict[str, Any]]]:
-        rows = await self.store.read(lambda tx: tx.all(ROOM.messages_between, after=0, upto=1000, limit=100))
-        return [(row["body"], json.loads(row["meta"])) for row in sorted(rows, key=lambda row: row["number"])]
+    async def outputs(self, *types: str) -> list[Any]:
+        """What the events of these types say, in order."""
+        return [event.outputs for event in await all_events(self.store, *types)]
 
     async def follow(self) -> None:
         """Let the followers take in what is there."""
@@ -64,9 +55,9 @@ class Desk:
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    clock, running = [1_800_000_000.0], dict[str, str]()
+    clock, running = Clock(), dict[str, str]()
     settings = CoordinationSettings(session_lease_s=60.0)
-    store = await open_store(tmp_path / "events.db", WINGS, clock=lambda: clock[0])
+    store = await engines.open_store(tmp_path, WINGS, clock=clock)
     made = CoordinationDesk(
         store,
         tmp_path,
@@ -77,12 +68,6 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     )
     yield Desk(store, made, Locks(store, Heartbeat(settings)), clock, tmp_path, running)
     await store.close()
-
-
-async def _until(look: Callable[[], Awaitable[Any]]) -> None:
-    async with asyncio.timeout(30):
-        while not await look():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_what_the_hooks_kept_is_taken_in_once_and_said(desk: Desk) -> None:
@@ -99,20 +84,20 @@ async def test_what_the_hooks_kept_is_taken_in_once_and_said(desk: Desk) -> None
     assert not file.exists() and list(room.folder.iterdir()) == []
     file.write_bytes(again)  # as after a kill between the two
     await take_in(desk.store, room.folder)
-    overridden = await desk.told(OVERRIDDEN)
+    overridden = await desk.outputs(OVERRIDDEN)
     assert [(one["by"], one["paths"], one["reason"], one["act"]) for one in overridden] == [
         ("ann", ["a.py"], "it burns", "commit"),
         ("ann", ["x.py"], "no room", "commit"),
         ("someone", [], "{damaged", "write"),
         ("someone", [], "[1]", "write"),
     ]
-    (refused,) = await desk.told(REFUSED)
+    (refused,) = await desk.outputs(REFUSED)
     assert (refused["by"], refused["act"], refused["refusals"][0]["locked_by"]) == ("CLAUDE", "push", "CODEX")
     await desk.follow()
-    said = await desk.said()
-    assert said[0][0] == "ann: commit of `a.py` over the lock of @CODEX. it burns."
-    assert "notice" not in said[0][1], "CODEX is shown it with its next turn"
-    assert said[1][1]["notice"] and said[1][0] == "ann: commit of `x.py`, unasked. no room."
+    over, unasked, *_ = await all_messages(desk.store)
+    assert over.body == "ann: commit of `a.py` over the lock of @CODEX. it burns."
+    assert "notice" not in over.meta, "CODEX is shown it with its next turn"
+    assert unasked.meta["notice"] and unasked.body == "ann: commit of `x.py`, unasked. no room."
 
 
 async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
@@ -120,20 +105,20 @@ async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
     await desk.locks.acquire(Caller("CODEX", "s2"), ["b.py"], ttl_s=30.0)
     desk.running.update({"CLAUDE": "s1", "GEMINI": "never-called"})
     for _ in range(4):
-        desk.clock[0] += 40.0
+        desk.clock.move(40.0)
         await desk.desk.beat()
     await desk.desk.sweep()
     alive = await Sessions(desk.store, Heartbeat()).list(Caller("ann", "w", person=True), all=True)
     assert {one["agent_id"]: one["alive"] for one in alive} == {"CLAUDE": True, "CODEX": False, "ann": True}
-    assert [one["session"]["agent_id"] for one in await desk.told(ENDED)] == ["CODEX"]
+    assert [one["session"]["agent_id"] for one in await desk.outputs(ENDED)] == ["CODEX"]
     # Once it is dead, a turn that goes on does not bring it back: it was told to nobody that it lived.
     desk.running["CODEX"] = "s2"
     await desk.desk.beat()
-    assert [one["session"]["agent_id"] for one in await desk.told(ENDED)] == ["CODEX"]
+    assert [one["session"]["agent_id"] for one in await desk.outputs(ENDED)] == ["CODEX"]
 
 
 async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
-    now = desk.clock[0]
+    now = desk.clock()
     for session, path in (("s1", "a.py"), ("s2", "b.py")):
         await desk.locks.acquire(Caller("CLAUDE", session), [f"{session}.lock"], ttl_s=10.0)
         await desk.store.write(
@@ -141,9 +126,9 @@ async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
                 tx, "CLAUDE", [path], source=Source.AGENT, by="CLAUDE", now=now, session=session
             )
         )
-    desk.clock[0] += 50.0
+    desk.clock.move(50.0)
     await desk.locks.acquire(Caller("CLAUDE", "s2"), ["s2.lock"])
-    desk.clock[0] += 20.0
+    desk.clock.move(20.0)
     await desk.desk.sweep()
     await desk.follow()
     held = await desk.store.read(lambda tx: intents.declared(tx, now))
@@ -155,11 +140,11 @@ async def test_refused_edits_are_recorded_behind_the_edit(desk: Desk) -> None:
     desk.desk.start(lambda name, run: started.update({name: run}))
     desk.desk.refused(CLAUDE, [LOCK])
     task = asyncio.create_task(started["coordination-refusals"]())  # type: ignore[arg-type]
-    await _until(lambda: desk.told(REFUSED))
+    await until(lambda: desk.outputs(REFUSED))
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    ((told),) = await desk.told(REFUSED)
+    ((told),) = await desk.outputs(REFUSED)
     assert (told["by"], told["act"], told["paths"]) == ("CLAUDE", "edit", ["a.py"])
     assert {"coordination-sweep", "coordination-beats", "coordination-notices"} <= started.keys()
 
@@ -188,43 +173,3 @@ def test_what_the_room_says() -> None:
     ]  # fmt: skip
     for type, told, said in table:
         assert lines(type, told, AGENTS) == said
-
-
-async def test_a_lock_is_what_its_holder_is_about_to_touch(desk: Desk) -> None:
-    judge = LockJudge()
-    files = [f"src/{n}.py" for n in range(100)] + ["docs/a.md"]
-    held = Held(lambda: desk.store.read(judge.held), lambda: files)
-    sets = {"CODEX": WorkingSet("CODEX", (FileTouch("lib/deep/x.py"),), intent=(FileTouch("src/99.py"),))}
-    assert await held.intents(sets, AGENTS) == {}
-    await desk.locks.acquire(CLAUDE, ["new.py", "lib", "src/*.py", "api:GET /v1"])
-    await desk.locks.acquire(Caller("bob", "s1"), ["docs"])
-    found = await held.intents(sets, AGENTS)
-    mine = found["CLAUDE"]
-    assert list(found) == ["CLAUDE"], "people and others have no working set here"
-    assert {"new.py", "lib/deep/x.py", "src/99.py", "src/0.py"} <= mine.keys() and "lib" not in mine
-    assert len([path for path in mine if path.startswith("src/")]) == intents.MOST_PATHS
-    assert set(mine.values()) == {frozenset({Source.LOCK})}
-    made = with_intents(sets, found)["CLAUDE"]
-    assert all(touch.locked for touch in made.intent)
-    desk.clock[0] += 3600.0
-    assert await held.intents(sets, AGENTS) == {}
-
-
-async def test_agents_get_keys_that_end_with_their_daemon(desk: Desk) -> None:
-    keys = Keys(desk.store, lambda: AGENTS)
-    killed = AgentKeys(desk.store, keys, "old", lambda holder: holder == "old")
-    await killed.provide({"CLAUDE": "claude"})
-    left = killed.of("CLAUDE")
-    made = AgentKeys(desk.store, keys, "new", lambda holder: holder == "old")
-    await made.clear()
-    await made.provide({"CLAUDE": "claude", "CODEX": "codex"})
-    assert await Keys(desk.store).find(left) is None
-    first = made.of("CLAUDE")
-    found = await keys.find(first)
-    assert found is not None and (found.identity, found.agent_type) == ("CLAUDE", "claude")
-    await made.provide({"CLAUDE": "claude"})
-    assert made.of("CLAUDE") == first and made.of("CODEX") == ""
-    await made.close()
-    assert await Keys(desk.store).find(first) is None and made.of("CLAUDE") == ""
-    kinds = [one["key"]["identity"] for one in await desk.told("key.created", "key.revoked")]
-    assert kinds == ["CLAUDE", "CLAUDE", "CLAUDE", "CODEX", "CODEX", "CLAUDE"]

@@ -24,9 +24,9 @@ from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.service import WorkQueue
-from relay.log import events
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
+from tests.engines import all_events
 
 PACKAGE = str(Path(relay.__file__).parent.parent)
 CODEX, CLAUDE = Caller("CODEX", "s-codex"), Caller("CLAUDE", "s-claude")
@@ -125,7 +125,7 @@ class Site:
 
         async def work(locks: Locks) -> Any:
             await take_in(self.store, self.database.parent)
-            found = await self.store.read(lambda tx: events.read_after(tx, 0, types=[type]))
+            found = await all_events(self.store, type)
             return [one.outputs for one in found]
 
         found: list[dict[str, Any]] = self.run(work)

@@ -26,7 +26,7 @@ from relay.faces.http.routes.guard import GuardDoor
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
 from relay.store.sqlite.store import open_store
 from tests import engines
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock
 from tests.faces.house import House, house
 from tests.standing import REASON, Standing
 
@@ -173,8 +173,8 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
     for folder, told in ((beside, f"gitdir: {tree}/.git/worktrees/beside"), (elsewhere, "gitdir: /nowhere")):
         (folder / "src").mkdir(parents=True)
         (folder / ".git").write_text(told)
-    clock = [1_800_000_000.0]
-    store = await engines.open_store(tmp_path / "log", WINGS, clock=lambda: clock[0])
+    clock = Clock()
+    store = await engines.open_store(tmp_path / "log", WINGS, clock=clock)
     judge, sky = LockJudge(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
     names = ["BOT"]
@@ -216,7 +216,7 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
             assert await edit("bot", "src/a.py", "b1") == ("allow", None)
             assert await commit("bot", "b1", "src/a.py") == ("allow", [])
             assert await commit("dev", "d1", "src/a.py", "own.py") == ("locked", ["locked BOT"])
-            clock[0] += 61.0
+            clock.now += 61.0
             assert await edit("dev", "own.py", "d1") == ("stale", "dev")
             assert await commit("dev", "d1", "own.py") == ("stale", ["stale_token dev"])
     finally:

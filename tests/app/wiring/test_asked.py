@@ -29,10 +29,10 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 async def _said(desk: Desk, body: str, kind: Kind, agent: str, state: str, number: int) -> None:
     async def work(tx: Tx) -> None:
-        new = ledger.NewMessage("ann" if kind is Kind.HUMAN else "RELAY", kind, body, desk.clock[0])
+        new = ledger.NewMessage("ann" if kind is Kind.HUMAN else "RELAY", kind, body, desk.clock())
         message, event = await ledger.put_message(tx, new)
         job = {"id": number, "message_id": message.id, "agent": agent, "cause_event": event.id}
-        await tx.execute(ledger.Q.put_job, **job, created_at=desk.clock[0], not_before=0.0)
+        await tx.execute(ledger.Q.put_job, **job, created_at=desk.clock(), not_before=0.0)
         if state != "pending":
             await tx.execute(
                 ledger.Q.claim, agent=agent, holder="t", lease_until=9e12, now=9e9, far=9e12, most=1

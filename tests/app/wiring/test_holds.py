@@ -16,7 +16,8 @@ from relay.coordination.sessions import Heartbeat, Sessions
 from relay.model import Caller, Refusal
 from relay.room.journal.frames import frames_of
 from relay.store.ports import Tx
-from tests.room.parts import Clock, all_events, open_room
+from tests.engines import Clock, all_events
+from tests.room.parts import open_room
 
 CLAUDE, CODEX, BEN = Caller("CLAUDE", "c1"), Caller("CODEX", "x1"), Caller("BEN", "b1")
 

@@ -13,8 +13,7 @@ from relay.log.events import Lane
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Queries, Tx
-from tests.engines import BOTH, ENGINES, open_store
-from tests.room.parts import T0
+from tests.engines import BOTH, ENGINES, T0, open_store
 
 TASK = """-- name: put_done
 INSERT INTO work_queue (id, number, task_type, task_description, rank, status, claimed_by, created_by, created_at,

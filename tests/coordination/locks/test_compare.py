@@ -19,8 +19,8 @@ from relay.coordination.paths.targets import target
 from relay.model import Rejected
 from relay.store.ports import Store, StoreError
 from tests import engines
-from tests.coordination.conftest import Clock, Room
-from tests.engines import BOTH
+from tests.coordination.conftest import Room
+from tests.engines import BOTH, Clock
 
 
 async def test_the_patterns_of_one_request_are_bounded_together(room: Room) -> None:
@@ -50,7 +50,7 @@ async def test_nothing_is_compared_in_the_writers_turn_that_stood_before_it(
     held = [f"src/**/h{number}*.py" for number in range(5)]
     assert (await room.locks.acquire(room.ann, held))["success"]
     assert (await room.locks.acquire(room.ann, ["old/**/*.py"], ttl_s=1.0))["success"]
-    clock.at += 2
+    clock.now += 2
     await store.close()
     if engines.current() == "sqlite":
         monkeypatch.setitem(sqlite_functions.FUNCTIONS, "relay_overlaps", (4, never))

@@ -24,7 +24,8 @@ from relay.coordination.paths.targets import target
 from relay.model import Caller, Rejected
 from relay.store.ports import Tx
 from tests import engines
-from tests.coordination.conftest import WINGS, Clock, Room
+from tests.coordination.conftest import WINGS, Room
+from tests.engines import Clock
 
 #: Two that are named, and one that is a process and dies without a word.
 WHO = [Caller("ann", "s1"), Caller("ann", "s2"), Caller("dot", "p1", process=True)]
@@ -92,11 +93,11 @@ class LockModel(RuleBasedStateMachine):
         return self.loop.run_until_complete(asking)  # type: ignore[arg-type]
 
     def alive(self, who: Caller) -> bool:
-        return self.lease.get(who, 0) > self.clock.at
+        return self.lease.get(who, 0) > self.clock.now
 
     def holds(self, who: Caller, path: str) -> bool:
         lease = self.held.get((who, path))
-        return lease is not None and not lease.lost and lease.until > self.clock.at and self.alive(who)
+        return lease is not None and not lease.lost and lease.until > self.clock.now and self.alive(who)
 
     def call(self, who: Caller) -> None:
         """The heartbeat: what a dead one held is lost for good."""
@@ -104,7 +105,7 @@ class LockModel(RuleBasedStateMachine):
             for (holder, _), lease in self.held.items():
                 lease.lost = lease.lost or holder == who
         length = 90.0 if who.process else 1800.0
-        self.lease[who] = max(self.lease.get(who, 0), self.clock.at + length)
+        self.lease[who] = max(self.lease.get(who, 0), self.clock.now + length)
 
     def in_the_way(self, who: Caller, path: str, mode: str) -> set[Caller]:
         wanted = target(path)
@@ -174,7 +175,7 @@ class LockModel(RuleBasedStateMachine):
         if blocked:
             named = (answer["locked_by"], answer["locked_by_session"])
             assert named in {(one.agent, one.session) for one in blocked}
-            assert datetime.fromisoformat(answer["expires_at"]).timestamp() > self.clock.at
+            assert datetime.fromisoformat(answer["expires_at"]).timestamp() > self.clock.now
             return
         before = max(self.tokens, default=0)
         for lock in answer["locks"]:
@@ -183,11 +184,11 @@ class LockModel(RuleBasedStateMachine):
                 known = self.held[who, path]
                 assert token == known.token
                 known.mode = known.mode if known.of_claim else mode
-                known.until = max(known.until, self.clock.at + ttl)
+                known.until = max(known.until, self.clock.now + ttl)
             else:
                 assert token > before and token not in self.tokens, "tokens grow"
                 self.tokens.append(token)
-                self.held[who, path] = Held(mode, self.clock.at + ttl, token, of_claim=of_claim)
+                self.held[who, path] = Held(mode, self.clock.now + ttl, token, of_claim=of_claim)
             # What is over and lies in what was taken is forgotten.
             over = [one for holder, one in self.held if holder == who and files_of(one) <= files_of(path)]
             for one in over:
@@ -214,7 +215,7 @@ class LockModel(RuleBasedStateMachine):
             )
         elif renew:
             lease = self.held[who, path]
-            lease.until = max(lease.until, self.clock.at + ttl)
+            lease.until = max(lease.until, self.clock.now + ttl)
             if not who.process:
                 self.lease[who] = max(self.lease[who], lease.until)
         else:
@@ -244,7 +245,7 @@ class LockModel(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from(STEPS))
     def time_passes(self, seconds: float) -> None:
-        self.clock.at += seconds
+        self.clock.now += seconds
         if seconds > 100:
             self.ask(self.room.sessions.sweep())  # nothing hangs on whether the daemon looks
 

@@ -14,11 +14,10 @@ import pytest
 
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
-from relay.log import events
 from relay.model import Caller
 from tests import engines
 from tests.coordination.conftest import WINGS
-from tests.engines import BOTH
+from tests.engines import BOTH, all_events
 
 pytestmark = BOTH
 
@@ -103,7 +102,7 @@ async def test_processes_at_one_path(tmp_path: Path) -> None:
     assert sum(one["got"] for one in told) > 0
     store = await engines.open_store(tmp_path, WINGS)
     types = ["lock.acquired", "lock.released", "lock.refreshed", "lock.forced"]
-    logged = await store.read(lambda tx: events.read_after(tx, 0, types=types, limit=1000))
+    logged = await all_events(store, *types)
     left = await Locks(store, Heartbeat()).check(Caller("ann", "s1"))
     await store.close()
     # In the order of the log: taken, freed, taken, freed.

@@ -43,7 +43,7 @@ def at(answer: Any) -> float:
 async def test_one_holds_and_the_other_is_told_who_and_until_when(room: Room) -> None:
     mine = await room.locks.acquire(room.ann, ["./src//app.py"], reason="refactor", ttl_s=90)
     assert (mine["success"], mine["action"], mine["file_path"]) == (True, "acquired", "src/app.py")
-    assert at(mine) == room.clock.at + 90
+    assert at(mine) == room.clock.now + 90
     assert mine["locks"] == await room.locks.check(room.bob)
     for path in ("src/app.py", "src/**", "src", "src/{app,b}.py", "src/app.py/x"):
         theirs = await room.locks.acquire(room.bob, [path])
@@ -108,16 +108,16 @@ async def test_what_meets_is_in_the_way(room: Room, held: str, wanted: str, bloc
 
 async def test_the_same_again_refreshes_and_never_shortens(room: Room) -> None:
     first = await room.locks.acquire(room.ann, ["a"], ttl_s=100, reason="one")
-    room.clock.at += 10
+    room.clock.now += 10
     again = await room.locks.acquire(room.ann, ["x/../a"], ttl_s=50)
     assert (again["action"], again["fencing_token"]) == ("refreshed", first["fencing_token"])
     assert again["expires_at"] == first["expires_at"]
     assert again["locks"][0]["reason"] == "one"
     longer = await room.locks.acquire(room.ann, ["a"], ttl_s=200, reason="two")
-    assert (at(longer), longer["locks"][0]["reason"]) == (room.clock.at + 200, "two")
+    assert (at(longer), longer["locks"][0]["reason"]) == (room.clock.now + 200, "two")
     assert longer["locks"][0]["acquired_at"] == first["locks"][0]["acquired_at"]
     renewed = await room.locks.renew(room.ann, "a", ttl_s=300)
-    assert (at(renewed), renewed["fencing_token"]) == (room.clock.at + 300, first["fencing_token"])
+    assert (at(renewed), renewed["fencing_token"]) == (room.clock.now + 300, first["fencing_token"])
     assert len(await room.told(REFRESHED)) == 3
     assert len(await room.locks.check(room.ann)) == 1
 
@@ -138,7 +138,7 @@ async def test_two_sessions_of_one_agent_are_two_holders(room: Room) -> None:
     told = await refused(room.locks.renew(room.ann2, "a"))
     assert (told.code, told.details["locked_by"]) == ("not_yours", "ann") and "released" not in told.details
     assert "wait_seconds" in told.fix and "release" not in told.fix
-    room.clock.at += 4000
+    room.clock.now += 4000
     assert "released" not in (await refused(room.locks.renew(room.ann, "a"))).details
     assert (await refused(room.locks.release(room.ann, "a"))).details["released"] is False
     assert (await room.locks.acquire(room.bob, ["a"]))["success"]
@@ -199,9 +199,9 @@ async def test_several_are_all_or_none(room: Room) -> None:
 
 async def test_a_lease_runs_out_by_the_stores_clock(room: Room) -> None:
     first = await room.locks.acquire(room.ann, ["a"], ttl_s=1)
-    room.clock.at += 0.999
+    room.clock.now += 0.999
     assert not (await room.locks.acquire(room.bob, ["a"]))["success"]
-    room.clock.at += 0.001
+    room.clock.now += 0.001
     assert await room.locks.check(room.bob) == []
     assert not (await room.locks.status(room.bob, "a"))["locked"]
     second = await room.locks.acquire(room.bob, ["a"], ttl_s=1)
@@ -209,7 +209,7 @@ async def test_a_lease_runs_out_by_the_stores_clock(room: Room) -> None:
     late = await refused(room.locks.release(room.ann, "a"))
     assert (late.code, late.details["lost"], late.details["released"]) == ("stale_token", "expired", False)
     assert (await refused(room.locks.renew(room.ann, "a"))).code == "stale_token"
-    room.clock.at += 1
+    room.clock.now += 1
     third = await room.locks.acquire(room.ann, ["a"])
     assert (third["action"], third["fencing_token"] > second["fencing_token"]) == ("acquired", True)
 
@@ -252,7 +252,7 @@ async def test_what_is_out_of_bounds_is_malformed(room: Room, more: dict[str, An
 
 async def test_the_bounds_themselves_are_allowed(room: Room) -> None:
     for ttl in (1, 1.5, 8 * HOUR):
-        assert at(await room.locks.acquire(room.ann, [f"f{ttl}"], ttl_s=ttl)) == room.clock.at + ttl
+        assert at(await room.locks.acquire(room.ann, [f"f{ttl}"], ttl_s=ttl)) == room.clock.now + ttl
 
 
 async def test_a_person_takes_a_lock_and_its_holder_is_told(room: Room) -> None:
@@ -264,7 +264,7 @@ async def test_a_person_takes_a_lock_and_its_holder_is_told(room: Room) -> None:
     assert (await refused(room.locks.force_release(room.person, "a", reason=" "))).code == "bad_reason"
     near = await refused(room.locks.force_release(room.person, "b", reason="now"))
     assert near.code == "not_held" and "b/c" in near.fix
-    room.clock.at += 5
+    room.clock.now += 5
     taken = await room.locks.force_release(room.person, "a", reason="hotfix")
     assert (taken["success"], len(taken["locks"])) == (True, 2)
     said = await room.told(FORCED)
@@ -312,7 +312,7 @@ async def test_status_and_explain(room: Room) -> None:
     await asyncio.gather(waiting, return_exceptions=True)
     free = await room.locks.explain(room.cid, "lib")
     assert (free["free"], free["why"], free["waiting"]) == (True, [], [])
-    room.clock.at += 1800
+    room.clock.now += 1800
     assert "ran out" in (await room.locks.explain(room.ann, "src/**"))["lost"]
 
 
@@ -334,7 +334,7 @@ async def test_a_claims_locks_go_with_it(room: Room) -> None:
 async def test_the_log_of_locks_is_sound(room: Room) -> None:
     for step in range(20):
         await room.locks.acquire(room.ann if step % 2 else room.bob, [f"f{step % 3}", "*.md"], ttl_s=2)
-        room.clock.at += 1
+        room.clock.now += 1
     rows = await room.store.read(lambda tx: tx.all(events.Q.events_after, after=0, limit=999))
     assert len(rows) > 20 and verify_batch(rows, VerifyState()) == []
 
@@ -344,7 +344,7 @@ async def test_a_request_with_a_key_is_done_once(room: Room) -> None:
         return await room.locks.acquire(who, [path], idempotency_key=key, **more)
 
     first = await ask()
-    room.clock.at += 10
+    room.clock.now += 10
     again = await ask()
     assert again == first | {"repeated": True}
     assert await ask(wait_s=5) == again, "how long it would wait makes no other request"
@@ -366,11 +366,11 @@ async def test_a_refusal_says_how_long_by_the_stores_clock(room: Room) -> None:
     assert told["expires_at"] == got["expires_at"], "the time stays"
     assert told["message"].endswith(f"until {got['expires_at']} (free in 4 min 10 s).")
     assert "(free in 4 min 10 s)" in told["error"]["message"]
-    room.clock.at += 190.5
+    room.clock.now += 190.5
     assert "(free in 1 min)" in (await room.locks.explain(room.bob, "src/a.py"))["why"][0]
     with pytest.raises(Rejected, match=r"free in 1 min\)"):
         await room.locks.release(room.bob, "src")
-    room.clock.at += 3800
+    room.clock.now += 3800
     for act in (room.locks.release, room.locks.renew):
         with pytest.raises(Rejected, match=r"ran out at \S+ \(1 h 2 min ago\)"):
             await act(room.ann, "src")
@@ -389,17 +389,17 @@ async def test_a_refusal_says_how_long_by_the_stores_clock(room: Room) -> None:
 @pytest.mark.parametrize("taken", ["src/a.py", "src", "src/*.py"])
 async def test_a_clock_that_jumped_and_came_back_leaves_one_holder(room: Room, taken: str) -> None:
     """What was taken over stays lost, whatever the clock says then; and so it is told to who lost it."""
-    start = room.clock.at
+    start = room.clock.now
     for held, ttl_s in (("src/a.py", 60.0), ("src/b.py", 7200.0)):
         assert (await room.locks.acquire(room.ann, [held], ttl_s=ttl_s))["success"]
     assert (await room.locks.acquire(room.ann, ["docs/x.md"], ttl_s=60.0))["success"]
-    room.clock.at = start + 3600.0
+    room.clock.now = start + 3600.0
     got = await room.locks.acquire(room.bob, [taken], ttl_s=7200.0)
     assert got["success"] is (taken == "src/a.py"), "ann's session lives as long as its longest lock"
     if not got["success"]:
         await room.locks.release(room.ann, "src/b.py")
         assert (await room.locks.acquire(room.bob, [taken], ttl_s=7200.0))["success"]
-    room.clock.at = start + 1.0
+    room.clock.now = start + 1.0
     held = {(lock["file_path"], lock["locked_by"]) for lock in await room.locks.check(room.cid, ["src/a.py"])}
     assert held == {(taken, "bob")}
     told = await refused(room.locks.release(room.ann, "src/a.py"))
@@ -416,14 +416,14 @@ async def test_a_clock_that_jumped_and_came_back_leaves_one_holder(room: Room, t
 
 
 async def test_a_session_that_a_jump_of_the_clock_killed_holds_no_more(room: Room) -> None:
-    start = room.clock.at
+    start = room.clock.now
     mine = room.process
     assert (await room.locks.acquire(mine, ["src/a.py"], ttl_s=28_800.0))["success"]
-    room.clock.at = start + 3600.0
+    room.clock.now = start + 3600.0
     assert (await room.locks.acquire(room.bob, ["src/a.py"]))["success"]
-    room.clock.at = start + 1.0
+    room.clock.now = start + 1.0
     assert [lock["locked_by"] for lock in await room.locks.check(room.cid, ["src/a.py"])] == ["bob"]
-    room.clock.at = start + 172_800.0
+    room.clock.now = start + 172_800.0
     await room.locks.prune()
     assert await room.store.read(lambda tx: of_session(tx, mine)) == []
 
@@ -461,7 +461,7 @@ async def test_a_long_list_comes_in_pages_the_callers_neighbourhood_first(room: 
 
 async def test_sessions_come_in_pages_ones_own_first(room: Room) -> None:
     for number in range(12):
-        room.clock.at += 1
+        room.clock.now += 1
         await room.sessions.touch(Caller("bob", f"s{number}"))
     await room.sessions.touch(room.ann)
     page = await room.sessions.list(room.ann, limit=5)

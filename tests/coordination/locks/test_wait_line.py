@@ -60,13 +60,13 @@ async def test_who_waits_is_told_when_it_is_too_late(room: Room) -> None:
     await room.in_line(1)
     second = waiting(room, room.cid, "a", wait_s=20)
     await room.in_line(2)
-    room.clock.at += 20
+    room.clock.now += 20
     await room.locks.acquire(room.ann, ["elsewhere"])  # a commit, so they look
     late = await got(second)
     assert (late["success"], late["reason"], late["position"]) == (False, "timeout", 2)
     assert (late["locked_by"], late["expires_at"]) == ("ann", held["expires_at"])
     await room.in_line(1)
-    room.clock.at += 10
+    room.clock.now += 10
     assert (await got(first))["position"] == 1
     await room.in_line(0)
 
@@ -75,7 +75,7 @@ async def test_a_lease_that_runs_out_lets_the_next_one_in(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"], ttl_s=1)
     bob = waiting(room, room.bob, "a")
     await room.in_line(1)
-    room.clock.at += 1  # and nobody commits anything
+    room.clock.now += 1  # and nobody commits anything
     assert (await got(bob))["success"]
 
 
@@ -153,12 +153,12 @@ async def test_who_died_in_line_is_out_of_it(room: Room) -> None:
 
     async def stand(tx: Any) -> int:
         await room.heartbeat.touch(tx, room.bob)
-        return await wait_line.stand(tx, room.bob, wait_line.Wish(targets(["a"])), room.clock.at + 300)
+        return await wait_line.stand(tx, room.bob, wait_line.Wish(targets(["a"])), room.clock.now + 300)
 
     place = await room.store.write(stand)  # as a process leaves it that is killed
     await room.locks.release(room.ann, "a")
     assert (await room.locks.acquire(room.cid, ["a"]))["reason"] == "queued"
-    room.clock.at += wait_line.STALE_S
+    room.clock.now += wait_line.STALE_S
     assert (await room.locks.acquire(room.cid, ["a"]))["success"]
     assert await room.store.write(lambda tx: wait_line.still(tx, place)) is False
 

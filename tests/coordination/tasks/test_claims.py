@@ -23,28 +23,28 @@ DEAD = Caller("GEMINI", "p9", "gemini", process=True)
 async def test_a_lost_lease_is_taken_back_and_fences_who_had_it(desk: Desk) -> None:
     task = await desk.submit()
     first = await desk.work.get(A, lease_s=60)
-    desk.clock[0] += 60
+    desk.clock.now += 60
     # It waits from the loss on, however late somebody looks: 5 s, then twice as long each time.
     assert (await desk.work.get(B))["why"]["next_at"] == "2027-01-15T08:01:05.000Z"
     told = await desk.told(task)
     assert (told["status"], told["attempts"], told["note"]) == (
         "pending", 1, "Attempt 1 ended: the lease ran out of CLAUDE.",
     )  # fmt: skip
-    desk.clock[0] += 5
+    desk.clock.now += 5
     second = await desk.work.get(B, lease_s=60)
     assert (second["task_id"], second["attempt"]) == (task, 2)
     assert second["fencing_token"] > first["fencing_token"]
     for token in (first["fencing_token"], None, second["fencing_token"]):
         no = await refused(desk.work.complete(A, task, True, fencing_token=token))
         assert (no.fault, no.code, no.details["claimed_by"]) == (Fault.REFUSED, "stale_token", "CODEX")
-    desk.clock[0] += 60
+    desk.clock.now += 60
     # Nobody has looked yet, and it is lost all the same.
     assert (await refused(desk.work.complete(B, task, True))).code == "stale_token"
     assert (await refused(desk.work.renew(B, task))).code == "stale_token"
     assert (await refused(desk.work.release(B, task))).code == "stale_token"
-    desk.clock[0] += 10
+    desk.clock.now += 10
     assert (await desk.work.get(A2, lease_s=60))["attempt"] == 3
-    desk.clock[0] += 60
+    desk.clock.now += 60
     assert [one["badge"] for one in await desk.work.take_back()] == ["dead"]
     assert (await desk.told(task))["note"] == "Given up after 3 attempts: the lease ran out of CLAUDE."
     assert (await refused(desk.work.complete(A2, task, True))).code == "stale_token"
@@ -67,7 +67,7 @@ async def test_a_call_of_the_session_keeps_its_claims(desk: Desk) -> None:
     task = await desk.submit(files=["a.py"])
     await desk.work.get(A)
     for _ in range(3):
-        desk.clock[0] += LEASE_S - 60
+        desk.clock.now += LEASE_S - 60
         await desk.locks.check(A)
     assert await desk.work.take_back() == []
     [lock] = await desk.locks.check(B)
@@ -82,7 +82,7 @@ async def test_a_lease_can_be_made_longer_and_never_shorter(desk: Desk) -> None:
     assert renewed["lease_until"] == "2027-01-15T10:00:00.000Z"
     assert (await desk.work.renew(A, f"#{1}", lease_s=1))["lease_until"] == renewed["lease_until"]
     assert [lock["expires_at"] for lock in await desk.locks.check(B)] == [renewed["lease_until"]]
-    desk.clock[0] += 7199
+    desk.clock.now += 7199
     assert await desk.work.take_back() == []
     no = await refused(desk.work.renew(B, task))
     assert (no.code, no.details["claimed_by"]) == ("not_yours", "CLAUDE")
@@ -94,7 +94,7 @@ async def test_a_dead_session_loses_its_claims_and_only_its_own(desk: Desk) -> N
     tasks = [await desk.submit() for _ in range(3)]
     for who in (DEAD, A, A2):
         await desk.work.get(who)
-    desk.clock[0] += 90  # no sign of life of the process for so long
+    desk.clock.now += 90  # no sign of life of the process for so long
     [gone] = await desk.work.take_back()
     assert (gone["id"], gone["note"]) == (tasks[0], "Attempt 1 ended: the session ended of GEMINI.")
     assert (await refused(desk.work.complete(DEAD, tasks[0], True))).code == "stale_token"
@@ -113,7 +113,7 @@ async def test_a_claim_of_a_dead_session_reads_as_it_can_be_claimed(desk: Desk) 
         await desk.submit(said, max_attempts=most, files=[said])
         await desk.work.get(DEAD)
     lost = "Attempt 1 ended: the session ended of GEMINI."
-    desk.clock[0] += 89
+    desk.clock.now += 89
 
     async def shown() -> list[tuple[Any, ...]]:
         tasks = await desk.store.read(desk.board.list)
@@ -121,7 +121,7 @@ async def test_a_claim_of_a_dead_session_reads_as_it_can_be_claimed(desk: Desk) 
 
     assert await shown() == [(1, "claimed", "GEMINI", False), (2, "claimed", "GEMINI", False)]
     # The claims' own leases lie ahead, and nobody took them back: a reader is told what the next one would get.
-    desk.clock[0] += 1
+    desk.clock.now += 1
     assert await shown() == [(1, "pending", None, True), (2, "dead", None, True)]
     told = await desk.work.task(A, "#1")
     assert (told["status"], told["assignee"], told["note"]) == ("pending", None, lost)
@@ -146,7 +146,7 @@ async def test_a_claim_of_a_dead_session_reads_as_it_can_be_claimed(desk: Desk) 
 async def test_what_a_session_held_stays_lost_when_it_comes_back(desk: Desk) -> None:
     task = await desk.submit()
     await desk.work.get(DEAD)
-    desk.clock[0] += 100
+    desk.clock.now += 100
     await desk.locks.check(DEAD)
     assert (await refused(desk.work.complete(DEAD, task, True))).code == "stale_token"
     assert (await desk.work.get(B))["task_id"] == task
@@ -161,7 +161,7 @@ async def test_given_back_is_an_attempt(desk: Desk) -> None:
     assert (await desk.told(task))["note"] == "Attempt 1 ended: CLAUDE gave it back: no disk."
     assert (await desk.work.get(B))["why"]["backing_off"] == 1
     assert (await refused(desk.work.release(A, task))).code == "stale_token"
-    desk.clock[0] += 5
+    desk.clock.now += 5
     await desk.work.get(A)
     assert (await desk.work.release(A, task))["status"] == "dead"
     assert [(await desk.told(task))[name] for name in ("badge", "status", "column")] == [
@@ -221,7 +221,7 @@ async def test_a_person_overrules(desk: Desk) -> None:
     assert (no.code, no.details["status"]) == ("stale_token", "pending")
     # Their own claim has no lease, and is ended by them alone.
     await desk.move(1, "in_progress")
-    desk.clock[0] += 1_000_000
+    desk.clock.now += 1_000_000
     assert (await desk.work.get(B))["task_id"] is None
     assert (await refused(desk.work.complete(B, task, True))).code == "not_yours"
     assert (await desk.work.complete(ANN, task, True, result="by hand"))["status"] == "completed"
@@ -288,7 +288,7 @@ async def test_every_reason_is_told(desk: Desk) -> None:
     assert [await why(task), await why(task, A)] == [["claimed"], ["claimed"]]
     await desk.work.release(A, task)
     assert await why(task) == ["backing_off"]
-    desk.clock[0] += 5
+    desk.clock.now += 5
     await desk.work.get(A)
     await desk.work.complete(A, task, True)
     assert [await why(task), await why(waits)] == [["finished"], []]

@@ -81,7 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @property
     def now(self) -> float:
-        return self.desk.clock[0]
+        return self.desk.clock.now
 
     def ask(self, doing: Coroutine[Any, Any, Any]) -> tuple[str, Any]:
         """("", answer) or (code, details)."""
@@ -221,7 +221,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([5.0, 10.0, 30.0, 60.0]))
     def time_passes(self, seconds: float) -> None:
-        self.desk.clock[0] += seconds
+        self.desk.clock.now += seconds
         # Whoever looks is told so, though nobody has taken it back.
         for card in sorted(self.cards.values(), key=lambda one: one.until or 0):
             if card.status == "claimed" and card.until is not None and card.until <= self.now:

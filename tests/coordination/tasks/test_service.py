@@ -42,7 +42,7 @@ async def test_a_task_goes_from_hand_to_hand_and_is_done_once(desk: Desk) -> Non
     done = await desk.work.complete(A, made["task_id"], True, result={"ok": 1}, fencing_token=1)
     assert (done["success"], done["status"], done["unblocked"]) == (True, "completed", [])
     # Any session of the agent may say the same again, however late.
-    desk.clock[0] += 90_000
+    desk.clock.now += 90_000
     again = await desk.work.complete(A2, made["task_id"], True, result={"ok": 1})
     assert (again["status"], again["repeated"]) == ("completed", True)
     for other in ({"result": {"ok": True}}, {}, {"result": {"ok": 1}, "error_message": "but"}):
@@ -70,7 +70,7 @@ async def test_a_failure_is_final_and_needs_no_message(desk: Desk) -> None:
 async def test_the_order_is_priority_then_time_and_waiting_counts(desk: Desk) -> None:
     low = await desk.submit("low", priority=10)
     first = await desk.submit("first", priority=3)
-    desk.clock[0] += 1
+    desk.clock.now += 1
     second = await desk.submit("second", priority=3)
     urgent = await desk.submit("urgent", priority=1)
     order = [urgent, first, second]
@@ -79,7 +79,7 @@ async def test_the_order_is_priority_then_time_and_waiting_counts(desk: Desk) ->
         assert (await desk.work.get(A))["task_id"] == one
         await desk.work.complete(A, one, True)
     # Nothing starves: nine steps later the last one stands level with a new one that is urgent.
-    desk.clock[0] = START + 9 * RANK_STEP_S + 1
+    desk.clock.now = START + 9 * RANK_STEP_S + 1
     await desk.submit("new and urgent", priority=1)
     assert (await desk.work.get(B))["task_id"] == low
 
@@ -220,7 +220,7 @@ async def test_who_waits_for_a_named_task_gets_it_when_its_holder_gives_it_up(de
     waits = await waiting(desk, A, task_id=one)
     await desk.submit("another one, which it does not want")
     await desk.work.release(B, one)
-    desk.clock[0] += 60  # its back-off
+    desk.clock.now += 60  # its back-off
     await desk.submit("a commit, so that it looks")
     assert (await over_within(waits))["task_id"] == one
 
@@ -344,7 +344,7 @@ async def test_the_tasks_are_listed_by_what_they_are(desk: Desk) -> None:
 async def test_the_list_shows_a_claim_that_is_over_as_what_it_is(desk: Desk) -> None:
     await desk.submit()
     await desk.work.get(A)
-    desk.clock[0] += 90_000
+    desk.clock.now += 90_000
     assert [(t["number"], t["status"]) for t in (await desk.work.list(B))["tasks"]] == [(1, "pending")]
     assert (await desk.work.list(B, status="claimed"))["tasks"] == []
     assert [t["number"] for t in (await desk.work.list(B, status="pending"))["tasks"]] == [1]

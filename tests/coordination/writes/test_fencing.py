@@ -86,7 +86,7 @@ async def test_what_is_refused_is_refused_among_many_and_cannot_be_acquired(room
 async def test_who_slept_is_stale_until_it_takes_it_anew(room: Room) -> None:
     await room.locks.acquire(room.ann, ["src/a.py"], ttl_s=60)
     await room.locks.acquire(room.ann, ["lib"], ttl_s=600)
-    room.clock.at += 60
+    room.clock.now += 60
     assert await said(room, room.ann, "src/a.py", "src/b.py", "lib/x") == ["stale", "ok", "ok"]
     assert "ran out" in (await verdicts(room, room.ann, "src/a.py"))[0].message(room.clock())
     # Others come and go: it is still stale, and locked while another holds it.
@@ -110,7 +110,7 @@ async def test_a_token_is_good_while_its_lease_holds(room: Room) -> None:
     assert await said(room, room.ann, "a", "b", token=first) == ["ok", "ok"]
     assert await said(room, room.bob, "b", token=first) == ["stale"], "another's token"
     assert await said(room, room.ann, "b", token=first + 1) == ["stale"]
-    room.clock.at += 60
+    room.clock.now += 60
     assert await said(room, room.ann, "a", "b", token=first) == ["stale", "stale"]
     second = (await room.locks.acquire(room.ann, ["a"]))["fencing_token"]
     assert await said(room, room.ann, "a", token=first) == ["stale"]
@@ -122,7 +122,7 @@ async def test_who_takes_what_covers_it_anew_is_stale_no_more(room: Room) -> Non
     async def lose(*paths: str) -> None:
         for path in paths:
             await room.locks.acquire(room.ann, [path], ttl_s=1)
-        room.clock.at += 2
+        room.clock.now += 2
 
     for cover, below, beside in [
         ("src", ["src/a.py", "src/x/b.py", "src/**/*.md", "src/x/{a,b}"], ["srcs", "lib/a.py"]),
@@ -153,7 +153,7 @@ async def test_who_takes_what_covers_it_anew_is_stale_no_more(room: Room) -> Non
 
 async def test_a_dead_session_is_stale_and_so_is_who_lost_it_to_a_person(room: Room) -> None:
     await room.locks.acquire(room.process, ["a"], ttl_s=3600)
-    room.clock.at += room.settings.process_lease_s
+    room.clock.now += room.settings.process_lease_s
     assert await said(room, room.process, "a") == ["stale"], "asleep, its own lease lies ahead"
     await room.sessions.touch(room.process)
     assert await said(room, room.process, "a") == ["stale"], "awake again"
@@ -169,10 +169,10 @@ async def test_a_dead_session_is_stale_and_so_is_who_lost_it_to_a_person(room: R
 
 async def test_a_stale_mark_is_kept_for_a_day(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"], ttl_s=60)
-    room.clock.at += 60 + 24 * 3600 - 1
+    room.clock.now += 60 + 24 * 3600 - 1
     await room.locks.prune()
     assert await said(room, room.ann, "a") == ["stale"]
-    room.clock.at += 2
+    room.clock.now += 2
     await room.locks.prune()
     assert await said(room, room.ann, "a") == ["ok"]
 
@@ -189,10 +189,10 @@ async def lost_with_claim(room: Room, work: WorkQueue, how: str) -> Caller:
         await room.store.write(lambda tx: board.move(tx, number, to, by="eve", lane=lane))
 
     if how == "its lease ran out":
-        room.clock.at += 61
+        room.clock.now += 61
         await work.take_back()
     elif how == "its process died":
-        room.clock.at += room.settings.process_lease_s
+        room.clock.now += room.settings.process_lease_s
         await work.get(room.bob, ["none"])
     elif how == "a person moved it":
         await move("pending")
@@ -264,12 +264,12 @@ async def test_the_end_of_a_claim_clears_no_loss_from_before(room: Room) -> None
         elif how == "end":
             await room.sessions.end(who)
         else:
-            room.clock.at += 61
+            room.clock.now += 61
             await work.take_back()
         assert await said(room, who, "a", "b") == ["stale", "stale" if how == "lapse" else "ok"], how
         assert "hotfix" in (await verdicts(room, who, "a"))[0].message(room.clock()), how
         # The same task, taken by another and ended, forgets its own locks and no mark of the first one's.
-        room.clock.at += room.settings.backoff_max_s
+        room.clock.now += room.settings.backoff_max_s
         if how != "complete":
             assert (await work.get(room.bob))["task_id"] == task
             await work.complete(room.bob, task, True)
@@ -287,9 +287,9 @@ async def test_the_end_of_a_claim_clears_no_loss_from_before(room: Room) -> None
 async def test_a_session_that_a_person_ended_is_stale(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"])
     await room.locks.acquire(room.ann, ["b"], ttl_s=1)
-    room.clock.at += 2
+    room.clock.now += 2
     await room.sessions.end(room.ann, reason="its key was revoked", by="eve")
-    room.clock.at += 1
+    room.clock.now += 1
     assert await said(room, room.ann, "a", "b", "c") == ["stale", "stale", "ok"]
     lost = [one.message(room.clock()) for one in await verdicts(room, room.ann, "a", "b")]
     assert "eve took your lock on a away" in lost[0] and "key was revoked" in lost[0] and "ran out" in lost[1]
@@ -301,6 +301,6 @@ async def test_a_session_that_a_person_ended_is_stale(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"])
     await room.sessions.end(room.ann)
     assert await said(room, room.ann, "a", "b") == ["ok", "stale"], "its own end clears no loss"
-    room.clock.at += 24 * 3600
+    room.clock.now += 24 * 3600
     await room.locks.prune()
     assert await said(room, room.ann, "b") == ["ok"]

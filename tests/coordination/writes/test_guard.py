@@ -18,11 +18,10 @@ from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets
 from relay.coordination.writes.declared import compared
 from relay.coordination.writes.guard import ANY_SESSION, LockGuard, caller_of, check
 from relay.coordination.writes.lock_check import FEW, LockJudge
-from relay.log import events
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
 from relay.store.ports import Store, StoreBusy
 from tests import engines
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock, all_events
 from tests.standing import Standing
 
 pytestmark = BOTH
@@ -36,7 +35,7 @@ class Bench:
     store: Store
     locks: Locks
     judge: LockJudge
-    clock: list[float]
+    clock: Clock
     refused: list[tuple[Caller, str]] = field(default_factory=list)
 
     def guard(self, *contested: str) -> LockGuard:
@@ -64,7 +63,7 @@ class Bench:
         return [(one.path, one.code, one.locked_by) for one in found]
 
     async def told(self, *types: str) -> list[Any]:
-        found = await self.store.read(lambda tx: events.read_after(tx, 0, types=types))
+        found = await all_events(self.store, *types)
         return [one.outputs for one in found]
 
 
@@ -77,8 +76,8 @@ class Away(LockJudge):
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    clock = [1_800_000_000.0]
-    store = await engines.open_store(tmp_path, WINGS, clock=lambda: clock[0])
+    clock = Clock()
+    store = await engines.open_store(tmp_path, WINGS, clock=clock)
     yield Bench(store, Locks(store, Heartbeat()), LockJudge(), clock)
     await store.close()
 
@@ -122,7 +121,7 @@ async def test_who_is_refused_and_who_is_not(bench: Bench) -> None:
     await bench.lock(CODEX, "s.py", mode="shared")
     await bench.lock(CLAUDE, "s.py", mode="shared")
     assert await bench.against(CLAUDE, "s.py") == [("s.py", LOCKED, "CODEX")], "shared is for reading"
-    bench.clock[0] += 61
+    bench.clock.now += 61
     assert await bench.against(CLAUDE, "a.py") == [("a.py", STALE, "CLAUDE")]
     assert await bench.against(CLAUDE2, "a.py") == [] == await bench.against(ANN, "a.py")
     await bench.lock(CODEX, "a.py")
@@ -164,7 +163,7 @@ async def test_the_order_of_an_edits_decision(bench: Bench, monkeypatch: pytest.
     assert told["expires_at"] == "2027-01-15T08:01:00+00:00" and told["fencing_token"] == 1
     assert '"mine"' in told["reason"] and "acquire_lock" in told["reason"]
     assert (await asked.decide("CODEX", Location("a.py", None, False), "s1")).steer, "to read is no write"
-    bench.clock[0] += 61
+    bench.clock.now += 61
     assert await said("CLAUDE", "a.py", "s1") == ("stale", "CLAUDE")
     assert await said("CODEX", "a.py", "s1") == ("steer", None)
     await bench.lock(CODEX, "steered.py", mode="shared")
@@ -208,12 +207,12 @@ async def test_a_name_without_a_session(bench: Bench) -> None:
     assert [(one.path, one.code) for one in answer.refusals] == [("codex.py", LOCKED), ("a.py", WHICH)]
     assert "CLAUDE has 2 living sessions" in answer.refusals[1].text and "s1" not in answer.refusals[1].text
     assert "you.session_id" in answer.refusals[1].fix
-    bench.clock[0] += 61
+    bench.clock.now += 61
     assert await said("a.py") == ("locked", WHICH), "one of them slept past its lease"
     # Nobody of that name lives: it is the last one that did.
     await Sessions(bench.store, Heartbeat()).end(CLAUDE2)
     assert await said("a.py") == ("stale", STALE) and await said("b.py") == ("allow", "")
-    bench.clock[0] += 86_400
+    bench.clock.now += 86_400
     assert await said("a.py") == ("stale", STALE)
 
 
@@ -322,9 +321,9 @@ async def test_a_changeset_over_a_lock_or_by_a_lost_lease_is_refused(bench: Benc
     with pytest.raises(Rejected) as locked:
         await made.record(CLAUDE, "s", ["a.py"])
     assert locked.value.code == "locked" and locked.value.as_json()["locked_by"] == "CODEX"
-    bench.clock[0] += 31
+    bench.clock.now += 31
     assert (await made.record(CLAUDE, "s", ["a.py"], fencing_token=token))["success"]
-    bench.clock[0] += 31
+    bench.clock.now += 31
     with pytest.raises(Rejected) as stale:
         await made.record(CLAUDE, "s", ["a.py"], fencing_token=token)
     answer = stale.value.as_json()

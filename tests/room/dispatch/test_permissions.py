@@ -15,8 +15,8 @@ from relay.room.parsing.actions import Permit
 from relay.room.parsing.commands import Problem, parse
 from relay.room.steward.handlers import Acts
 from relay.store.ports import Store
-from tests.engines import BOTH
-from tests.room.parts import Clock, until
+from tests.engines import BOTH, Clock
+from tests.room.parts import until
 from tests.room.test_commands_run import ROSTER, Office
 
 pytestmark = BOTH

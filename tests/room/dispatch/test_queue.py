@@ -22,20 +22,8 @@ from relay.store.ports import Queries, Store, Tx
 from relay.store.postgres import store as postgres_store
 from relay.store.sqlite import store as sqlite_store
 from tests import postgres
-from tests.engines import BOTH
-from tests.room.parts import (
-    WINGS,
-    Clock,
-    all_events,
-    all_jobs,
-    all_messages,
-    claim,
-    end,
-    notices,
-    open_room,
-    plan_of,
-    post,
-)
+from tests.engines import BOTH, Clock, all_events
+from tests.room.parts import WINGS, all_jobs, all_messages, claim, end, notices, open_room, plan_of, post
 
 pytestmark = BOTH
 

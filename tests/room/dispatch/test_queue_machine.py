@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from relay.log import events
 from relay.log.verify import verify
 from relay.model import FailureClass, Kind
 from relay.room.dispatch import queue
@@ -32,7 +31,8 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Tx
 from tests import engines
-from tests.room.parts import Clock, all_jobs, all_messages, claim, end, open_room, post
+from tests.engines import Clock, all_events
+from tests.room.parts import all_jobs, all_messages, claim, end, open_room, post
 
 T = TypeVar("T")
 POLICIES = {
@@ -199,7 +199,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert {job.state for job in jobs} <= ENDED, jobs
         assert self.do(verify(self.store)) == []
         told: dict[int, str] = {}
-        for event in self.do(self.store.read(lambda tx: events.read_after(tx, 0, limit=100_000))):
+        for event in self.do(all_events(self.store)):
             told |= {job["id"]: job["state"] for job in (event.outputs or {}).get("jobs", ())}
         assert told == {job.id: str(job.state) for job in jobs}, "the log and the table differ"
 

@@ -9,8 +9,8 @@ from relay.room.dispatch.queue import Outcome, Policy
 from relay.room.dispatch.roster import Member, Roster, steward_view
 from relay.room.steward import answers
 from relay.store.ports import Store
-from tests.engines import BOTH
-from tests.room.parts import Clock, end, plan_of, post
+from tests.engines import BOTH, Clock
+from tests.room.parts import end, plan_of, post
 
 pytestmark = BOTH
 

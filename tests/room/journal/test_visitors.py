@@ -11,8 +11,8 @@ from relay.room.journal.ledger import NewMessage, Q, Rules
 from relay.room.journal.visitors import visitors
 from relay.room.steward import answers
 from relay.store.ports import Store
-from tests.engines import BOTH
-from tests.room.parts import Clock, all_messages
+from tests.engines import BOTH, Clock
+from tests.room.parts import all_messages
 
 pytestmark = BOTH
 

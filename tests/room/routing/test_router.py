@@ -21,21 +21,9 @@ from relay.room.routing import router as cycle
 from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.router import Router
 from relay.store.ports import Store
-from tests.engines import BOTH, SQLITE
+from tests.engines import BOTH, SQLITE, T0, Clock, all_events
 from tests.fakes.ollama import FakeOllama, Mode, by_words
-from tests.room.parts import (
-    PATIENT_S,
-    T0,
-    Clock,
-    all_events,
-    all_jobs,
-    all_messages,
-    notices,
-    plan_of,
-    post,
-    until,
-    waiting_cycles,
-)
+from tests.room.parts import PATIENT_S, all_jobs, all_messages, notices, plan_of, post, until, waiting_cycles
 
 pytestmark = BOTH
 

@@ -24,11 +24,9 @@ from relay.room.parsing import line_format
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store, Tx
 from tests import engines
-from tests.engines import BOTH
+from tests.engines import BOTH, Clock, all_events
 from tests.room.parts import (
     PATIENT_S,
-    Clock,
-    all_events,
     all_jobs,
     all_messages,
     end,
