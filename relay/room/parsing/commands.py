@@ -45,7 +45,7 @@ class _WrongArguments(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class Command:
     """One command. `parse` takes the rest of the body and the names of the agents; it raises _WrongArguments."""
 
     usage: str
@@ -256,102 +256,104 @@ def _bare(action: Action) -> Callable[[str, Sequence[str]], Action]:
     return parse
 
 
-COMMANDS: tuple[Spec, ...] = (
-    Spec("/task <title>", "put a new task on the board", "/task Fix the login page", _add_task),
-    Spec(
+COMMANDS: tuple[Command, ...] = (
+    Command("/task <title>", "put a new task on the board", "/task Fix the login page", _add_task),
+    Command(
         "/move t<number> <pending|in_progress|done>",
         "move a task to another column",
         "/move t3 in_progress",
         _move_task,
     ),
-    Spec(
+    Command(
         "/moveall <pending|in_progress|done>",
         "move every active task; finished ones stay",
         "/moveall done",
         _move_all,
     ),
-    Spec("/clearall", "take every task off the board", "/clearall", _bare(actions.ClearAll())),
-    Spec("/undo", "take back the last change of the board", "/undo", _bare(actions.Undo())),
-    Spec(
+    Command("/clearall", "take every task off the board", "/clearall", _bare(actions.ClearAll())),
+    Command("/undo", "take back the last change of the board", "/undo", _bare(actions.Undo())),
+    Command(
         "/tasks",
         "show the board, with what is blocked or failed and why",
         "/tasks",
         _bare(actions.ShowTasks()),
     ),
-    Spec("/locks [path]", "show who holds which files, and who waits", "/locks", _show_locks),
-    Spec(
+    Command("/locks [path]", "show who holds which files, and who waits", "/locks", _show_locks),
+    Command(
         "/unlock <path> <reason>",
         "take a lock from its holder, who is told why (put a path with spaces in quotes)",
         "/unlock src/app.py I take it over",
         _force_release,
     ),
-    Spec("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
-    Spec("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
-    Spec("/queue", "show what waits, what runs and what went wrong", "/queue", _bare(actions.ShowQueue())),
-    Spec(
+    Command("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
+    Command("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
+    Command("/queue", "show what waits, what runs and what went wrong", "/queue", _bare(actions.ShowQueue())),
+    Command(
         "/route m<number> AGENT...",
         "send a message to these agents, whoever was asked before",
         "/route m12 CLAUDE CODEX",
         _route,
     ),
-    Spec("/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry),
-    Spec(
+    Command(
+        "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry
+    ),
+    Command(
         "/cancel @AGENT",
         "end the agent's running turn",
         "/cancel @CLAUDE",
         _of_agents(actions.Cancel, "Say whose turn to end."),
     ),
-    Spec(
+    Command(
         "/stop @AGENT",
         "end the agent's turn, cancel what waits for it, and start no new one (`/resume` lets it go on)",
         "/stop @CODEX",
         _of_agents(actions.Stop, "Say which agent to stop."),
     ),
-    Spec(
+    Command(
         "/pause [@AGENT]",
         "start no new turns (of one agent, or of all)",
         "/pause @CODEX",
         _of_agents(actions.Pause),
     ),
-    Spec("/resume [@AGENT]", "start turns again after a pause", "/resume", _of_agents(actions.Resume)),
-    Spec(
+    Command("/resume [@AGENT]", "start turns again after a pause", "/resume", _of_agents(actions.Resume)),
+    Command(
         "/try @AGENT",
         "give an agent that failed too often one attempt now; if it succeeds, it gets work again",
         "/try @CLAUDE",
         _of_agents(actions.TryNow, "Say which agent to try."),
     ),
-    Spec(
+    Command(
         "/continue",
         "let agents that ask each other go on past the limit",
         "/continue",
         _bare(actions.Continue()),
     ),
-    Spec("/airspace", "show who is near whom in the code", "/airspace", _bare(actions.ShowAirspace())),
-    Spec(
+    Command("/airspace", "show who is near whom in the code", "/airspace", _bare(actions.ShowAirspace())),
+    Command(
         "/first @AGENT",
         "say which agent goes first where two collide; the others give way",
         "/first @CLAUDE",
         _go_first,
     ),
-    Spec(
+    Command(
         "/update @AGENT",
         "ask an agent to merge the main branch into its own",
         "/update @CODEX",
         _of_agents(actions.TakeMain, "Say which agent should merge the main branch."),
     ),
-    Spec(
+    Command(
         "/intent @AGENT <path>...",
         "say which files an agent will touch next (`-`: none)",
         "/intent @CODEX src/auth/session.py",
         _intent,
     ),
-    Spec(
+    Command(
         "/allow p<number> [option]",
         "allow what an agent asks for (an option by its place or name; else this once)",
         "/allow p3",
         _permit(True),
     ),
-    Spec("/deny p<number>", "refuse what an agent asks for", "/deny p3", _permit(False)),
+    Command("/deny p<number>", "refuse what an agent asks for", "/deny p3", _permit(False)),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
 #: A slash and a word of letters, with which a command begins.
@@ -401,7 +403,7 @@ def completions() -> list[dict[str, str]]:
     return [{"name": spec.name, "usage": spec.usage, "help": spec.help} for spec in COMMANDS]
 
 
-def find(name: str) -> Spec | None:
+def find(name: str) -> Command | None:
     """The command of that name, with or without its slash."""
     return _BY_NAME.get("/" + name.lower().lstrip("/"))
 

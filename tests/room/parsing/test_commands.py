@@ -36,7 +36,7 @@ from relay.room.parsing.actions import (
     Undo,
     of_json,
 )
-from relay.room.parsing.commands import COMMANDS, Problem, Spec, completions, find, is_command, parse
+from relay.room.parsing.commands import COMMANDS, Command, Problem, completions, find, is_command, parse
 
 AGENTS = ("CLAUDE", "CODEX", "GEMINI")
 PENDING, DOING, DONE = Status
@@ -198,7 +198,7 @@ def test_without_agents_a_name_is_a_problem_and_a_pause_is_of_nobody() -> None:
 
 
 @given(st.sampled_from([*COMMANDS]), st.text(max_size=80))
-def test_any_arguments_give_a_command_or_a_problem(spec: Spec, rest: str) -> None:
+def test_any_arguments_give_a_command_or_a_problem(spec: Command, rest: str) -> None:
 
     assert parse(f"{spec.name} {rest}", AGENTS) is not None
 
