@@ -7,13 +7,12 @@ away is it?"; the two are separate questions and nothing here mixes them.
 A lane that has ended is *folded*: its entry is dropped from every clock that has seen where its work went,
 so clocks do not grow with the number of sub-agents (001, "agents that have since terminated contribute
 zero"). Causality across a folded lane is then answered by its exits: the (into, at) events that took its
-work over. `seen` walks them, so clock order stays exactly reachability in the event graph.
+work over. `events.has_seen` walks them, so clock order stays exactly reachability in the event graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
 
 Clock = Mapping[str, int]
@@ -37,20 +36,6 @@ class Order(StrEnum):
     CONCURRENT = "concurrent"
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """Work of a folded lane, up to and with cycle `seq`, was taken over by event `at` of lane `into`."""
-
-    seq: int
-    into: str
-    at: int
-
-
-def tick(clock: Clock, lane: str) -> dict[str, int]:
-    """The clock after one more cycle of `lane`."""
-    return {**clock, lane: clock.get(lane, 0) + 1}
-
-
 def merge(*clocks: Clock) -> dict[str, int]:
     """The element-wise maximum."""
     merged: dict[str, int] = {}
@@ -70,29 +55,6 @@ def compare(a: Clock, b: Clock) -> Order:
     if a_ahead:
         return Order.AFTER
     return Order.BEFORE if b_ahead else Order.EQUAL
-
-
-def seen(clock: Clock, lane: str, seq: int, exits: Mapping[str, Iterable[Exit]] | None = None) -> bool:
-    """Has an author at `clock` seen event `seq` of `lane`?
-
-    One integer compare for a living lane. `exits` maps each folded lane to where its work went; a path out
-    of a folded lane leaves it at or after `seq`, so it is enough that one such exit was itself seen.
-    """
-    if clock.get(lane, 0) >= seq:
-        return True
-    visited: set[tuple[str, int]] = set()
-    waiting = [(lane, seq)]
-    while waiting:
-        at_lane, at_seq = waiting.pop()
-        for way in (exits or {}).get(at_lane, ()):
-            step = (way.into, way.at)
-            if way.seq < at_seq or step in visited:
-                continue
-            if clock.get(way.into, 0) >= way.at:
-                return True
-            visited.add(step)
-            waiting.append(step)
-    return False
 
 
 def hop_count(edge: Clock, reference: Clock) -> int:

@@ -14,7 +14,7 @@ from threading import Lock
 from relay.code.build.builder import Builder, Patch
 from relay.code.build.listing import is_vendored
 from relay.code.read.extract import extract, unfit
-from relay.code.read.facts import Definition, FileSymbols, pack_symbols, unpack_symbols
+from relay.code.read.facts import FileSymbols, pack_symbols, unpack_symbols
 from relay.code.read.grammar import language_of
 
 #: Files whose symbols are kept unpacked: 50 agents x 40 files, the scale of the issue's first figure, and as many
@@ -83,10 +83,6 @@ class CodeGraph:
         """The definitions, calls and references of a file; empty for one that is not in the graph."""
         packed = self._packed.get(path)
         return _NOTHING if packed is None else self._unpacked.get(packed)
-
-    def definition_at(self, path: str, line: int) -> Definition | None:
-        """The innermost definition around a line of a file."""
-        return self.symbols(path).at(line)
 
     @property
     def counts(self) -> Counts:

@@ -199,12 +199,6 @@ def _joined(markers: Iterable[tuple[int, bytes]]) -> Lines:
     return tuple(found)
 
 
-async def _blob(git: Git, tree: str, path: bytes) -> str | None:
-    """The object of a file or a link in a tree."""
-    entry = (await git.run("ls-tree", "-z", tree, "--", name_of(path))).out.partition(b"\t")[0].split()
-    return entry[2].decode() if len(entry) == 3 and entry[1] == b"blob" else None
-
-
 async def _blobs(git: Git, tree: str, paths: Sequence[bytes]) -> dict[bytes, str]:
     """The objects of those of these paths that are files or links in a tree."""
     found: dict[bytes, str] = {}

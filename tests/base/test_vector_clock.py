@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.base.vector_clock import (
-    Exit,
     Order,
     backward_decay,
     brief_weight,
@@ -13,8 +12,6 @@ from relay.base.vector_clock import (
     forward_decay,
     hop_count,
     merge,
-    seen,
-    tick,
 )
 
 clocks = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 5))
@@ -43,7 +40,6 @@ def test_merge_is_the_least_upper_bound(a: dict[str, int], b: dict[str, int], c:
     assert compare(b, both) in (Order.BEFORE, Order.EQUAL)
     assert compare(merge(a, b), merge(b, a)) is Order.EQUAL
     assert merge(merge(a, b), c) == merge(a, merge(b, c))
-    assert compare(a, tick(a, "a")) is Order.BEFORE
 
 
 @pytest.mark.parametrize(("hops", "weight"), [(0, 1), (1, 0.9), (5, 0.5), (9, 0.1), (10, 0), (11, 0)])
@@ -77,13 +73,3 @@ def test_brief_weight_falls_with_depth() -> None:
     assert [round(brief_weight(d), 4) for d in range(3)] == [0.9, 0.81, 0.729]
     with pytest.raises(ValueError, match="starts at 0"):
         brief_weight(-1)
-
-
-def test_seen_walks_the_exits_of_folded_lanes() -> None:
-    exits = {"sub": [Exit(seq=3, into="mid", at=7)], "mid": [Exit(seq=9, into="ui", at=4)]}
-    assert seen({"ui": 4}, "sub", 3, exits)
-    assert seen({"ui": 4}, "sub", 1, exits)
-    assert not seen({"ui": 4}, "sub", 4, exits), "it left before cycle 4"
-    assert not seen({"ui": 3}, "sub", 3, exits)
-    assert seen({"sub": 2}, "sub", 2)
-    assert not seen({"sub": 2}, "sub", 3)

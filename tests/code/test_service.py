@@ -91,7 +91,7 @@ async def count_rows(store: Store) -> int:
 async def test_it_builds_and_follows_changes(repo: Path, make: Make) -> None:
     service = await make()
     assert service.graph.adjacency() == {"pkg/__init__.py": (), "pkg/a.py": ("pkg/b.py",), "pkg/b.py": ()}
-    found = service.graph.definition_at("pkg/b.py", 2)
+    found = service.graph.symbols("pkg/b.py").at(2)
     assert found is not None and (found.qualified, found.start, found.end) == ("f", 1, 2)
     service.updated.clear()
     write(repo, {"pkg/a.py": "from . import c\n"})

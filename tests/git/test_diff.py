@@ -284,7 +284,8 @@ async def test_a_rebase_keeps_the_working_set_in_new_coordinates(tmp_path: Path)
     assert ranges((await one.files("A"))["a.py"]) == [(20, 20)]
     git(tree, "rebase", "-q", "main")
     assert ranges((await one.files("A"))["a.py"]) == [(22, 22)]
-    assert await one.hangar.base_of("A") == git(tmp_path / "repo", "rev-parse", "main")
+    work = one.hangar.berths["A"].work
+    assert work is not None and work.base == git(tmp_path / "repo", "rev-parse", "main")
 
 
 async def test_in_the_middle_of_a_conflicting_merge(tmp_path: Path) -> None:

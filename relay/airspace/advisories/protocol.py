@@ -416,11 +416,6 @@ class AdvisoryProtocol:
                 return one
         return None
 
-    def steer_for(self, agent: str, path: str) -> str | None:
-        """Why this agent should not change this file now; None when nothing is against it."""
-        found = self.steer(agent, path)
-        return None if found is None else found.reason
-
     def settles(self, agent: str) -> set[str]:
         """The files in which this agent has the conflicts of a merge to settle."""
         backs = (one.set_back.get(agent) for one in self.standing.advisories.values())

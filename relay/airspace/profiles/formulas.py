@@ -146,19 +146,6 @@ def _dependency(coupling: Coupling | None) -> Reading:
     return Reading(coupling.share, DEPENDENCY, evidence=(evidence,))
 
 
-def tree_distance(path: str, other: str) -> float:
-    """Equation 6. A path's depth counts its components, the file's name too; L is the length of the common
-    prefix. So 0 = the same file, 1 = nothing in common: two files at the root, too."""
-    parts, others = path.split("/"), other.split("/")
-    common = 0
-    for one, two in zip(parts, others, strict=False):
-        if one != two:
-            break
-        common += 1
-    depth = len(parts) + len(others)
-    return (depth - 2 * common) / depth
-
-
 # -- the sets, as the equations want them
 
 #: A working set is frozen, so what is made of it can be kept by identity; the files are held with it, so that

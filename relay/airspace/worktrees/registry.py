@@ -458,11 +458,6 @@ class Hangar:
                 group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
         return found
 
-    async def base_of(self, agent: str) -> str | None:
-        """The commit that the agent's line ranges are in the coordinates of."""
-        berth = self.berths.get(agent)
-        return berth.work.base if berth and berth.work else None
-
     async def text(self, agent: str, path: str, *, base: bool = False) -> str | None:
         """A file as the agent has it now (`base`: as its base has it); None: not there, or not text."""
         berth = self.berths.get(agent)

@@ -158,14 +158,6 @@ class FileSymbols:
             named.setdefault(one.name, []).append(one)
         return {name: tuple(ones) for name, ones in named.items()}
 
-    @cached_property
-    def by_qualified(self) -> Mapping[str, Definition]:
-        """The first of each qualified name (an overload has several)."""
-        named: dict[str, Definition] = {}
-        for one in self.definitions:
-            named.setdefault(one.qualified, one)
-        return named
-
 
 @dataclass(frozen=True, slots=True)
 class Extract:

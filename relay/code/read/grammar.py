@@ -53,7 +53,6 @@ CONFIGURATION = {
     "setup.cfg": "python-root",
 }
 C_FAMILY = frozenset({"c", "cpp"})
-SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
 _MODULES = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
     "typescript": ("tree_sitter_typescript", "language_typescript"),

@@ -87,10 +87,6 @@ class Request(BaseModel):
         return self
 
 
-class Nothing(Request):
-    """A request that says nothing."""
-
-
 class Problem(BaseModel):
     """Why something was not done."""
 

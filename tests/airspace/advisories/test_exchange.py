@@ -150,7 +150,7 @@ async def test_one_that_ignores_it_is_told_by_the_guard_and_people_are_asked(fli
     flight.scanner.poke()
     (asked,) = await until(lambda: notices(flight.store, "advisory"))
     assert asked.body.startswith(f"CODEX was to leave {FILE}")
-    assert flight.protocol.steer_for("CODEX", FILE) is not None
+    assert flight.protocol.steer("CODEX", FILE) is not None
     (one,) = await flight.store.read(lambda tx: table.latest(tx, 10))
     assert (one.steering, one.outcome) == (Steering.STAYED, Outcome.TRUE)
     await asyncio.sleep(0.2)

@@ -130,7 +130,7 @@ async def test_within_the_cool_down_it_stands_unsaid_and_is_said_after_it(sky: S
     sky.seen[("CLAUDE", "CODEX")] = near(0.9)
     await sky.tick()
     assert len(await sky.said()) == 2
-    assert sky.protocol.steer_for("CODEX", FILE) is not None, "the guard knows it all the same"
+    assert sky.protocol.steer("CODEX", FILE) is not None, "the guard knows it all the same"
     assert sky.protocol.due_at() is not None
     await sky.tick(sky.settings.cooldown_s)
     assert len(await sky.said()) == 3
@@ -214,7 +214,7 @@ async def test_two_daemons_decide_it_once(sky: Sky, tmp_path: Path) -> None:
         one = await sky.only()
         await sky.protocol.load()
         await other.load()
-        paths = [protocol.steer_for(one.roles.steer[0], FILE) for protocol in (sky.protocol, other)]
+        paths = [protocol.steer(one.roles.steer[0], FILE) for protocol in (sky.protocol, other)]
         assert paths[0] == paths[1] is not None
     finally:
         await other_store.close()
@@ -502,13 +502,14 @@ async def test_a_resolution_that_is_back_gives_the_time_to_leave_again(sky: Sky)
 
 async def test_the_guard_is_told_whom_and_where(sky: Sky) -> None:
     await sky.meet()
-    assert "STEER: CODEX" in (sky.protocol.steer_for("CODEX", FILE) or "")
-    assert sky.protocol.steer_for("CODEX", "src/free.py") is None
-    assert sky.protocol.steer_for("CLAUDE", FILE) is None
+    told = sky.protocol.steer("CODEX", FILE)
+    assert told is not None and "STEER: CODEX" in told.reason
+    assert sky.protocol.steer("CODEX", "src/free.py") is None
+    assert sky.protocol.steer("CLAUDE", FILE) is None
     (steer,) = sky.protocol.steers("CODEX")
     assert steer.files == (FILE,) and steer.since == sky.clock()
     sky.settings = replace(sky.settings, enabled=False)
-    assert sky.protocol.steer_for("CODEX", FILE) is None
+    assert sky.protocol.steer("CODEX", FILE) is None
 
 
 # -- what came of it

@@ -543,11 +543,11 @@ async def test_who_has_merged_holds_nobody_up_any_more(house: House) -> None:
     house.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]
     house.trees.told[PAIR] = Merge((FILE,))
     await house.tick()
-    assert house.room.protocol.steer_for("CODEX", FILE) is not None
+    assert house.room.protocol.steer("CODEX", FILE) is not None
     house.scanner.merged("CLAUDE")
     house.trees.sets = [WorkingSet("CLAUDE"), work("CODEX", FILE)]
     await house.tick()
-    assert house.room.protocol.steer_for("CODEX", FILE) is None
+    assert house.room.protocol.steer("CODEX", FILE) is None
     one = await house.room.only()
     assert not one.open and one.closed_why == "CLAUDE merged" and str(one.outcome) == "true"
     assert (await house.live.state())["links"] == []

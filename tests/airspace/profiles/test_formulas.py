@@ -22,7 +22,6 @@ from relay.airspace.profiles.formulas import (
     merged,
     said,
     seed,
-    tree_distance,
 )
 from relay.airspace.readings import Assessment, Level
 from relay.airspace.scan.scan import lying_between
@@ -124,24 +123,6 @@ def test_a_path_that_comes_twice_has_the_lines_of_both() -> None:
 
 
 # -- equations 4 to 6, and 2
-
-
-@pytest.mark.parametrize(
-    ("path", "other", "distance"),
-    [
-        ("src/a.py", "src/a.py", 0.0),
-        ("a.py", "a.py", 0.0),
-        ("a.py", "b.py", 1.0),  # two files at the root have no common component
-        ("src/a.py", "lib/a.py", 1.0),
-        ("src/a.py", "src/b.py", 0.5),  # (1 + 1) / (2 + 2)
-        ("src/core/a.py", "src/core/b.py", 2 / 6),
-        ("src/core/a.py", "src/a.py", 3 / 5),
-        ("src/core/a.py", "src/util/b.py", 4 / 6),
-        ("srcs/a.py", "src/a.py", 1.0),
-    ],
-)
-def test_tree_distance(path: str, other: str, distance: float) -> None:
-    assert tree_distance(path, other) == tree_distance(other, path) == pytest.approx(distance)
 
 
 CHAIN = {"a": ["b"], "b": ["c"], "c": ["d"], "x": ["c"]}
