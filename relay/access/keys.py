@@ -16,11 +16,11 @@ import secrets
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from relay.access.page_sessions import digest
+from relay.base.durations import iso, parse_amounts
 from relay.config.command_line import command
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
@@ -44,7 +44,7 @@ _MOST_KEPT = 1000
 _KEY = re.compile(r"rk_(?P<id>[0-9a-f]{16})_[A-Za-z0-9_-]{43}")
 _ID = re.compile(r"(?:rk_)?(?P<id>[0-9a-f]{16})(?:_[A-Za-z0-9_-]*)?")
 _SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhdw])")
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
 #: The longest that a key that ends may live: ten years; who wants more says `never`.
 _LONGEST_S = 3650 * 86400.0
 
@@ -97,10 +97,10 @@ class ApiKey:
             "scopes": sorted(self.scopes),
             "note": self.note,
             "created_by": self.created_by,
-            "created_at": _iso(self.created_at),
-            "expires_at": _iso(self.expires_at),
-            "revoked_at": _iso(self.revoked_at),
-            "used_at": _iso(self.used_at),
+            "created_at": iso(self.created_at),
+            "expires_at": iso(self.expires_at),
+            "revoked_at": iso(self.revoked_at),
+            "used_at": iso(self.used_at),
             "state": self.state(now),
         }
 
@@ -322,16 +322,12 @@ def span_s(text: str) -> float | None:
     if word == "never":
         return None
     match = _SPAN.fullmatch(word)
-    seconds = int(match["count"]) * _UNITS[match["unit"]] if match else 0.0
+    seconds = parse_amounts(word) if match else 0.0
     if not 0 < seconds <= _LONGEST_S:
         message = f"{text[:40]!r} is not a lifetime for a key."
         fix = "Write 30d, 12h, 45m or never; ten years at most."
         raise Rejected(Fault.MALFORMED, "bad_request", message, fix)
     return seconds
-
-
-def _iso(at: float | None) -> str | None:
-    return None if at is None else events.now_iso(datetime.fromtimestamp(at, UTC))
 
 
 async def take_back(keys: Revoking, sessions: EndsSessions, caller: Caller, id: str) -> Json:

@@ -66,7 +66,8 @@ def duration(seconds: float) -> str:
 
 
 def rough_duration(seconds: float, *, zero_minutes: bool = False) -> str:
-    """About how long: `45 s`, `12 min`, `2 h 5 min`, `3 days` (from 48 hours). `zero_minutes`: `2 h 0 min`, not `2 h`."""
+    """About how long: `45 s`, `12 min`, `2 h 5 min`, `3 days` (from 48 hours). `zero_minutes`: `2 h 0 min`, not
+    `2 h`."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

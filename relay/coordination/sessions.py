@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import uuid_utils
 
+from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.paths.targets import targets
 from relay.log import events
@@ -47,12 +47,6 @@ Json = dict[str, Any]
 #: Gives back what a session that ends holds, in the transaction that ends it: whose, why, and who ended it (None: it
 #: did itself).
 AtEnd = Callable[[Tx, Caller, str, str | None], Awaitable[None]]
-
-
-@lru_cache(maxsize=1024)
-def iso(at: float) -> str:
-    """Unix seconds as the answers show them: ISO 8601 with offset."""
-    return events.iso(at)
 
 
 def lane_of(caller: Caller) -> Lane:
@@ -104,7 +98,7 @@ class Session:
             "started_at": iso(self.started_at),
             "heartbeat_at": iso(self.heartbeat_at),
             "lease_until": iso(self.lease_until),
-            "ended_at": None if self.ended_at is None else iso(self.ended_at),
+            "ended_at": iso(self.ended_at),
             "end_reason": self.end_reason,
         }
 

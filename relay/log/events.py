@@ -17,14 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from relay.base.durations import now_iso
 from relay.base.vector_clock import brief_weight, merge
 from relay.store.ports import Queries, Row, StoreError, Tx
 
@@ -125,25 +123,6 @@ class Event:
     @property
     def lane_key(self) -> str:
         return f"{self.session}/{self.lane}"
-
-
-def now_iso(at: datetime | None = None) -> str:
-    """ISO 8601 in UTC with milliseconds, for display."""
-    return iso(time.time() if at is None else at.timestamp())
-
-
-def iso(at: float) -> str:
-    """Unix seconds as `now_iso` shows them."""
-    whole = int(at // 1)
-    # Microseconds are rounded and the rest is cut off, as `datetime` does.
-    millis = whole * 1000 + round((at - whole) * 1e6) // 1000
-    return f"{_second(millis // 1000)}.{millis % 1000:03d}Z"
-
-
-@lru_cache(maxsize=64)
-def _second(at: int) -> str:
-    """A whole second: one transaction says the same few again and again."""
-    return datetime.fromtimestamp(at, UTC).isoformat()[:19]
 
 
 _NOTHING: dict[type, str] = {list: "[]", dict: "{}"}

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from relay.base.durations import now_iso
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, Q
 from relay.store.ports import Store, StoreError, Tx
@@ -159,9 +160,7 @@ async def _record_failure(store: Store, follower: Follower, event: Event, error:
         if counted is None or counted["failures"] < PARK_AFTER:
             return False
         text = f"{type(error).__name__}: {error}"
-        await tx.execute(
-            Q.park_event, follower=follower.name, event_id=event.id, error=text, at=events.now_iso()
-        )
+        await tx.execute(Q.park_event, follower=follower.name, event_id=event.id, error=text, at=now_iso())
         await tx.execute(Q.put_follower, name=follower.name, pos=event.pos)
         await events.append(
             tx,

@@ -15,12 +15,12 @@ import json
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import uuid_utils
 
+from relay.base.durations import iso
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.memory.experience import Experience, as_details, distinct
@@ -93,7 +93,7 @@ class Recalled:
             "lessons": list(self.told.lessons),
             "tags": list(self.told.tags),
             "agent_id": self.row["agent_id"],
-            "created_at": _iso(self.row["created_at"]),
+            "created_at": iso(self.row["created_at"]),
         }
 
 
@@ -240,7 +240,3 @@ def _bytes(told: Experience) -> int:
 
 def _nfc(value: str) -> str:
     return unicodedata.normalize("NFC", value.strip())
-
-
-def _iso(at: float) -> str:
-    return events.now_iso(datetime.fromtimestamp(at, UTC))

@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from relay.base.durations import iso
 from relay.config.command_line import command, script
 from relay.log import events
 from relay.log.events import Event, Lane, dumps
@@ -39,7 +40,7 @@ from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
 from relay.room.journal.ledger import NewMessage, Q, Rules
 from relay.room.journal.live_bus import Live, LiveFeed
-from relay.room.journal.values import Frame, Job, JobState, Page, Posted, iso, message_of_row
+from relay.room.journal.values import Frame, Job, JobState, Page, Posted, message_of_row
 from relay.room.journal.visitors import visitors
 from relay.room.parsing import commands
 from relay.room.parsing.actions import (

@@ -15,6 +15,7 @@ from errno import ENOENT
 from zoneinfo import ZoneInfo
 
 from relay.agents.process.process import Exit
+from relay.base.durations import parse_amounts
 from relay.base.terminal_text import safe
 from relay.model import FailureClass
 
@@ -108,7 +109,6 @@ def sentence(text: str, limit: int = 600) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-_UNIT_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _AMOUNT = (
     r"\d+(?:\.\d+)?\s*(?:ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])"
 )
@@ -145,18 +145,10 @@ def retry_time(text: str, now: datetime) -> float | None:
     if match := _HEADER.search(text):
         return now.timestamp() + int(match[1])
     if match := _WAIT.search(text):
-        return now.timestamp() + _seconds(match[1])
+        return now.timestamp() + parse_amounts(match[1])
     if match := _CLOCK.search(text):
         return _clock_time(match, now)
     return None
-
-
-def _seconds(amounts: str) -> float:
-    total = 0.0
-    for number, unit in re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", amounts, re.IGNORECASE):
-        short = "ms" if unit.lower().startswith(("ms", "milli")) else unit[0].lower()
-        total += float(number) * _UNIT_S[short]
-    return total
 
 
 def _clock_time(match: re.Match[str], now: datetime) -> float | None:

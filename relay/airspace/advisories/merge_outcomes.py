@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime
 
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.lifecycle import CHANGED, CONFLICTED, DISCARDED, MERGED
+from relay.base.durations import parse_iso
 from relay.log.events import Event
 from relay.store.ports import Tx
 
@@ -41,7 +41,7 @@ class Landings:
             return
         if change != CONFLICTED:
             # A merge takes all of a branch. What is meant since is about other work.
-            await intents.end_work(tx, agent, datetime.fromisoformat(event.at).timestamp(), cause=[event.id])
+            await intents.end_work(tx, agent, parse_iso(event.at), cause=[event.id])
             await self._protocol.undecided(tx, agent, cause=[event.id])
         if change == DISCARDED:
             return

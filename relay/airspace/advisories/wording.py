@@ -15,6 +15,7 @@ from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import CLEAN_AGAIN, SetBack
 from relay.airspace.readings import Evidence, Level
 from relay.airspace.worktrees.merge_wording import MOST_FILES, flat, listed, take_in
+from relay.base.durations import time_limit
 from relay.model import references
 from relay.model.working_set import FileTouch, joined
 
@@ -82,7 +83,7 @@ def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_wor
         asks.append(f"{flat(agent)}: hold. {then}")
     if ask:
         asks.append(
-            f"Answer within {_span(answer_s)}, {' and '.join(sorted(ask))}: what you do now, and one "
+            f"Answer within {time_limit(answer_s)}, {' and '.join(sorted(ask))}: what you do now, and one "
             "line `INTENT: path, path` with the files that you will touch next (`INTENT: none` for no file)."
         )
     return "\n\n".join(part for part in (line(advisory, free_work), "\n".join(asks)) if part)
@@ -150,7 +151,7 @@ def no_answer(silent: Mapping[str, str], answer_s: float) -> str:
     told = [
         f"{flat(agent)} cannot answer ({flat(why)})"
         if why
-        else f"{flat(agent)} has not answered within {_span(answer_s)}"
+        else f"{flat(agent)} has not answered within {time_limit(answer_s)}"
         for agent, why in silent.items()
     ]
     return "; ".join(told)
@@ -159,8 +160,8 @@ def no_answer(silent: Mapping[str, str], answer_s: float) -> str:
 def stayed(agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
     """An agent was told to steer off these files and has not."""
     return (
-        f"{_names(agents)} {'was' if len(agents) == 1 else 'were'} to leave {files(told)} within {_span(steer_s)}, "
-        f"and {'has' if len(agents) == 1 else 'have'} not"
+        f"{_names(agents)} {'was' if len(agents) == 1 else 'were'} to leave {files(told)} "
+        f"within {time_limit(steer_s)}, and {'has' if len(agents) == 1 else 'have'} not"
     )
 
 
@@ -250,10 +251,6 @@ def files(paths: Sequence[str]) -> str:
 
 def _about(advisory: Advisory) -> str:
     return f" ({references.message(advisory.number)})" if advisory.number else ""
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
 
 
 def nearest_free(

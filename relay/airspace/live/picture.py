@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from relay.airspace.advisories import wording
-from relay.airspace.advisories.rules.advisory import Advisory, iso
+from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Assessment, Level, Thresholds
 from relay.airspace.words import Vocabulary
+from relay.base.durations import iso
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model.working_set import FileTouch, Pair, WorkingSet
 

@@ -22,7 +22,6 @@ from relay.airspace.advisories.intents import Declared, Source
 from relay.airspace.advisories.lock_intents import Held
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
-from relay.airspace.advisories.rules.advisory import iso
 from relay.airspace.advisories.rules.decision import Observation, Seen, seen_of
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling, closing
 from relay.airspace.globs import matches
@@ -31,6 +30,7 @@ from relay.airspace.live.picture import Measure, Sampled, Sky, Worktrees
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Assessment, Level
 from relay.airspace.words import Likenesses, text_of
+from relay.base.durations import iso
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log import events

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
+from relay.base.durations import parse_iso
 from relay.model.working_set import FileTouch, Span, WorkingSet
 
 #: Unix times from here on are in milliseconds, as JavaScript counts them: in seconds this is the year 5138.
@@ -159,11 +159,9 @@ def _start(key: str, value: Any) -> float:
         return 0.0
     if isinstance(value, str):
         try:
-            at = datetime.fromisoformat(value.strip())
+            return parse_iso(value.strip())
         except ValueError:
             raise ScenarioError(key, f"expected an ISO 8601 time or Unix seconds, got {value!r}") from None
-        # A time without a zone is in UTC: the answer must not depend on where it is asked.
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     number = _number(key, value)
     if number < 0:
         raise ScenarioError(key, f"expected a time since 1970, got {value}")

@@ -14,10 +14,10 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from relay.app.runtime.git_person import git_person
+from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import indented, safe, safe_line, tame
 from relay.config.command_line import about
 from relay.config.settings import Settings, load
@@ -122,27 +122,11 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def span(seconds: float) -> str:
-    """A duration in one unit or two, as people say it."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    if whole < 48 * 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} days"
-
-
 def ago(at: str | None) -> str:
     """How long ago a time of an answer is."""
-    return f"{span(time.time() - _seconds(at))} ago" if at else ""
+    return f"{rough_duration(time.time() - parse_iso(at), zero_minutes=True)} ago" if at else ""
 
 
 def left(at: str | None) -> str:
     """How long it is until a time of an answer."""
-    return f"{span(_seconds(at) - time.time())} left" if at else ""
-
-
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+    return f"{rough_duration(parse_iso(at) - time.time(), zero_minutes=True)} left" if at else ""

@@ -43,6 +43,7 @@ from relay.app.wiring.schema import WINGS
 from relay.app.wiring.services import folds, services_of
 from relay.app.wiring.worktree_events import recordable
 from relay.app.wiring.worktrees import WorktreesDoor
+from relay.base.durations import now_iso
 from relay.base.files import stamp_of, write_atomically
 from relay.base.git_checkouts import top_of
 from relay.config.command_line import script
@@ -60,7 +61,7 @@ from relay.faces.http.routes.guard import GuardDoor
 from relay.faces.http.routes.locks import HeldDoors
 from relay.faces.http.routes.permissions import PermissionDoors
 from relay.faces.http.routes.worktrees import WorktreeDoors
-from relay.log import events, follow
+from relay.log import follow
 from relay.log.follow import tail
 from relay.model import RESERVED_NAMES
 from relay.room.dispatch import queue
@@ -251,7 +252,7 @@ class Daemon:
             About(
                 name=settings.room_name,
                 version=relay.__version__,
-                started_at=events.now_iso(),
+                started_at=now_iso(),
                 repo=settings.repo,
                 config=settings.path,
                 engine=store.engine,
@@ -393,7 +394,7 @@ class Daemon:
             "port": port,
             "pid": os.getpid(),
             "version": relay.__version__,
-            "started_at": events.now_iso(),
+            "started_at": now_iso(),
         }
         await asyncio.to_thread(write_atomically, self.settings.state_path, json.dumps(state) + "\n")
         return listening

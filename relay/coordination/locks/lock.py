@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal
 
-from relay.base.durations import since, within
+from relay.base.durations import iso, since, within
 from relay.coordination.locks.compare import NOTHING, Compared
 from relay.coordination.locks.wording import capital, named
 from relay.coordination.paths.targets import Target
-from relay.coordination.sessions import iso
 from relay.model import Fault, Rejected
 from relay.store.ports import Row
 

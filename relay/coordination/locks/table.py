@@ -16,12 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from relay.base.durations import iso
 from relay.coordination.locks.compare import NOTHING, Compared, Held
 from relay.coordination.locks.lock import Lock, Loss, Wish, stale
 from relay.coordination.paths.containment import contains
 from relay.coordination.paths.patterns import shape, stands_for
 from relay.coordination.paths.targets import Target, above
-from relay.coordination.sessions import iso, lane_of, own_lane
+from relay.coordination.sessions import lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.model import Caller, Fault, Rejected

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import table
 from relay.coordination.locks.index import Standing
@@ -27,7 +28,7 @@ from relay.coordination.locks.lock import MAX_TTL_S, MIN_TTL_S, Loss
 from relay.coordination.locks.service import Locks
 from relay.coordination.tasks import task_events, transitions
 from relay.coordination.tasks.completion import file_lost, why_not
-from relay.coordination.tasks.task import Status, Task, iso
+from relay.coordination.tasks.task import Status, Task
 from relay.coordination.tasks.task_events import By, Change, Followed, Q, next_fence
 from relay.coordination.tasks.transitions import BackOff
 from relay.log.events import Lane

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from relay.base.durations import since, within
+from relay.base.durations import iso, since, within
 from relay.coordination.locks.lock import Lock
 from relay.coordination.locks.wording import named
-from relay.coordination.tasks.task import Status, Task, iso
+from relay.coordination.tasks.task import Status, Task
 from relay.model import Caller, Fault, Rejected, references
 from relay.model.validation import digest
 
@@ -106,7 +106,7 @@ def _since(task: Task) -> str:
 
 
 def _holder(task: Task) -> dict[str, Any]:
-    until = None if task.lease_until is None else iso(task.lease_until)
+    until = iso(task.lease_until)
     return {"claimed_by": task.claimed_by, "claimed_session": task.claimed_session, "lease_until": until}
 
 

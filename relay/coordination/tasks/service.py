@@ -17,6 +17,7 @@ from typing import Any
 
 import uuid_utils
 
+from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.critical.functions import functions_of
 from relay.coordination.idempotency import once
@@ -296,7 +297,7 @@ class WorkQueue:
             after = await self.claims.give_back(
                 tx, caller, task, f"{caller.agent} gave it back{': ' * bool(said)}{said}"
             )
-            again = None if after.status is Status.DEAD else work.iso(after.not_before)
+            again = None if after.status is Status.DEAD else iso(after.not_before)
             return {"success": True, "task_id": task.id, "status": str(after.status), "next_at": again}
 
         return await self._write(caller, run)
@@ -316,7 +317,7 @@ class WorkQueue:
             held = await self.claims.lock_files(tx, caller, after.id, after.number, after.files, until - now)
             await self._heartbeat.promise(tx, caller, session, after.lease_until or until)
             told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
-            told |= {"lease_until": work.iso(after.lease_until or until)}
+            told |= {"lease_until": iso(after.lease_until or until)}
             # The claim goes on; its files are not all its own any more (it released one, or was forced to).
             return told if held is None else told | {"files_held": [Held(after.number, *held).as_json()]}
 
@@ -511,7 +512,7 @@ def _same(one: str, other: str | None) -> bool:
 
 
 def _given(task: Task) -> Json:
-    until = None if task.lease_until is None else work.iso(task.lease_until)
+    until = iso(task.lease_until)
     return _shown(task) | {"fencing_token": task.fence, "lease_until": until}
 
 
@@ -540,6 +541,6 @@ async def _why_none(tx: Tx, types: Sequence[str] | None, search: Search) -> Json
     counts = dict(row or {})
     next_at = counts["next_at"]
     return counts | {
-        "next_at": None if next_at is None else work.iso(next_at),
+        "next_at": iso(next_at),
         "files_held": [held.as_json() for held in search.held],
     }

@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from relay.log.events import now_iso
+from relay.base.durations import iso
 from relay.model import Refusal, references
 
 MAX_TITLE = 200
@@ -153,7 +152,7 @@ class Task:
             "error_message": self.error_message,
             "depends_on": [need._asdict() for need in self.depends_on],
             "note": self.note,
-            "lease_until": None if self.lease_until is None else iso(self.lease_until),
+            "lease_until": iso(self.lease_until),
             "files": list(self.files),
         }
 
@@ -284,8 +283,3 @@ def numbers(tasks: Sequence[int]) -> str:
         references.task(low) if low == high else f"{references.task(low)}-{references.task(high)}"
         for low, high in runs
     )
-
-
-def iso(at: float) -> str:
-    """Unix seconds as every door shows them: ISO 8601 with offset."""
-    return now_iso(datetime.fromtimestamp(at, UTC))

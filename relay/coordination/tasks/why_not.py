@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from relay.base.durations import within
+from relay.base.durations import iso, within
 from relay.coordination.locks.lock import wish
 from relay.coordination.locks.service import Locks
 from relay.coordination.locks.wait_line import obstacle
 from relay.coordination.locks.wording import capital, named
 from relay.coordination.tasks import task_events
 from relay.coordination.tasks.dependencies import State
-from relay.coordination.tasks.task import Status, Task, iso
+from relay.coordination.tasks.task import Status, Task
 from relay.model import Caller, references
 from relay.store.ports import Tx
 
@@ -64,7 +64,7 @@ def _told(reason: str, message: str, **more: Any) -> Json:
 
 def _claimed(task: Task, caller: Caller, now: float) -> Json:
     mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
-    until = None if task.lease_until is None else iso(task.lease_until)
+    until = iso(task.lease_until)
     left = "" if task.lease_until is None else f" ({within(task.lease_until, now)} left)"
     if mine:
         message = f"It is yours already, until {until}{left}."

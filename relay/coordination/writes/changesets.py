@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import uuid_utils
 
+from relay.base.durations import iso
 from relay.coordination.paths.targets import MAX_TARGETS, Target
 from relay.coordination.writes.declared import compared, file_of
 from relay.coordination.writes.guard import Judge, against, ordered, record
@@ -204,7 +204,7 @@ def _shown(row: Row) -> Json:
         "base": row["base"],
         "head": row["head"],
         "fencing_token": row["fencing_token"],
-        "created_at": events.now_iso(datetime.fromtimestamp(row["created_at"], UTC)),
+        "created_at": iso(row["created_at"]),
     }
 
 

@@ -16,9 +16,9 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from relay.base.durations import now_iso
 from relay.faces.terminal.find_room import Place, PlaceError
 from relay.model import Kind, Message
 from relay.model.speaker_names import is_reserved
@@ -199,8 +199,7 @@ class RoomClient:
             raise ValueError(f"{self.name} is reserved; choose another name with --name")
         from relay.room.parsing import line_format as entry
 
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        message = Message(id=new_id(), ts=now, speaker=self.name, kind=Kind.HUMAN, body=post.body)
+        message = Message(id=new_id(), ts=now_iso(), speaker=self.name, kind=Kind.HUMAN, body=post.body)
         line = entry.encode(message)
         # To its end even if the person leaves meanwhile: half an answer would be no answer.
         await asyncio.shield(asyncio.to_thread(entry.append, place.transcript, place.lock, line))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
+from relay.base.durations import parse_iso
 from relay.room.journal.visitors import Visitor, visitors
 
 Key = tuple[str, str, str]
@@ -70,6 +70,6 @@ def _key(lock: dict[str, Any]) -> Key:
 
 def _end(lock: dict[str, Any]) -> float:
     try:
-        return datetime.fromisoformat(str(lock.get("expires_at"))).timestamp()
+        return parse_iso(str(lock.get("expires_at")))
     except (ValueError, OverflowError, OSError):
         return 0.0

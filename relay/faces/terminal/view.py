@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from relay.base.durations import clock_time
+from relay.base.durations import clock_time, elapsed
 from relay.base.terminal_text import safe, safe_line
 from relay.faces.terminal import text
 from relay.faces.terminal.client import Frame, Post, Wire
@@ -44,10 +44,6 @@ def seconds(ts: Any, now: float) -> int:
     """Whole seconds since `ts` (ISO 8601), 0 when it is no time or in the future."""
     at = clock(ts) if isinstance(ts, str) else None
     return max(0, int(now - at.timestamp())) if at else 0
-
-
-def took(count: int) -> str:
-    return f"{count} s" if count < 90 else f"{count // 60} min {count % 60:02d} s"
 
 
 @dataclass(slots=True)
@@ -274,7 +270,7 @@ class RoomView:
                 waiting.append(f"{agent}{again}{self._about(job.get('message_id'))}")
                 continue
             stream = self.streams.get(key, Stream(agent))
-            since = took(seconds(job.get("started_at"), now))
+            since = elapsed(seconds(job.get("started_at"), now))
             tool = f" · {safe_line(stream.tool, 60)}" if stream.tool else ""
             yield [
                 ("class:working", f"{spin} "),
@@ -288,7 +284,7 @@ class RoomView:
             for line in tail:
                 yield [("class:bar", "  │ "), ("class:quiet", line[-(columns - 6) :])]
         for key, since_ts in self.routing.items():
-            yield [("class:quiet", f"{spin} who answers{self._about(key)}? · {took(int(now - since_ts))}")]
+            yield [("class:quiet", f"{spin} who answers{self._about(key)}? · {elapsed(int(now - since_ts))}")]
         if waiting:
             yield [("class:quiet", f"· queued: {', '.join(waiting)}")]
         for post in self.posts:
@@ -338,7 +334,7 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
     if until and until.timestamp() > now:
         return "class:warn", f"rate limited until {clock_time(until.timestamp(), now)}"
     if isinstance(agent.get("running"), dict):
-        return "class:working", f"▶ {took(seconds(agent['running'].get('since'), now))}"
+        return "class:working", f"▶ {elapsed(seconds(agent['running'].get('since'), now))}"
     queued = _int(agent.get("queued"))
     return ("class:quiet", f"{queued} queued") if queued else ("class:good", "✓")
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import structlog
 
+from relay.base.durations import iso
 from relay.base.terminal_text import flat
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal, references
 from relay.room.journal.live_bus import Live
-from relay.room.journal.values import iso
 
 log = structlog.get_logger(__name__)
 #: Seconds in which the room says at most once of one agent that nobody was there to answer it.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
+from relay.base.durations import iso, parse_iso
 from relay.log.events import dumps
 from relay.room.dispatch import budget, queue
 from relay.room.dispatch.budget import Budget
@@ -27,7 +27,7 @@ from relay.room.dispatch.view import (
 )
 from relay.room.dispatch.worker import Running
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, iso
+from relay.room.journal.values import Job
 from relay.room.journal.visitors import visitors
 from relay.store.ports import Tx
 
@@ -238,9 +238,9 @@ def _agent_view(
 
 
 def _since(at: str, now: float) -> float:
-    return max(0.0, now - datetime.fromisoformat(at).timestamp())
+    return max(0.0, now - parse_iso(at))
 
 
 def _from_now(at: str | None, now: float) -> float:
     """Seconds from `now` until the time `at` (as `iso` writes it); 0 for none, and for one that has passed."""
-    return 0.0 if at is None else max(0.0, datetime.fromisoformat(at).timestamp() - now)
+    return 0.0 if at is None else max(0.0, parse_iso(at) - now)

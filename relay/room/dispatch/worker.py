@@ -22,7 +22,7 @@ from typing import Any
 
 import structlog
 
-from relay.log.events import now_iso
+from relay.base.durations import now_iso
 from relay.model import (
     TAKE_MAIN,
     Agent,

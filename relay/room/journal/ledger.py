@@ -19,12 +19,13 @@ from typing import Any
 
 import uuid_utils
 
+from relay.base.durations import iso
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, dumps
 from relay.model import DISPATCHER, STEWARD, Kind, Message, references
 from relay.room.journal import debounce
 from relay.room.journal import hop_limit as hops
-from relay.room.journal.values import CycleState, Job, JobState, iso, message_of_row
+from relay.room.journal.values import CycleState, Job, JobState, message_of_row
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands, line_format
 from relay.room.parsing.actions import Action

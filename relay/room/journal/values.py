@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from relay.base.durations import iso
 from relay.model import Kind, Message
 from relay.store.ports import Row
 
@@ -130,13 +130,6 @@ class Frame:
     def as_text(self) -> str:
         cursor = None if self.cursor is None else str(self.cursor)
         return json.dumps({"cursor": cursor, "type": self.type, "data": self.data}, ensure_ascii=False)
-
-
-def iso(at: float | None) -> str | None:
-    """Unix seconds as ISO 8601 in UTC."""
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def message_of_row(row: Row) -> Message:

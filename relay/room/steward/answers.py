@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
+from relay.base.durations import rough_duration
 from relay.base.terminal_text import flat
 from relay.config.command_line import command
 from relay.model import PROGRAMS, STEWARD, references
@@ -124,7 +125,7 @@ def render_queue(view: StewardView) -> str:
         assert agent.running is not None
         lines.append(
             f"- **{_plain(agent.name)}** has worked on {_message(agent.running.message)} "
-            f"for {_span(agent.running.for_s)}"
+            f"for {rough_duration(agent.running.for_s)}"
         )
     lines += _some([_waiting(job) for job in waiting], "more")
     counted = sum(agent.queued for agent in view.agents)
@@ -195,7 +196,7 @@ def _lock(lock: LockView) -> str:
     waits = (
         f"; {_names(lock.waiting)} {'waits' if len(lock.waiting) == 1 else 'wait'}" if lock.waiting else ""
     )
-    times = f"for {_span(lock.held_s)}{shared}, {_span(lock.left_s)} left"
+    times = f"for {rough_duration(lock.held_s)}{shared}, {rough_duration(lock.left_s)} left"
     return f"- {_path(lock.path)} **{_plain(lock.holder)}** {times}{why}{waits}"
 
 
@@ -359,7 +360,7 @@ def _lacking(agent: AgentView) -> str:
 def _visitor(one: VisitorView) -> str:
     kind = f" ({_plain(one.kind)})" if one.kind != "agent" else ""
     holds = f", holds {one.holds}" if one.holds else ""
-    return f"- **{_plain(one.name)}**{kind} heard {_span(one.heard_s)} ago{holds}"
+    return f"- **{_plain(one.name)}**{kind} heard {rough_duration(one.heard_s)} ago{holds}"
 
 
 def _condition(agent: AgentView) -> str:
@@ -374,7 +375,7 @@ def _condition(agent: AgentView) -> str:
         return hindered
     waits = f"; {_count(agent.queued, 'message')} waiting" if agent.queued else ""
     if agent.running is not None:
-        so_far = _span(agent.running.for_s)
+        so_far = rough_duration(agent.running.for_s)
         return f"has worked on {_message(agent.running.message)} for {so_far}{waits}"
     return f"is ready{waits}"
 
@@ -384,12 +385,12 @@ def _hindered(agent: AgentView) -> str:
     if agent.breaker == "open":
         return (
             "failed several times in a row and gets no work for now; "
-            f"one attempt is made in {_span(agent.retry_in_s)}, or now by `/try @{agent.name}`"
+            f"one attempt is made in {rough_duration(agent.retry_in_s)}, or now by `/try @{agent.name}`"
         )
     if agent.breaker == "half_open":
         return "failed several times in a row; if its next turn succeeds, it gets work again"
     if agent.parked_s > 0:
-        return f"has reached its rate limit and goes on in {_span(agent.parked_s)}"
+        return f"has reached its rate limit and goes on in {rough_duration(agent.parked_s)}"
     spent = [budget for budget in agent.budgets if budget.spent]
     if spent:
         said = ", ".join(f"{_plain(b.what)} ({_amount(b.used)} of {_amount(b.limit)})" for b in spent)
@@ -412,18 +413,18 @@ def _dispatcher(view: StewardView) -> str:
 
 
 def _waiting(job: JobView) -> str:
-    when = f", tried again in {_span(job.retry_in_s)}" if job.retry_in_s > 0 else ""
+    when = f", tried again in {rough_duration(job.retry_in_s)}" if job.retry_in_s > 0 else ""
     why = f" ({_told(job.reason).rstrip('.')})" if job.reason else ""
-    so_far = _span(job.age_s)
+    so_far = rough_duration(job.age_s)
     return f"- {_message(job.message)} has waited {so_far} for **{_plain(job.agent)}**{when}{why}"
 
 
 def _wrong(job: JobView) -> str:
     said = {"dead": "gave up on", "skipped": "was skipped for"}.get(job.state, "failed at")
     why = f": {_told(job.reason).rstrip('.')}" if job.reason else ""
-    again = f" in {_span(job.retry_in_s)}" if job.retry_in_s > 0 else ""
+    again = f" in {rough_duration(job.retry_in_s)}" if job.retry_in_s > 0 else ""
     retry = f"it is tried again{again}" if job.state == "failed" else f"`/retry {references.job(job.id)}`"
-    return f"- **{_plain(job.agent)}** {said} {_message(job.message)}, {_span(job.age_s)} ago{why} ({retry})"
+    return f"- **{_plain(job.agent)}** {said} {_message(job.message)}, {rough_duration(job.age_s)} ago{why} ({retry})"
 
 
 def _task(task: TaskView) -> str:
@@ -457,19 +458,6 @@ def _count(number: int, noun: str) -> str:
 
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
-
-
-def _span(seconds: float) -> str:
-    """A duration in the two largest units, as people say it."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    hours, minutes = whole // 3600, whole % 3600 // 60
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{hours // 24} days"
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +16,7 @@ from relay.airspace.advisories.choices import FIRST, STOP, UPDATE, Choice
 from relay.airspace.advisories.rules.grouping import Contact, Known, Place, Roles, evidence_of, latch, roles
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
-from relay.log.events import now_iso
+from relay.base.durations import iso
 from relay.model.working_set import Pair
 
 #: Pieces of evidence that the doors show of one advisory.
@@ -346,8 +345,3 @@ def grounds(one: Place, latched: tuple[Place, ...]) -> str:
     if one.started_at and any(not o.started_at or o.started_at > one.started_at for o in others):
         return f"{one.agent} (started first)"
     return f"{one.agent} (first by name)" if others else one.agent
-
-
-def iso(at: float | None) -> str | None:
-    """Unix seconds as ISO 8601 in UTC."""
-    return None if at is None else now_iso(datetime.fromtimestamp(at, UTC))

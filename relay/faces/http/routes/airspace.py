@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from aiohttp import web
 
+from relay.base.durations import parse_iso
 from relay.faces.http.requests.auth import owner, speaker
 from relay.faces.http.requests.errors import ApiError, answer
 from relay.faces.http.requests.limits import Limits
@@ -191,7 +191,6 @@ def _time(query: Query, field: str) -> float | None:
         return None
     try:
         # A `+` of the zone that was not escaped arrives as a blank.
-        told = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text.strip())
+        return parse_iso(text.strip().replace(" ", "+") if "T" in text else text.strip())
     except ValueError:
         raise bad(f"{field} is {text[:40]!r}.", "Send a time like 2026-01-31T12:00:00Z.") from None
-    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
