@@ -14,7 +14,7 @@ import structlog
 from relay.access.keys import REVOKED, Keys
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.model import STEWARD, Caller, Rejected
+from relay.model import STEWARD, Caller, Refusal
 from relay.store.ports import Queries, Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ class AgentKeys:
                 continue
             try:
                 made = await self._keys.create(MAKER, name, agent_type=agent_type, note=self._holder)
-            except Rejected as error:
+            except Refusal as error:
                 # The room is worth more than one agent's own key: its programs ask with the room's.
                 log.warning("no key for an agent", agent=name, reason=error.message)
                 continue

@@ -24,7 +24,7 @@ from relay.base.durations import iso, parse_amounts
 from relay.config.command_line import command
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
-from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Rejected
+from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
 from relay.store.ports import Queries, Row, Store, StoreBusy, Tx
 
@@ -146,7 +146,7 @@ class Keys:
             look = await self._look(key_id, None)
         return look is not None
 
-    async def let_in(self, tx: Tx, caller: Caller) -> Rejected | None:
+    async def let_in(self, tx: Tx, caller: Caller) -> Refusal | None:
         """Why this caller's key opens nothing any more, None = it does, or there is none. In a transaction of the
         caller's, so that nothing is granted that a revocation came before."""
         if caller.key is None:
@@ -157,7 +157,7 @@ class Keys:
         if state == "good":
             return None
         message = f"The key of {caller.agent} is {state}: what it asked for is no longer granted."
-        return Rejected(Fault.FORBIDDEN, "bad_key", message, "Ask a person for a new key, and ask again.")
+        return Refusal(message, "Ask a person for a new key, and ask again.", Fault.FORBIDDEN, "bad_key")
 
     async def _look(self, key_id: str, told: str | None) -> _Look | None:
         began = self._ticks()
@@ -203,10 +203,10 @@ class Keys:
         expires: str = "never",
         note: str = "",
     ) -> Json:
-        """A new key: `{success, id, key, ...}`, its text this once. Raises Rejected."""
+        """A new key: `{success, id, key, ...}`, its text this once. Raises Refusal."""
         if agent_type == "person" and not caller.person:
             message = f"Only a person can make a person's key, and {caller.agent} is an agent."
-            raise Rejected(Fault.FORBIDDEN, "forbidden", message, "Leave the type out, or ask a person.")
+            raise Refusal(message, "Leave the type out, or ask a person.", Fault.FORBIDDEN)
         name = self._identity(identity, agent_type)
         allowed = _scopes(scopes)
         lives_s = span_s(expires)
@@ -243,14 +243,13 @@ class Keys:
         return await self._store.read(work)
 
     async def revoke(self, caller: Caller, key_id: str) -> Json:
-        """Take a key back, by its public id (or its text). Again is as good as once. Raises Rejected."""
+        """Take a key back, by its public id (or its text). Again is as good as once. Raises Refusal."""
         match = _ID.fullmatch(key_id.strip())
         if match is None:
-            raise Rejected(
-                Fault.MALFORMED,
-                "bad_request",
+            raise Refusal(
                 "That is not the id of a key.",
                 f"It has 16 hexadecimal digits; {command('keys list')} shows them.",
+                Fault.MALFORMED,
             )
 
         async def work(tx: Tx) -> Json:
@@ -259,11 +258,8 @@ class Keys:
                 return await _told(tx, REVOKED, caller, match["id"], now)
             row = await tx.one(Q.api_key, id=match["id"])
             if row is None:
-                raise Rejected(
-                    Fault.UNKNOWN,
-                    "not_found",
-                    "There is no key with that id.",
-                    f"{command('keys list')} shows them.",
+                raise Refusal(
+                    "There is no key with that id.", f"{command('keys list')} shows them.", Fault.UNKNOWN
                 )
             return ApiKey.of_row(row).as_json(now)
 
@@ -272,23 +268,23 @@ class Keys:
         return {"success": True, **shown}
 
     def _identity(self, identity: str, agent_type: str) -> str:
-        """The name as the room shows it. Raises Rejected."""
+        """The name as the room shows it. Raises Refusal."""
         try:
             name = clean_name(identity, most=MAX_AGENT_NAME)
         except ValueError as error:
-            raise Rejected(Fault.MALFORMED, "bad_name", str(error), "Take another name.") from None
+            raise Refusal(str(error), "Take another name.", Fault.MALFORMED, "bad_name") from None
         if is_reserved(name, ()):
             taken = ", ".join(sorted(RESERVED_NAMES))
             message = f"{name} is the room's own name, or reads like it."
-            raise Rejected(Fault.MALFORMED, "reserved", message, f"Take another name than {taken}.")
+            raise Refusal(message, f"Take another name than {taken}.", Fault.MALFORMED, "reserved")
         agents = [*self._agents()]
         alike = name if name in agents else next((one for one in agents if reads_like(name, one)), None)
         if alike is not None and alike != name:
             message = f"{name} reads like the agent {alike}."
-            raise Rejected(Fault.MALFORMED, "reserved", message, f"For that agent, write {alike}.")
+            raise Refusal(message, f"For that agent, write {alike}.", Fault.MALFORMED, "reserved")
         if alike is not None and agent_type == "person":
             message = f"{name} is an agent, not a person."
-            raise Rejected(Fault.MALFORMED, "reserved", message, "Leave the type out, or take another name.")
+            raise Refusal(message, "Leave the type out, or take another name.", Fault.MALFORMED, "reserved")
         return name
 
 
@@ -312,12 +308,12 @@ def _scopes(scopes: Collection[str] | None) -> frozenset[str]:
             f"There is no scope {unknown[0][:40]!r}." if unknown else "A key without a scope allows nothing."
         )
         fix = f"Scopes: {', '.join([*sorted(SCOPES), ADMIN])}."
-        raise Rejected(Fault.MALFORMED, "bad_request", message, fix)
+        raise Refusal(message, fix, Fault.MALFORMED)
     return frozenset(scopes)
 
 
 def span_s(text: str) -> float | None:
-    """The seconds of a span like `30d`, `12h`, `45m`; None for `never`. Raises Rejected."""
+    """The seconds of a span like `30d`, `12h`, `45m`; None for `never`. Raises Refusal."""
     word = text.strip().lower()
     if word == "never":
         return None
@@ -326,13 +322,13 @@ def span_s(text: str) -> float | None:
     if not 0 < seconds <= _LONGEST_S:
         message = f"{text[:40]!r} is not a lifetime for a key."
         fix = "Write 30d, 12h, 45m or never; ten years at most."
-        raise Rejected(Fault.MALFORMED, "bad_request", message, fix)
+        raise Refusal(message, fix, Fault.MALFORMED)
     return seconds
 
 
 async def take_back(keys: Revoking, sessions: EndsSessions, caller: Caller, id: str) -> Json:
     """Revoke a key and end the session that is its own, so that what it held is free now; one that it named itself
-    ends with its lease. Raises Rejected as `Keys.revoke` does."""
+    ends with its lease. Raises Refusal as `Keys.revoke` does."""
     told = await keys.revoke(caller, id)
     its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
     await sessions.end(its, reason="its key was revoked", by=caller.agent)

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.model.validation import digest, malformed
 from relay.store.ports import Queries, Tx
 
@@ -41,7 +41,7 @@ async def once(
     """What `work` answers, or, with a key that was answered before, that answer with `repeated: true`.
 
     `request` holds everything that makes two requests the same (JSON values). Without a key `work` simply runs.
-    Raises Rejected: MALFORMED for a key that is none, REFUSED `idempotency_key_reused`, and what `work` raises.
+    Raises Refusal: MALFORMED for a key that is none, REFUSED `idempotency_key_reused`, and what `work` raises.
     """
     if key is None:
         return await work()
@@ -54,11 +54,11 @@ async def once(
     sha, now = digest(request), await tx.now()
     row = await tx.one(Q.answered, agent_id=caller.agent, operation=operation, key=key, since=now - KEPT_S)
     if row is not None and row["request_sha"] != sha:
-        raise Rejected(
-            Fault.REFUSED,
-            "idempotency_key_reused",
+        raise Refusal(
             f"The idempotency key {key!r} was used for another {operation} request.",
             "Send a new key with a new request, or the first request as it was.",
+            Fault.REFUSED,
+            "idempotency_key_reused",
         )
     if row is not None:
         return {**json.loads(row["answer"]), "repeated": True}

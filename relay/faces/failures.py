@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import structlog
 
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 from relay.store.failures import trouble_of
 from relay.store.ports import is_away
 
 log = structlog.get_logger(__name__)
 
 
-def store_failed(error: BaseException) -> Rejected | None:
+def store_failed(error: BaseException) -> Refusal | None:
     """The answer; None: the store did not fail."""
-    trouble = None if isinstance(error, Rejected) else trouble_of(error)
+    trouble = None if isinstance(error, Refusal) else trouble_of(error)
     if trouble is None:
         return None
     if not is_away(error):  # the store itself logs that, once
         log.warning("the database cannot be used", error=repr(error))
     fault = Fault.BUSY if trouble.passes else Fault.UNAVAILABLE
-    return Rejected(fault, str(fault), f"{trouble.message.rstrip('.')}.", trouble.fix)
+    return Refusal(f"{trouble.message.rstrip('.')}.", trouble.fix, fault, str(fault))

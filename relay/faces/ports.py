@@ -1,7 +1,7 @@
 """What the operations ask of the wings, as Protocols: floor 4 fills them in (`relay/app/wiring/services.py`).
 
 Invariant: every method takes the caller first and gives the answer as docs/coordination.md shows it; what was not
-done is a `relay.model.Rejected` or, for a lock that is held, an answer with `success: false`.
+done is a `relay.model.Refusal` or, for a lock that is held, an answer with `success: false`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.memory.experience import Experience, as_details, distinct
 from relay.memory.relevance import HALF_LIFE_S, LEAST, decay, indexed, outcome_factor, question, text_score
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.model.validation import json_value, malformed, text, texts
 from relay.store.ports import Queries, Row, Store, Tx
 
@@ -115,7 +115,7 @@ class EpisodicMemory:
         tags: Sequence[str] = (),
         idempotency_key: str | None = None,
     ) -> Json:
-        """Keep an experience, or join it with the same one of the last hour. Raises Rejected."""
+        """Keep an experience, or join it with the same one of the last hour. Raises Refusal."""
         told = Experience(
             _nfc(text(event_type, "event_type", 64)),
             _nfc(text(summary, "summary", MOST_SUMMARY)),
@@ -125,17 +125,17 @@ class EpisodicMemory:
             tuple(_nfc(one) for one in texts(tags, "tags", MOST_TAGS, MOST_TAG)),
         )
 
-        async def work(tx: Tx) -> Json | Rejected:
+        async def work(tx: Tx) -> Json | Refusal:
             await self._sessions.touch(tx, caller)
             try:
                 return await self._once(
                     tx, caller, "remember", idempotency_key, told.columns(), lambda: _keep(tx, caller, told)
                 )
-            except Rejected as refused:
+            except Refusal as refused:
                 return refused
 
         answer = await self._store.write(work, actor=caller)
-        if isinstance(answer, Rejected):
+        if isinstance(answer, Refusal):
             raise answer
         return answer
 
@@ -143,7 +143,7 @@ class EpisodicMemory:
         self, caller: Caller, task_description: str, *, tags: Sequence[str] = (), limit: int = 10
     ) -> list[Json]:
         """What is relevant to a task, most relevant first. `tags`: only what has one of them. An empty description
-        asks for the newest. Raises Rejected."""
+        asks for the newest. Raises Refusal."""
         asked = _nfc(text(task_description, "task_description", MOST_QUESTION, least=0))
         wanted = [_nfc(one) for one in texts(tags, "tags", MOST_TAGS, MOST_TAG)]
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_RECALLED:

@@ -32,7 +32,7 @@ from relay.model.names import (
 )
 from relay.model.permits import Nobody, PermissionAnswer, PermissionOption, PermissionRequest, Permits
 from relay.model.ports import Airspace, Board, BoardChange, BoardTask, Holds, Spoken, Voice
-from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal, Rejected
+from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal
 from relay.model.turns import (
     Agent,
     Availability,
@@ -93,7 +93,6 @@ __all__ = [
     "Permits",
     "Program",
     "Refusal",
-    "Rejected",
     "SessionPart",
     "Spoken",
     "TextPart",

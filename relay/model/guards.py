@@ -162,5 +162,5 @@ class ChangedFiles(Protocol):
     ) -> Sequence[str] | None:
         """The paths that differ between the two revisions (both sides of a rename), with one of them left out up
         to, or from, where the agent stands; with none what the agent's worktree holds beyond the main branch.
-        None: nobody knows (the agent has no worktree). Raises Rejected (MALFORMED) for a revision that is none."""
+        None: nobody knows (the agent has no worktree). Raises Refusal (MALFORMED) for a revision that is none."""
         ...

@@ -1,4 +1,4 @@
-"""A request that was not done, and who asks."""
+"""Why a request was not done, and who asked."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ from enum import StrEnum
 from typing import Any
 
 from relay.model.names import SCOPES
-
-
-class Refusal(Exception):
-    """A request that the domain refuses: nothing was changed. `fix` says what would make it succeed."""
-
-    def __init__(self, reason: str, fix: str = "") -> None:
-        super().__init__(f"{reason} {fix}".strip())
-        self.reason = reason
-        self.fix = fix
 
 
 class Fault(StrEnum):
@@ -37,24 +28,44 @@ class Fault(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class Rejected(Refusal):
-    """An operation that was not done, and changed nothing.
+#: The code of a refusal that names none. A refusal by the domain then has words only.
+_CODES = {
+    Fault.REFUSED: "",
+    Fault.MALFORMED: "bad_request",
+    Fault.UNKNOWN: "not_found",
+    Fault.FORBIDDEN: "forbidden",
+    Fault.BUSY: "busy",
+    Fault.UNAVAILABLE: "unavailable",
+}
 
-    `code` is for programs (`stale_token`), `message` one sentence for people, `fix` what would make it succeed;
-    `details` are further fields of the answer (JSON values).
+
+class Refusal(Exception):
+    """A request that was not done, and changed nothing. The one kind of error that every interface answers with.
+
+    `message` is one sentence for people, `fix` says what would make it succeed. `code` is for programs
+    (`stale_token`, "" = words only), `details` are further fields of the answer (JSON values).
     """
 
     def __init__(
-        self, fault: Fault, code: str, message: str, fix: str = "", details: Mapping[str, Any] | None = None
+        self,
+        message: str,
+        fix: str = "",
+        fault: Fault = Fault.REFUSED,
+        code: str = "",
+        *,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message, fix)
-        self.fault = fault
-        self.code = code
+        super().__init__(f"{message} {fix}".strip())
         self.message = message
+        self.fix = fix
+        self.fault = fault
+        self.code = code or _CODES[fault]
         self.details = dict(details or {})
 
     def as_json(self) -> dict[str, Any]:
-        """The answer, the same on every door."""
+        """The answer, the same on every interface."""
+        if not self.code:
+            return {"success": False, "reason": self.message, "fix": self.fix}
         error = {"code": self.code, "message": self.message, "fix": self.fix}
         return {"success": False, "reason": self.code, "message": self.message, "fix": self.fix} | (
             self.details | {"error": error}
@@ -85,9 +96,9 @@ class Caller:
 
     def __post_init__(self) -> None:
         if not SESSION_ID.fullmatch(self.session):
-            raise Rejected(
-                Fault.MALFORMED,
-                "bad_session",
+            raise Refusal(
                 f"{self.session[:60]!r} is not a session id.",
                 "It has 1 to 128 letters, digits and . _ : @ + ~ -",
+                Fault.MALFORMED,
+                "bad_session",
             )

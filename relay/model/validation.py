@@ -1,7 +1,7 @@
 """What comes in from outside to be kept: texts and JSON values, checked before anything is done with them.
 
 Invariant: what passes can be stored and hashed by every engine: it is UTF-8 without NUL, a JSON value without NaN or
-infinity, and not longer than its limit. What does not is a `Rejected` (malformed) that names the field and the fix.
+infinity, and not longer than its limit. What does not is a `Refusal` (malformed) that names the field and the fix.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from relay.model.refusals import Fault, Rejected
+from relay.model import Fault, Refusal
 
 
-def malformed(field: str, message: str, fix: str) -> Rejected:
+def malformed(field: str, message: str, fix: str) -> Refusal:
     """A request that is wrong in the field of that name."""
-    return Rejected(Fault.MALFORMED, f"bad_{field}", message, fix, {"field": field})
+    return Refusal(message, fix, Fault.MALFORMED, f"bad_{field}", details={"field": field})
 
 
 def text(value: object, field: str, most: int, *, least: int = 1) -> str:
-    """A text of `least` to `most` characters, blanks around it not counted. Raises Rejected."""
+    """A text of `least` to `most` characters, blanks around it not counted. Raises Refusal."""
     if not isinstance(value, str):
         raise malformed(field, f"`{field}` is not text.", f"Give {least} to {most} characters.")
     _storable(value, field)
@@ -33,7 +33,7 @@ def text(value: object, field: str, most: int, *, least: int = 1) -> str:
 
 
 def texts(values: object, field: str, most: int, most_each: int) -> tuple[str, ...]:
-    """A list of at most `most` texts, each one once, in the order in which they came. Raises Rejected."""
+    """A list of at most `most` texts, each one once, in the order in which they came. Raises Refusal."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise malformed(field, f"`{field}` is not a list.", 'Give a list of strings, like ["a", "b"].')
     if len(values) > most:
@@ -42,7 +42,7 @@ def texts(values: object, field: str, most: int, most_each: int) -> tuple[str, .
 
 
 def json_value(value: Any, field: str, most: int) -> Any:
-    """`value` as JSON gives it back, of at most `most` bytes. Raises Rejected."""
+    """`value` as JSON gives it back, of at most `most` bytes. Raises Refusal."""
     try:
         told = json.dumps(value, ensure_ascii=False, allow_nan=False)
         size = len(told.encode())
@@ -63,7 +63,7 @@ def json_value(value: Any, field: str, most: int) -> Any:
 
 
 def uuid(value: object, field: str) -> str:
-    """A UUID in its usual form (lower case, hyphens). Raises Rejected."""
+    """A UUID in its usual form (lower case, hyphens). Raises Refusal."""
     try:
         return str(UUID(value if isinstance(value, str) else ""))
     except ValueError:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.log.events import Lane, dumps, loads
-from relay.model import Caller, Fault, Kind, Message, Rejected, references
+from relay.model import Caller, Fault, Kind, Message, Refusal, references
 from relay.model.speaker_names import posing_as
 from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.agent_mentions import pass_on
@@ -64,7 +64,7 @@ class Voices:
     async def post(
         self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
     ) -> Json:
-        """An entry of the caller; on disk, with all that it opens, when this returns. Raises Rejected.
+        """An entry of the caller; on disk, with all that it opens, when this returns. Raises Refusal.
 
         `{success, id, number, cursor, asked, why?}`: `asked` are the agents that get a turn for it, `why` says in
         sentences why nobody does, or not everybody whom it names, or not now.
@@ -87,14 +87,14 @@ class Voices:
 
     def _body(self, body: str) -> str:
         if not body.strip():
-            raise Rejected(Fault.MALFORMED, "bad_request", "The message is empty.", "Say something in body.")
+            raise Refusal("The message is empty.", "Say something in body.", Fault.MALFORMED)
         size, most = len(body.encode("utf-8", "replace")), self._most()
         if size > most:
-            raise Rejected(
-                Fault.MALFORMED,
-                "too_large",
+            raise Refusal(
                 f"The message has {size:,} bytes; the largest is {most:,}.",
                 "Put it into a file and name its path.",
+                Fault.MALFORMED,
+                "too_large",
             )
         return body.encode("utf-8", "replace").decode("utf-8")
 
@@ -149,11 +149,11 @@ class Voices:
         )
         here = people(await self._sessions(tx))
         if (other := posing_as(caller.agent, here)) is not None:
-            raise Rejected(
-                Fault.FORBIDDEN,
-                "reserved",
+            raise Refusal(
                 f"{caller.agent} reads like {other}, who is here.",
                 "Choose a name that cannot be mistaken for theirs.",
+                Fault.FORBIDDEN,
+                "reserved",
             )
         present = await self._present(tx) if "@" in body else NOBODY
         message = await ledger.admit(tx, new, self._rules(), visitors=present.visitors)
@@ -291,17 +291,17 @@ async def _known(tx: Tx, caller: Caller, client_id: str | None) -> Message | Non
     if row is None:
         return None
     if row["speaker"] != caller.agent:
-        raise Rejected(
-            Fault.REFUSED,
-            "client_id_taken",
+        raise Refusal(
             "Another sender has used this client_id.",
             "Send a UUID of your own.",
+            Fault.REFUSED,
+            "client_id_taken",
         )
     return message_of_row(row)
 
 
 async def _replied(tx: Tx, place: str | None) -> Row | None:
-    """The entry of this id or number. Raises Rejected when there is none."""
+    """The entry of this id or number. Raises Refusal when there is none."""
     if place is None:
         return None
     named = references.read(place)
@@ -311,10 +311,9 @@ async def _replied(tx: Tx, place: str | None) -> Row | None:
     else:
         row = await tx.one(Q.message, id=place.strip())
     if row is None:
-        raise Rejected(
-            Fault.UNKNOWN,
-            "not_found",
+        raise Refusal(
             f"There is no message {place[:60]} to reply to.",
             "read_room shows ids and numbers.",
+            Fault.UNKNOWN,
         )
     return row

@@ -26,6 +26,7 @@ from relay.model import (
     RESERVED_NAMES,
     TASK_STATUSES,
     Board,
+    Fault,
     Holds,
     Kind,
     Message,
@@ -66,20 +67,9 @@ _IDS = "GET /api/transcript lists the messages with their ids."
 ORDER_S = 20.0
 
 
-class RoomError(Exception):
-    """A request that the room cannot do. `code`: bad_request, not_found, reserved, refused, too_large, busy,
-    unavailable; `fix`: what would make it succeed."""
-
-    def __init__(self, code: str, message: str, fix: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.fix = fix
-
-
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the state says of the room itself. `set_agent` writes an agent's settings; raises RoomError."""
+    """What the state says of the room itself. `set_agent` writes an agent's settings; raises Refusal."""
 
     name: str
     version: str
@@ -153,16 +143,17 @@ class Room:
         `id`: the message's, empty = a new one."""
         speaker = self.person(name)
         if not body.strip():
-            raise RoomError("bad_request", "The message is empty.", "Write something.")
+            raise Refusal("The message is empty.", "Write something.", Fault.MALFORMED)
         size = len(body.encode("utf-8", "replace"))
         if size > self.about.max_entry_bytes:
-            raise RoomError(
-                "too_large",
+            raise Refusal(
                 f"The message has {size:,} bytes; the largest is {self.about.max_entry_bytes:,}.",
                 "Put it into a file and name its path.",
+                Fault.MALFORMED,
+                "too_large",
             )
         if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
-            raise RoomError("bad_request", f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.")
+            raise Refusal(f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.", Fault.MALFORMED)
         body = body.encode("utf-8", "replace").decode("utf-8")
         new = NewMessage(
             speaker,
@@ -185,7 +176,7 @@ class Room:
             if in_reply_to is not None:
                 row = await tx.one(Q.event_of_message, id=in_reply_to)
                 if row is None:
-                    raise RoomError("not_found", f"There is no message {in_reply_to} to reply to.", _IDS)
+                    raise Refusal(f"There is no message {in_reply_to} to reply to.", _IDS, Fault.UNKNOWN)
             admitted = await ledger.admit(
                 tx,
                 _caused_by(new, row["event_id"] if row else None),
@@ -204,22 +195,24 @@ class Room:
         return [one.name for one in visitors(sessions, self._roster().names)]
 
     def person(self, name: str) -> str:
-        """The name a person may post under. Raises RoomError: unusable or reserved."""
+        """The name a person may post under. Raises Refusal: unusable or reserved."""
         try:
             clean = clean_name(name)
         except ValueError as error:
-            raise RoomError("bad_request", str(error), "Take another name.") from None
+            raise Refusal(str(error), "Take another name.", Fault.MALFORMED) from None
         if is_reserved(clean, [*self._roster().names, *RESERVED_NAMES]):
-            raise RoomError(
-                "reserved",
+            raise Refusal(
                 f"{clean} is the name of an agent or of the room; nobody posts under it.",
                 "Choose a name of your own.",
+                Fault.FORBIDDEN,
+                "reserved",
             )
         if (other := posing_as(clean, self._live.people)) is not None:
-            raise RoomError(
-                "reserved",
+            raise Refusal(
                 f"{clean} reads like {other}, who is here.",
                 "Choose a name that cannot be mistaken for theirs.",
+                Fault.FORBIDDEN,
+                "reserved",
             )
         return clean
 
@@ -232,8 +225,8 @@ class Room:
                 log.warning("messages are refused", error=str(error))
             self._refused = time.monotonic(), text
             if isinstance(error, StoreMoved):
-                raise RoomError("unavailable", text, f"Nothing was posted. {error.fix}") from error
-            raise RoomError("busy", text, "Nothing was posted; send it again.") from error
+                raise Refusal(text, f"Nothing was posted. {error.fix}", Fault.UNAVAILABLE) from error
+            raise Refusal(text, "Nothing was posted; send it again.", Fault.BUSY) from error
         if self._refused is not None:
             # Said now too: on a full disk the first line had no room.
             log.warning("messages are taken again", refused_with=self._refused[1])
@@ -255,7 +248,7 @@ class Room:
         """The entry at `place` (an id, `m12` or a cursor) among its neighbours."""
         found = await self._store.read(lambda tx: pages.around(tx, place, limit=limit))
         if found is None:
-            raise RoomError("not_found", f"There is no message {place[:60]}.", _IDS)
+            raise Refusal(f"There is no message {place[:60]}.", _IDS, Fault.UNKNOWN)
         return found
 
     async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
@@ -268,7 +261,7 @@ class Room:
         """Jobs, newest first: of one state, or of these messages, or all."""
         if state is not None and state not in list(JobState):
             allowed = ", ".join(JobState)
-            raise RoomError("bad_request", f"There is no state {state!r}.", f"One of: {allowed}.")
+            raise Refusal(f"There is no state {state!r}.", f"One of: {allowed}.", Fault.MALFORMED)
 
         async def work(tx: Tx) -> list[Job]:
             if messages is not None:
@@ -294,7 +287,7 @@ class Room:
             return dict(await self._store.read(lambda tx: self._board.story(tx, number), long=True))
         except Refusal as refusal:
             fix = refusal.fix or "GET /api/tasks lists them."
-            raise RoomError("not_found", refusal.reason, fix) from None
+            raise Refusal(refusal.message, fix, Fault.UNKNOWN) from None
 
     async def held(self) -> dict[str, Any]:
         """Who holds what, as of `now`: `{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
@@ -358,7 +351,7 @@ class Room:
 
         chain = await self._store.read(work)
         if not chain:
-            raise RoomError("not_found", f"There is no event or message {id}.", _IDS)
+            raise Refusal(f"There is no event or message {id}.", _IDS, Fault.UNKNOWN)
         return [
             {
                 "id": event.id,
@@ -408,7 +401,7 @@ class Room:
 
     async def act(self, action: Action, *, by: str) -> Answer:
         """Do what a person orders, and give the room's answer. Both stand in the room, as if the person had typed
-        the command. Raises RoomError."""
+        the command. Raises Refusal."""
         known = {*self._roster().members, *(self._drain.running if isinstance(action, Cancel) else ())}
         for agent in action.named():
             if agent not in known:
@@ -420,22 +413,22 @@ class Room:
                 async with asyncio.timeout(ORDER_S):
                     return await answer
             except TimeoutError:
-                raise RoomError(
-                    "busy", "The room has not processed it yet.", "It is queued: look in the room."
+                raise Refusal(
+                    "The room has not processed it yet.", "It is queued: look in the room.", Fault.BUSY
                 ) from None
 
     async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> Answer:
         found = await self._store.read(lambda tx: ledger.message(tx, message_id))
         if found is None:
-            raise RoomError("not_found", f"There is no message {message_id}.", _IDS)
+            raise Refusal(f"There is no message {message_id}.", _IDS, Fault.UNKNOWN)
         if not agents:
-            raise RoomError("bad_request", "No agent was named.", f"The room has: {self._names()}.")
+            raise Refusal("No agent was named.", f"The room has: {self._names()}.", Fault.MALFORMED)
         return await self.act(Route(tuple(dict.fromkeys(agents)), found.number), by=by)
 
     async def retry(self, job: int, *, by: str) -> Answer:
         row = await self._store.read(lambda tx: tx.one(Q.job, id=job))
         if row is None:
-            raise RoomError("not_found", f"There is no job {job}.", "GET /api/queue lists them.")
+            raise Refusal(f"There is no job {job}.", "GET /api/queue lists them.", Fault.UNKNOWN)
         return await self.act(Retry(job, "job"), by=by)
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
@@ -456,39 +449,39 @@ class Room:
         """A new task, as `/task` makes it."""
         title = " ".join(title.split())
         if not title:
-            raise RoomError("bad_request", "The title is empty.", "Give the task a title.")
+            raise Refusal("The title is empty.", "Give the task a title.", Fault.MALFORMED)
         done = await self.act(AddTask(title), by=by)
         if not done.success or done.task is None:
-            raise RoomError("bad_request", done.text, "`/help /task` shows how.")
+            raise Refusal(done.text, "`/help /task` shows how.", Fault.MALFORMED)
         made = next((task for task in await self.tasks() if task["number"] == done.task), None)
         if made is None:
-            raise RoomError(
-                "not_found",
+            raise Refusal(
                 f"Task {references.task(done.task)} was taken off the board meanwhile.",
                 "`/undo` brings it back.",
+                Fault.UNKNOWN,
             )
         return made
 
     async def change_task(self, number: int, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
-        """Move or rename a task. A refusal is a RoomError `refused`."""
+        """Move or rename a task. Raises Refusal where the board does not do it."""
         tasks = {task["number"]: task for task in await self.tasks()}
         if number not in tasks:
-            raise RoomError(
-                "not_found", f"There is no task {references.task(number)}.", "GET /api/tasks lists them."
+            raise Refusal(
+                f"There is no task {references.task(number)}.", "GET /api/tasks lists them.", Fault.UNKNOWN
             )
         status, title = changes.get("status"), changes.get("title")
         if status is None and title is None:
-            raise RoomError("bad_request", "Nothing to change.", "Give `status` or `title`.")
+            raise Refusal("Nothing to change.", "Give `status` or `title`.", Fault.MALFORMED)
         if status is not None and status not in TASK_STATUSES:
-            raise RoomError(
-                "bad_request", f"There is no status {status!r}.", f"One of: {', '.join(TASK_STATUSES)}."
+            raise Refusal(
+                f"There is no status {status!r}.", f"One of: {', '.join(TASK_STATUSES)}.", Fault.MALFORMED
             )
         if title is not None and title != tasks[number]["title"]:
             await self._rename(number, str(title), by)
         if status is not None and status != tasks[number]["status"]:
             done = await self.act(MoveTask(number, Status(status)), by=by)
             if not done.success:
-                raise RoomError("refused", done.text, "GET /api/tasks shows the board.")
+                raise Refusal(done.text, "GET /api/tasks shows the board.")
         return next((task for task in await self.tasks() if task["number"] == number), tasks[number])
 
     async def _rename(self, number: int, title: str, by: str) -> None:
@@ -503,15 +496,13 @@ class Room:
         try:
             await self._write(work)
         except Refusal as refusal:
-            raise RoomError(
-                "refused", refusal.reason, refusal.fix or "GET /api/tasks shows the board."
-            ) from None
+            raise Refusal(refusal.message, refusal.fix or "GET /api/tasks shows the board.") from None
 
     def _names(self) -> str:
         return ", ".join(self._roster().names) or "none"
 
-    def _no_agent(self, agent: str) -> RoomError:
-        return RoomError("not_found", f"There is no agent {agent}.", f"The room has: {self._names()}.")
+    def _no_agent(self, agent: str) -> Refusal:
+        return Refusal(f"There is no agent {agent}.", f"The room has: {self._names()}.", Fault.UNKNOWN)
 
 
 def _caused_by(new: NewMessage, event_id: str | None) -> NewMessage:

@@ -11,7 +11,7 @@ import pytest
 from relay.access.keys import LOOK_S, USED_EVERY_S, Keys, span_s
 from relay.app.commands.keys import _listed, main
 from relay.app.wiring.schema import WINGS
-from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock, all_events, open_store
 
@@ -123,7 +123,7 @@ async def test_its_use_is_noted_at_most_once_a_minute(store: Store, clock: Clock
 async def test_what_no_key_can_be(
     store: Store, clock: Clock, name: str, more: dict[str, object], says: str
 ) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await keys_of(store, clock).create(ANN, name, **more)  # type: ignore[arg-type]
     assert refused.value.fault is Fault.MALFORMED
     assert says in str(refused.value)
@@ -132,7 +132,7 @@ async def test_what_no_key_can_be(
 
 async def test_an_unknown_key_cannot_be_revoked(store: Store, clock: Clock) -> None:
     for id, fault in (("0" * 16, Fault.UNKNOWN), ("nothing", Fault.MALFORMED)):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Refusal) as refused:
             await keys_of(store, clock).revoke(ANN, id)
         assert refused.value.fault is fault
 

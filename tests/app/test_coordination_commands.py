@@ -16,7 +16,7 @@ from relay.cli import main
 from relay.config.settings import load
 from relay.faces.ports import Services
 from relay.log import events
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.store.ports import Tx
 from tests.git.repository import commit, git, repository
 
@@ -141,7 +141,7 @@ def test_sessions_are_listed_and_ended(room: Room) -> None:
     assert "ended by ann" in room.relay("sessions", "--all")[1]
 
     async def wake(services: Services) -> None:
-        with pytest.raises(Rejected) as lost:
+        with pytest.raises(Refusal) as lost:
             await services.locks.release(CLAUDE, "src/app.py")
         assert (lost.value.code, lost.value.details["forced_by"]) == ("stale_token", "ann")
 

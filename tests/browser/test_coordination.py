@@ -17,7 +17,7 @@ from relay.app.daemon.daemon import open_room_store
 from relay.app.wiring.services import services_of
 from relay.config.settings import load
 from relay.faces.ports import Services
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from tests.browser.person import Person
 from tests.outside import Outside
 
@@ -83,7 +83,7 @@ async def test_locks_of_another_process_show_and_are_taken(
     await ann.page.get_by_test_id("release-reason").fill("it's mine now")
     await ann.page.get_by_test_id("release-now").click()
     await expect(row(ann, "src/app.py")).to_have_count(0)
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await elsewhere.locks.release(CLAUDE, "src/app.py")
     assert (refused.value.code, refused.value.details["forced_by"]) == ("stale_token", "ann")
     await ann.go("room")

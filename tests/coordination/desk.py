@@ -16,7 +16,7 @@ from relay.coordination.tasks.projection import rebuild, strays
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.tasks.task_events import Q, pairs_of
 from relay.log.events import Lane
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import Clock, all_events
@@ -102,7 +102,7 @@ def over(store: Store, clock: Clock) -> Desk:
     return Desk(store, clock, sessions, locks, work, Board(claims=work.claims))
 
 
-async def refused(doing: Any) -> Rejected:
-    with pytest.raises(Rejected) as no:
+async def refused(doing: Any) -> Refusal:
+    with pytest.raises(Refusal) as no:
         await doing
     return no.value

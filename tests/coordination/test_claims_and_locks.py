@@ -8,7 +8,7 @@ import pytest
 
 from relay.coordination.locks.table import RELEASED
 from relay.coordination.tasks.service import WorkQueue
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -82,7 +82,7 @@ async def test_a_claim_is_not_completed_over_the_lock_of_another(room: Room) -> 
     token = (await work.get(room.ann))["fencing_token"]
     await room.locks.release(room.ann, "src/a.py")
     until = (await room.locks.acquire(room.bob, ["src"], ttl_s=60))["expires_at"]
-    with pytest.raises(Rejected) as lost:
+    with pytest.raises(Refusal) as lost:
         await work.complete(room.ann, task, True, result="mine", fencing_token=token)
     assert (lost.value.code, lost.value.details["locked_by"]) == ("stale_token", "bob")
     assert lost.value.details["expires_at"] == until and "src" in lost.value.message
@@ -102,7 +102,7 @@ async def test_who_never_had_it_is_told_that_its_lease_is_over(room: Room) -> No
     task = (await work.submit(room.person, "fix", "one"))["task_id"]
     await work.get(room.ann, lease_s=60)
     room.clock.now += 61
-    with pytest.raises(Rejected) as no:
+    with pytest.raises(Refusal) as no:
         await work.complete(room.bob, task, True)
     assert (no.value.code, no.value.details["lease_over"]) == ("not_yours", True)
     assert "open to anyone" in no.value.message and "works on it" not in no.value.message
@@ -159,7 +159,7 @@ async def test_claims_and_their_locks_die_with_the_session_and_live_with_it(room
     assert await held(room, room.process) == []
     await room.locks.check(room.process)  # awake again, and it lost both
     assert await held(room, room.process) == []
-    with pytest.raises(Rejected) as late:
+    with pytest.raises(Refusal) as late:
         await work.complete(room.process, task, True)
     assert late.value.code == "stale_token"
     room.clock.now += room.settings.backoff_s

@@ -17,7 +17,7 @@ from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.projection import strays
 from relay.log import events
 from relay.log.verify import verify
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.store.ports import Queries
 from relay.store.postgres.transaction import drive
 from tests import engines
@@ -37,7 +37,7 @@ async def story(desk: Desk) -> list[Any]:
     async def ask(doing: Any) -> Any:
         try:
             told.append(await doing)
-        except Rejected as no:
+        except Refusal as no:
             told.append(no.as_json())
         return told[-1]
 

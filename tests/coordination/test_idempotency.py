@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from relay.coordination.idempotency import KEPT_S, once
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH, Clock
@@ -50,7 +50,7 @@ async def test_a_key_is_answered_once(counter: Counter, clock: Clock) -> None:
     first = await counter.ask(ANN, "k", {"a": 1, "b": [1, "ü"]})
     again = await counter.ask(Caller("ann", "another"), "k", {"b": [1, "ü"], "a": 1})
     assert (first, again) == ({"success": True, "run": 1}, {"success": True, "run": 1, "repeated": True})
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await counter.ask(ANN, "k", {"a": 2})
     assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "idempotency_key_reused")
     assert counter.runs == 1
@@ -67,7 +67,7 @@ async def test_a_key_is_answered_once(counter: Counter, clock: Clock) -> None:
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "ü", "x" * 201, "a\n"])
 async def test_keys_that_are_none(counter: Counter, key: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await counter.ask(ANN, key, {})
     assert refused.value.fault is Fault.MALFORMED
     assert counter.runs == 0

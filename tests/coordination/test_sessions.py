@@ -8,7 +8,7 @@ import pytest
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.table import RELEASED
 from relay.coordination.sessions import ENDED, STARTED
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.store.ports import Tx
 from tests.coordination.conftest import Room
 from tests.engines import BOTH, SQLITE
@@ -78,7 +78,7 @@ async def test_a_process_that_died_holds_nothing_though_its_lease_lies_ahead(roo
     late = await room.locks.acquire(room.process, ["a"])
     assert (late["success"], late["locked_by"]) == (False, "bob")
     for path in ("a", "src/**"):
-        with pytest.raises(Rejected) as told:
+        with pytest.raises(Refusal) as told:
             await room.locks.release(room.process, path)
         assert told.value.code == "stale_token"
     assert [lock["locked_by"] for lock in await room.locks.check(room.bob)] == ["bob"]
@@ -112,7 +112,7 @@ async def test_the_end_gives_back_all_at_once_and_visibly(room: Room) -> None:
     told = (await room.told(ENDED))[0]
     assert (told.lane_key, told.outputs["reason"]) == ("s1/ann", "finished")
     # A call after the end is a new session: nothing is left of the old one, not even a stale mark.
-    with pytest.raises(Rejected) as unheld:
+    with pytest.raises(Refusal) as unheld:
         await room.locks.release(room.ann, "a")
     assert unheld.value.code == "not_held"
     assert (await shown(room))["s1"]

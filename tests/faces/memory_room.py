@@ -12,19 +12,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from relay.model import Kind, Message
+from relay.model import Fault, Kind, Message, Refusal
 from relay.room.journal.values import Frame, Job, JobState, Page, Posted
 from relay.room.parsing.actions import Action, Answer, Cancel, Retry, Route
 
 TS = "2026-01-02T03:04:05.678Z"
-
-
-class RoomError(Exception):
-    """As the room's own."""
-
-    def __init__(self, code: str, message: str, fix: str = "") -> None:
-        super().__init__(message)
-        self.code, self.message, self.fix = code, message, fix
 
 
 class MemoryFeed:
@@ -109,7 +101,7 @@ class MemoryRoom:
         names = [{one.id, f"#{one.number}", str(one.cursor)} for one in self.messages]
         at = next((at for at, known in enumerate(names) if place in known), None)
         if at is None:
-            raise RoomError("not_found", f"There is no message {place}.", "Ids are in the transcript.")
+            raise Refusal(f"There is no message {place}.", "Ids are in the transcript.", Fault.UNKNOWN)
         first, behind = max(0, at - limit // 2), at + limit - limit // 2
         found = self.messages[first:behind]
         return Page(found, found[-1].cursor, first > 0, behind < len(self.messages))
@@ -156,18 +148,18 @@ class MemoryRoom:
 
     async def why(self, event_or_message_id: str) -> list[dict[str, Any]]:
         if event_or_message_id not in {one.id for one in self.messages}:
-            raise RoomError("not_found", "There is no such event.", "Ids are in the transcript.")
+            raise Refusal("There is no such event.", "Ids are in the transcript.", Fault.UNKNOWN)
         return [{"id": event_or_message_id, "type": "message", "lane": "x", "at": TS, "summary": "said"}]
 
     def _agent(self, name: str | None) -> None:
         if name not in (None, "CLAUDE"):
-            raise RoomError("not_found", f"There is no agent {name}.", "There is CLAUDE.")
+            raise Refusal(f"There is no agent {name}.", "There is CLAUDE.", Fault.UNKNOWN)
 
     async def act(self, action: Action, *, by: str) -> Answer:
         for agent in action.named():
             self._agent(agent)
         if isinstance(action, Cancel):
-            raise RoomError("refused", "CLAUDE is not at work.", "Nothing to do.")
+            raise Refusal("CLAUDE is not at work.", "Nothing to do.")
         self.acts.append((action, by))
         return Answer(True, "Done.")
 
@@ -178,7 +170,7 @@ class MemoryRoom:
 
     async def route(self, message_id: str, agents: list[str], *, by: str) -> Answer:
         if not agents:
-            raise RoomError("bad_request", "No agent was named.", "There is CLAUDE.")
+            raise Refusal("No agent was named.", "There is CLAUDE.", Fault.MALFORMED)
         return await self.act(Route(tuple(agents), 1), by=by)
 
     async def retry(self, job: int, *, by: str) -> Answer:
@@ -194,7 +186,7 @@ class MemoryRoom:
             if task["number"] == number:
                 task.update(changes)
                 return task
-        raise RoomError("not_found", f"There is no task #{number}.")
+        raise Refusal(f"There is no task #{number}.", "", Fault.UNKNOWN)
 
     async def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
         at = await self.last_cursor() if after is None else after

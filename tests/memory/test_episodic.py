@@ -13,7 +13,7 @@ from relay.log.verify import verify
 from relay.memory import episodic
 from relay.memory.episodic import CANDIDATES, MERGE_S, EpisodicMemory
 from relay.memory.relevance import HALF_LIFE_S, PARTLY
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store
 from tests import engines
 from tests.coordination.standins import Beats
@@ -93,7 +93,7 @@ async def test_a_key_remembers_once(memory: EpisodicMemory, clock: Clock) -> Non
         **first,
         "repeated": True,
     }
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await memory.remember(A, "e", "s", lessons=["y"], idempotency_key="k")
     assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "idempotency_key_reused")
 
@@ -196,7 +196,7 @@ async def test_tags_choose_and_an_empty_question_asks_for_the_newest(
 )
 async def test_what_is_malformed(memory: EpisodicMemory, what: dict[str, Any]) -> None:
     asked = {"event_type": "e", "summary": "s"} | what
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         if {"limit", "task_description"} & set(what):
             await memory.recall(A, **({"task_description": "s"} | what))
         else:

@@ -8,7 +8,7 @@ import pytest
 
 from relay.log import events
 from relay.log.events import Event
-from relay.model import Caller, Fault, Kind, Rejected
+from relay.model import Caller, Fault, Kind, Refusal
 from relay.room.callers import MOST_SEEN, Seat, Voices
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import Q, Rules
@@ -64,7 +64,7 @@ async def test_an_agents_entry_is_whole_without_a_daemon(store: Store) -> None:
     room = voices(store)
     told = await room.post(A, "I have `src/app.py`.", client_id="c-1")
     assert await room.post(A, "I have `src/app.py`.", client_id="c-1") == told, "once"
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await room.post(B, "mine", client_id="c-1")
     assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "client_id_taken")
     row = await store.read(lambda tx: tx.one(Q.message, id=told["id"]))
@@ -130,7 +130,7 @@ async def test_a_reply_names_what_it_is_to(store: Store) -> None:
         ("  ", None, Fault.MALFORMED),
         ("x" * 1001, None, Fault.MALFORMED),
     ):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Refusal) as refused:
             await room.post(A, body, in_reply_to=reply)
         assert refused.value.fault is fault
 
@@ -233,7 +233,7 @@ async def test_who_is_here_without_being_the_rooms_reads_for_itself(store: Store
 async def test_a_person_passes_for_nobody_who_is_here(store: Store) -> None:
     room = voices(store)
     for name in ("dee k\u0430y", "DEE_KAY"):
-        with pytest.raises(Rejected, match="dee kay, who is here"):
+        with pytest.raises(Refusal, match="dee kay, who is here"):
             await room.post(Caller(name, "p-1", "person", person=True), "hi")
     assert (await room.post(Caller("Dee Kay", "p-2", "person", person=True), "hi"))["success"]
 

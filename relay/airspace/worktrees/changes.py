@@ -13,7 +13,7 @@ from relay.airspace.worktrees.registry import Hangar
 from relay.airspace.worktrees.tracked_worktree import Berth, Lost
 from relay.git.checkout import Unfit, open_checkout
 from relay.git.run import Git, GitError, name_of
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 
 #: Characters of a revision: a branch's name is a file's at most.
 MOST_REVISION = 255
@@ -28,15 +28,15 @@ class RepoChanges:
     async def changed_files(
         self, agent: str, base: str | None = None, head: str | None = None
     ) -> Sequence[str] | None:
-        """Raises Rejected for a revision that is none (MALFORMED), and when git cannot tell now (BUSY)."""
+        """Raises Refusal for a revision that is none (MALFORMED), and when git cannot tell now (BUSY)."""
         try:
             return await self._changed(agent, base, head)
         except (GitError, Unfit, Lost, OSError) as error:
-            raise Rejected(
-                Fault.BUSY,
-                "git_failed",
+            raise Refusal(
                 f"git cannot say what was changed: {error}.",
                 "Fix that and send it again.",
+                Fault.BUSY,
+                "git_failed",
             ) from error
 
     async def _changed(self, agent: str, base: str | None, head: str | None) -> Sequence[str] | None:
@@ -68,18 +68,18 @@ class RepoChanges:
 
 
 async def _commit(git: Git, field: str, revision: str) -> str:
-    """The commit that a revision names. Raises Rejected."""
+    """The commit that a revision names. Raises Refusal."""
     found = None
     if revision and len(revision) <= MOST_REVISION and revision.isprintable():
         found = await git.maybe(
             "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
         )
     if found is None:
-        raise Rejected(
-            Fault.MALFORMED,
-            "unknown_revision",
+        raise Refusal(
             f"{field}: {revision[:80]!r} is not a commit of this repository.",
             "Give a commit, a branch or a tag that is there, or leave it out.",
+            Fault.MALFORMED,
+            "unknown_revision",
         )
     return found
 

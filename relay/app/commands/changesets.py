@@ -8,7 +8,7 @@ from typing import Any
 from relay.app.commands.person import Desk, ago, parser, run, table
 from relay.config.command_line import command
 from relay.coordination.writes.changesets import MOST_LISTED
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 
 Json = dict[str, Any]
 
@@ -54,9 +54,7 @@ def main(words: list[str]) -> int:
         ]
         if len(found) != 1:
             message = f"{len(found)} changesets begin with {args.id[:60]}."
-            raise Rejected(
-                Fault.UNKNOWN, "unknown_changeset", message, f"{command('changesets')} lists them."
-            )
+            raise Refusal(message, f"{command('changesets')} lists them.", Fault.UNKNOWN, "unknown_changeset")
         return found[0]
 
     shown: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "record": _recorded}

@@ -21,7 +21,7 @@ from relay.base.terminal_text import indented, safe, tame
 from relay.config.command_line import about, command
 from relay.config.settings import ConfigError, Settings, load
 from relay.faces.ports import SessionsApi
-from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Rejected
+from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Refusal
 from relay.store.ports import StoreError
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ def main(words: list[str]) -> int:
         told = asyncio.run(_do(settings, act, args))
     except (ConfigError, StoreError) as error:
         return _fail(str(error), 1)
-    except Rejected as error:
+    except Refusal as error:
         return _fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
     if args.json:
         print(json.dumps(told))

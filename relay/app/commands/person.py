@@ -22,7 +22,7 @@ from relay.base.terminal_text import indented, safe, safe_line, tame
 from relay.config.command_line import about
 from relay.config.settings import Settings, load
 from relay.faces.ports import Services
-from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal, Rejected
+from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
 from relay.model.speaker_names import clean_name, is_reserved
 from relay.store.ports import Store, StoreError
 
@@ -71,11 +71,11 @@ def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> in
         told = asyncio.run(_ask(settings, args.name, work))
     except WrongUse as error:
         return fail(str(error), 2)
-    except Rejected as error:
-        if args.json:
+    except Refusal as error:
+        if args.json and error.code:
             print(json.dumps(error.as_json()))
         return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
-    except (Refusal, StoreError) as error:
+    except StoreError as error:
         return fail(str(error), 1)
     print(json.dumps(told) if args.json else safe(text(tame(told))))
     return 0 if not isinstance(told, dict) or told.get("success", True) else 1

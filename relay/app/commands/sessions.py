@@ -7,7 +7,7 @@ from typing import Any
 
 from relay.app.commands.person import Desk, ago, parser, run, table
 from relay.config.command_line import command
-from relay.model import SESSION_ID, Fault, Rejected
+from relay.model import SESSION_ID, Fault, Refusal
 
 Json = dict[str, Any]
 
@@ -42,16 +42,16 @@ def main(words: list[str]) -> int:
     return run(args, work, _list if args.action == "list" else _ended)
 
 
-def _not_one(id: str, found: list[Json]) -> Rejected:
+def _not_one(id: str, found: list[Json]) -> Refusal:
     if found:
         names = ", ".join(one["agent_id"] for one in found)
         fix = "Name the agent with --agent."
-        return Rejected(Fault.MALFORMED, "ambiguous", f"{names} each have a session {id}.", fix)
-    return Rejected(
-        Fault.UNKNOWN,
-        "unknown_session",
+        return Refusal(f"{names} each have a session {id}.", fix, Fault.MALFORMED, "ambiguous")
+    return Refusal(
         f"There is no living session {id}.",
         f"{command('sessions')} lists them.",
+        Fault.UNKNOWN,
+        "unknown_session",
     )
 
 

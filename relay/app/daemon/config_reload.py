@@ -17,7 +17,7 @@ import structlog
 from relay.base.files import stamp_of
 from relay.config import settings as config
 from relay.config.settings import ConfigError, Settings
-from relay.room.service import RoomError
+from relay.model import Fault, Refusal
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks whether the file was changed.
@@ -69,23 +69,23 @@ class Reload:
         await self._apply(settings)
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Write an agent's settings into the file and take them over. Raises RoomError."""
+        """Write an agent's settings into the file and take them over. Raises Refusal."""
         path = self.settings.path
         async with self._alone:
             try:
                 settings = await asyncio.to_thread(config.update_agent, path, agent, changes)
             except ConfigError as error:
                 said = "; ".join(str(problem) for problem in error.problems)
-                raise RoomError("bad_request", said, "See docs/configuration.md.") from error
+                raise Refusal(said, "See docs/configuration.md.", Fault.MALFORMED) from error
             except KeyError:
-                raise RoomError(
-                    "not_found", f"There is no agent {agent} in the configuration.", f"Add it to {path}."
+                raise Refusal(
+                    f"There is no agent {agent} in the configuration.", f"Add it to {path}.", Fault.UNKNOWN
                 ) from None
             except OSError as error:
-                raise RoomError(
-                    "busy",
+                raise Refusal(
                     f"{path} cannot be written: {error.strerror}.",
                     "Make it writable for the user that runs relay, and try again.",
+                    Fault.BUSY,
                 ) from error
             await self._apply(settings)
         return {"success": True}

@@ -15,7 +15,7 @@ from relay.app.guard.questions import Asker, Unasked
 from relay.app.guard.sqlite_lookup import CannotTell, Room, answered, judge, keep
 from relay.base.case_folding import folds_case
 from relay.coordination.writes.guard import Answer, caller_of, check
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 
 
 def ask_database(config: str, asker: Asker, paths: Sequence[str], act: str, why: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _caller(asker: Asker, room: Room) -> Caller:
     try:
         name = room.spelled(asker.agent) if asker.agent else _user()
         return caller_of(name, asker.session, person=asker.person)
-    except Rejected as error:
+    except Refusal as error:
         raise Unasked(f"{error.message} {error.fix}", final=True) from None
 
 
@@ -74,7 +74,7 @@ def _by_store(config: str, caller: Caller, paths: Sequence[str], act: str, overr
 
     try:
         return asyncio.run(ask())
-    except (ConfigError, StoreError, Rejected, ImportError, OSError) as error:
+    except (ConfigError, StoreError, Refusal, ImportError, OSError) as error:
         raise CannotTell(str(error)) from error
 
 

@@ -22,7 +22,7 @@ from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
 from relay.coordination.writes.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.store.ports import StoreError
 from relay.store.sqlite.reader import look
 
@@ -86,7 +86,7 @@ def answered(
         )
     except StoreError as error:
         raise CannotTell(str(error)) from error
-    except Rejected as error:
+    except Refusal as error:
         raise CannotTell(error.message) from error
 
 
@@ -100,7 +100,7 @@ def reasons_against(
     room = Room.at(config)
     try:
         caller = caller_of(room.spelled(agent), session)
-    except Rejected as error:
+    except Refusal as error:
         raise CannotTell(error.message) from error
     found = answered(room, caller, paths, fold=folds_case(top)) if paths else Answer()
     return list(dict.fromkeys(f"{one.text} {one.fix}" for one in found.refusals))

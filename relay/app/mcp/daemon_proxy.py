@@ -50,7 +50,7 @@ from relay.config.command_line import command
 from relay.config.settings import Settings
 from relay.faces.mcp.stdio import encode
 from relay.faces.terminal.find_room import running_at
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 
 log = structlog.get_logger(__name__)
 #: Where the daemon serves MCP (relay/faces/http/routes/mcp.py, PATH; not imported, since that loads the whole door).
@@ -218,7 +218,7 @@ class Remote:
         try:
             try:
                 await self._exchange(message, tell)
-            except Rejected as rejected:
+            except Refusal as rejected:
                 await tell(_refused(message, rejected.as_json()))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             log.debug("nobody reads the answer")
@@ -230,11 +230,11 @@ class Remote:
         async def tell(told: Any) -> None:
             log.debug("a notification was answered", told=told)
 
-        with contextlib.suppress(Rejected):  # nobody waits for it
+        with contextlib.suppress(Refusal):  # nobody waits for it
             await self._exchange(message, tell)
 
     async def _exchange(self, message: JSONRPCRequest | JSONRPCNotification, tell: Tell) -> None:
-        """Tell all that the daemon says to this, its answer last. Raises Rejected when there is none."""
+        """Tell all that the daemon says to this, its answer last. Raises Refusal when there is none."""
         try:
             url = await self._url()
             async with self._http.stream(
@@ -250,8 +250,8 @@ class Remote:
                     raise _cut_off()
                 body = await response.aread()
         except (_Away, httpx2.ConnectError, httpx2.ConnectTimeout):
-            raise Rejected(
-                Fault.BUSY, "busy", "The room is away now; nothing was done.", "Try again in a moment."
+            raise Refusal(
+                "The room is away now; nothing was done.", "Try again in a moment.", Fault.BUSY
             ) from None
         except (httpx2.HTTPError, OSError) as error:
             log.warning("the room was lost in the middle of a call", error=repr(error))
@@ -285,9 +285,9 @@ class _Away(Exception):
     """No room runs, as far as its folder says."""
 
 
-def _cut_off() -> Rejected:
+def _cut_off() -> Refusal:
     message = "The room was lost during this call: it may or may not have been done."
-    return Rejected(Fault.BUSY, "busy", message, "Check whether it was done, or try again in a moment.")
+    return Refusal(message, "Check whether it was done, or try again in a moment.", Fault.BUSY)
 
 
 def _json(body: bytes) -> Any:
@@ -300,7 +300,7 @@ def _json(body: bytes) -> Any:
 def _answer(message: JSONRPCRequest, status: int, body: bytes) -> Any:
     """The answer to a request out of one of HTTP: JSON-RPC as it is, a refusal of the daemon's gate as a result."""
     if status == 401:
-        rejected = Rejected(Fault.FORBIDDEN, "bad_key", bad_key(), "Set a valid RELAY_API_KEY.")
+        rejected = Refusal(bad_key(), "Set a valid RELAY_API_KEY.", Fault.FORBIDDEN, "bad_key")
         return _refused(message, rejected.as_json())
     said = _json(body)
     if isinstance(said, dict) and "jsonrpc" in said:
@@ -311,7 +311,7 @@ def _answer(message: JSONRPCRequest, status: int, body: bytes) -> Any:
         return _refused(message, said)
     log.warning("an answer that is none", status=status, body=body[:200])
     text = f"The room gave no answer to this (HTTP {status})."
-    return _refused(message, Rejected(Fault.BUSY, "busy", text, "Try again in a moment.").as_json())
+    return _refused(message, Refusal(text, "Try again in a moment.", Fault.BUSY).as_json())
 
 
 def _refused(message: JSONRPCRequest, refusal: dict[str, Any]) -> JSONRPCResponse | JSONRPCError:

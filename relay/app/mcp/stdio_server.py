@@ -38,7 +38,7 @@ from relay.base.git_checkouts import checkout_of
 from relay.config.command_line import about
 from relay.config.settings import ConfigError, Settings, load
 from relay.faces.mcp import stdio
-from relay.model import SCOPES, Caller, Fault, Rejected
+from relay.model import SCOPES, Caller, Fault, Refusal
 from relay.store.failures import trouble_of
 from relay.store.open import no_address
 from relay.store.ports import StoreError
@@ -283,12 +283,12 @@ class Desk:
             log.warning("the key is not checked yet: the database is busy or away", error=str(error))
 
     async def asking(self, context: Any) -> tuple[Services, Caller]:
-        """Who asks, and what there is to ask. Raises Rejected."""
+        """Who asks, and what there is to ask. Raises Refusal."""
         place = await self._opened()
         try:
             holder = await self._whose(place)
         except (BadKey, WrongUse) as error:
-            raise Rejected(Fault.FORBIDDEN, "bad_key", str(error), "Set a valid RELAY_API_KEY.") from None
+            raise Refusal(str(error), "Set a valid RELAY_API_KEY.", Fault.FORBIDDEN, "bad_key") from None
         kind = holder.agent_type or _client_name(context) or "agent"
         caller = Caller(
             holder.agent,
@@ -348,7 +348,7 @@ class Desk:
                 return await asyncio.shield(self._open())
         except TimeoutError:
             message = "The database cannot be opened now: it is busy."
-            raise Rejected(Fault.BUSY, "busy", message, "Try again in a moment.") from None
+            raise Refusal(message, "Try again in a moment.", Fault.BUSY) from None
 
     async def _whose(self, place: Place) -> Holder:
         """Who speaks here, by the key or by the name that was said. Raises BadKey, WrongUse."""

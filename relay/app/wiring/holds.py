@@ -16,7 +16,7 @@ from relay.coordination.locks.lock import Lock, Wait
 from relay.coordination.paths.links import followed
 from relay.coordination.paths.targets import Target, target
 from relay.coordination.sessions import Session
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 from relay.room.steward.answers import near
 from relay.store.ports import Tx
 
@@ -43,7 +43,7 @@ class RoomHolds:
         ]
 
     async def meeting(self, tx: Tx, path: str) -> Sequence[Json]:
-        """LOCK of each that meets `path` now, as `relay locks show` has them. Raises Rejected."""
+        """LOCK of each that meets `path` now, as `relay locks show` has them. Raises Refusal."""
         return [lock.as_json() for lock in await table.meeting(tx, self._target(path))]
 
     async def sessions(self, tx: Tx) -> Sequence[Json]:
@@ -58,7 +58,7 @@ class RoomHolds:
     async def force_release(
         self, tx: Tx, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
     ) -> Sequence[Json]:
-        """Take exactly this from whoever holds it; the LOCKs as they were. Raises Rejected."""
+        """Take exactly this from whoever holds it; the LOCKs as they were. Raises Refusal."""
         meant = self._target(path)
         taken, met = await table.force_release(tx, meant, by=by, reason=reason, cause=cause)
         if not taken:
@@ -78,11 +78,11 @@ def _told(one: Wait) -> Json:
     return {name: told[name] for name in ("agent", "session", "since", "until")}
 
 
-async def _not_held(tx: Tx, meant: Target, met: Sequence[Lock]) -> Rejected:
+async def _not_held(tx: Tx, meant: Target, met: Sequence[Lock]) -> Refusal:
     """Nobody holds exactly this: what meets it, else what stands near it."""
     others = met or [lock for lock in await table.living(tx) if near(meant.path, lock.path)]
     named = [f"`{lock.path}` ({lock.agent})" for lock in others[:MOST_NAMED]]
     more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
     where = "What meets it" if met else "Near it"
     fix = f"{where}: {', '.join(named)}{more}." if named else "`/locks` shows the locks."
-    return Rejected(Fault.REFUSED, "not_held", f"Nobody holds a lock on exactly `{meant.path}`.", fix)
+    return Refusal(f"Nobody holds a lock on exactly `{meant.path}`.", fix, Fault.REFUSED, "not_held")

@@ -13,7 +13,7 @@ from relay.airspace.advisories.intents import Source
 from relay.app.wiring.holds import RoomHolds
 from relay.config.settings import Settings
 from relay.faces.ports import SessionsApi
-from relay.model import Caller, Fault, Refusal, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.model.pages import PAGE
 from relay.room.callers import Seat, Voices
 from relay.room.journal.ledger import Rules
@@ -112,7 +112,7 @@ class IntentDesk:
     async def declare(self, caller: Caller, paths: Sequence[str]) -> Json:
         if not self._settings().airspace.enabled:
             message, fix = "The airspace is switched off.", "A person sets `airspace.enabled` to true."
-            raise Rejected(Fault.REFUSED, "airspace_off", message, fix)
+            raise Refusal(message, fix, Fault.REFUSED, "airspace_off")
 
         async def work(tx: Tx) -> Sequence[str]:
             return await intents.declare(
@@ -128,6 +128,6 @@ class IntentDesk:
         try:
             kept = await self._store.write(work)
         except Refusal as refusal:
-            raise Rejected(Fault.MALFORMED, "bad_path", refusal.reason, refusal.fix) from None
+            raise Refusal(refusal.message, refusal.fix, Fault.MALFORMED, "bad_path") from None
         told = list(self._in_hand(caller.agent, kept))
         return {"success": True, "paths": list(kept), **({"in_hand": told} if told else {})}

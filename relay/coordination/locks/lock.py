@@ -17,7 +17,7 @@ from relay.base.durations import iso, since, within
 from relay.coordination.locks.compare import NOTHING, Compared
 from relay.coordination.locks.wording import capital, named
 from relay.coordination.paths.targets import Target
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 from relay.store.ports import Row
 
 Json = dict[str, Any]
@@ -286,7 +286,7 @@ def lost(lock: Lock, now: float) -> str:
     return f"Your lease on {lock.path} ran out at {at}; others may have changed it since."
 
 
-def stale(lock: Lock, now: float) -> Rejected:
+def stale(lock: Lock, now: float) -> Refusal:
     """The answer to who acts on a lease that it lost."""
     details: Json = {"file_path": lock.path, "fencing_token": lock.token}
     if lock.forced_by is not None:
@@ -294,7 +294,7 @@ def stale(lock: Lock, now: float) -> Rejected:
     else:
         details |= {"lost": "expired", "expired_at": iso(lock.over_at)}
     fix = "Acquire it again, and look at what changed before you write."
-    return Rejected(Fault.REFUSED, "stale_token", lost(lock, now), fix, details)
+    return Refusal(lost(lock, now), fix, Fault.REFUSED, "stale_token", details=details)
 
 
 def wish(
@@ -305,7 +305,7 @@ def wish(
     reason: str | None = None,
     task_id: str | None = None,
 ) -> Wish:
-    """A wish within the bounds. Raises Rejected (malformed)."""
+    """A wish within the bounds. Raises Refusal (malformed)."""
     if mode not in ("exclusive", "shared"):
         raise _malformed("bad_mode", f"There is no mode {mode!r}.", "exclusive or shared.")
     reason = checked_reason(reason) if reason else None
@@ -315,7 +315,7 @@ def wish(
 
 
 def checked_reason(reason: str) -> str:
-    """A reason within its bounds. Raises Rejected (malformed)."""
+    """A reason within its bounds. Raises Refusal (malformed)."""
     if not isinstance(reason, str) or not 0 < len(reason.strip()) <= MAX_REASON:
         fix = f"1 to {MAX_REASON} characters of text."
         raise _malformed("bad_reason", "The reason is empty, too long or not text.", fix)
@@ -327,7 +327,7 @@ def checked_reason(reason: str) -> str:
 
 
 def seconds(name: str, value: float, low: float, high: float) -> float:
-    """A length of time within its bounds; `name` says in which unit it was given. Raises Rejected (malformed)."""
+    """A length of time within its bounds; `name` says in which unit it was given. Raises Refusal (malformed)."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not low <= value <= high:
         unit, size = ("minutes", 60) if name.endswith("_minutes") else ("seconds", 1)
@@ -338,5 +338,5 @@ def seconds(name: str, value: float, low: float, high: float) -> float:
     return float(value)
 
 
-def _malformed(code: str, message: str, fix: str) -> Rejected:
-    return Rejected(Fault.MALFORMED, code, message, fix)
+def _malformed(code: str, message: str, fix: str) -> Refusal:
+    return Refusal(message, fix, Fault.MALFORMED, code)

@@ -44,7 +44,7 @@ from relay.coordination.paths.links import followed, unlinked
 from relay.coordination.paths.targets import Target, above, named, targets
 from relay.coordination.sessions import Heartbeat
 from relay.log.events import loads
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.model.pages import Page
 from relay.store.ports import Store, StoreError, Tx
 
@@ -54,7 +54,7 @@ T = TypeVar("T")
 KEEP_S = 24 * 3600.0
 
 
-async def _everybody(tx: Tx, caller: Caller) -> Rejected | None:
+async def _everybody(tx: Tx, caller: Caller) -> Refusal | None:
     """`LetIn` where nobody comes with a key."""
     return None
 
@@ -82,11 +82,11 @@ class Locks:
         self._functions = functions_of(store, heartbeat)
 
     async def target(self, caller: Caller, path: str) -> Target:
-        """What the caller means by that text, links followed. Raises Rejected (malformed)."""
+        """What the caller means by that text, links followed. Raises Refusal (malformed)."""
         return (await self.targets(caller, [path]))[0]
 
     async def targets(self, caller: Caller, paths: Sequence[str]) -> tuple[Target, ...]:
-        """Several, each once, in the order given. Raises Rejected (malformed)."""
+        """Several, each once, in the order given. Raises Refusal (malformed)."""
         return targets(await self.followed(caller, paths), self._fold)
 
     def kept(self, paths: Sequence[str]) -> tuple[Target, ...]:
@@ -94,7 +94,7 @@ class Locks:
         return targets(paths, self._fold)
 
     async def followed(self, caller: Caller, paths: Sequence[str]) -> Sequence[str]:
-        """The texts with the links of the caller's checkout followed. Raises Rejected (malformed)."""
+        """The texts with the links of the caller's checkout followed. Raises Refusal (malformed)."""
         root = self._root_of(caller.agent) or self._root
         try:
             # First, since it says how many names there are to look at at most.
@@ -105,7 +105,7 @@ class Locks:
             if len(paths) == 1 and unlinked(paths[0], root):
                 return paths
             return await asyncio.to_thread(lambda: [followed(path, root) for path in paths])
-        except Rejected as refused:
+        except Refusal as refused:
             raise named(refused, self._root) from None
 
     async def acquire(
@@ -121,7 +121,7 @@ class Locks:
         on_wait: Callable[[str], None] | None = None,
     ) -> Json:
         """All of these paths or none; see docs/coordination.md. `on_wait` is told where in line the caller stands,
-        each time it changes. Raises Rejected (malformed)."""
+        each time it changes. Raises Refusal (malformed)."""
         wanted = wish(await self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
         if self._functions and idempotency_key is None and not wait:
@@ -133,7 +133,7 @@ class Locks:
 
         async def run(
             tx: Tx, place: int | None = None, waits_on: bool = False
-        ) -> Outcome | Repeated | Rejected:
+        ) -> Outcome | Repeated | Refusal:
             return await self._acquire_once(tx, caller, wanted, idempotency_key, place, waits_on)
 
         async def given_back(tx: Tx) -> None:
@@ -145,7 +145,7 @@ class Locks:
             if wait
             else self._store.write(run, actor=caller)
         )
-        if isinstance(outcome, Rejected):
+        if isinstance(outcome, Refusal):
             raise outcome
         return outcome.as_json()
 
@@ -175,13 +175,13 @@ class Locks:
         task_id: str | None = None,
     ) -> Outcome:
         """All of these or none, in the caller's own transaction; `task_id`: they end with the claim of that task
-        (`release_of_task`), except those that the session held before. Raises Rejected (malformed)."""
+        (`release_of_task`), except those that the session held before. Raises Refusal (malformed)."""
         asked = wish(wanted, mode=mode, ttl_s=ttl_s, reason=reason, task_id=task_id)
         return await self._acquire(tx, caller, asked)
 
     async def _acquire_once(
         self, tx: Tx, caller: Caller, wanted: Wish, key: str | None, place: int | None, waits_on: bool
-    ) -> Outcome | Repeated | Rejected:
+    ) -> Outcome | Repeated | Refusal:
         """`_acquire`, or what the request with this key was answered: while what it got still holds."""
         if key is None:
             return await self._acquire(tx, caller, wanted, place, waits_on)
@@ -201,7 +201,7 @@ class Locks:
         request["targets"] = [[one.kind, one.key] for one in wanted.targets]
         try:
             answer = await once(tx, caller, "acquire_lock", key, request, work)
-        except Rejected as refused:
+        except Refusal as refused:
             return refused
         if done:
             return done[0]
@@ -209,12 +209,12 @@ class Locks:
         living = {lock.token for lock in await table.of_session(tx, caller) if lock.expires_at > now}
         if living.issuperset(lock["fencing_token"] for lock in answer["locks"]):
             return Repeated(answer)
-        return Rejected(
-            Fault.REFUSED,
-            "stale_token",
+        return Refusal(
             f"The lease that the request {key!r} got is over.",
             "Acquire with a new idempotency key, and look at what changed before you write.",
-            {"file_path": answer["file_path"], "fencing_token": answer["fencing_token"]},
+            Fault.REFUSED,
+            "stale_token",
+            details={"file_path": answer["file_path"], "fencing_token": answer["fencing_token"]},
         )
 
     async def _acquire(
@@ -249,7 +249,7 @@ class Locks:
         return _granted([got[one] for one in wanted.targets])
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
-        """Free the caller's own lock on exactly this. Raises Rejected: not_held, not_yours, stale_token."""
+        """Free the caller's own lock on exactly this. Raises Refusal: not_held, not_yours, stale_token."""
         meant = await self.target(caller, path)
         freed: Json = {"success": True, "released": True, "file_path": meant.path}
         if self._functions and await postgres_functions.release(
@@ -257,7 +257,7 @@ class Locks:
         ):
             return freed
 
-        async def work(tx: Tx) -> Json | Rejected:
+        async def work(tx: Tx) -> Json | Refusal:
             await self._heartbeat.touch(tx, caller)
             if await table.free(tx, caller, meant, fencing_token) is None:
                 return await table.why_not(tx, caller, meant, fencing_token)
@@ -266,12 +266,12 @@ class Locks:
         return await self._decided(caller, work)
 
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
-        """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Rejected: not_held,
+        """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Refusal: not_held,
         not_yours, stale_token."""
         meant = await self.target(caller, path)
         ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
 
-        async def work(tx: Tx) -> Json | Rejected:
+        async def work(tx: Tx) -> Json | Refusal:
             session = await self._heartbeat.touch(tx, caller)
             lock = await table.renew(tx, caller, meant, ttl)
             if lock is None:
@@ -362,23 +362,23 @@ class Locks:
 
         A person's, and no agent's, whatever its key allows. The holders are told at their next call (`stale_token`),
         and by whoever follows `lock.forced`.
-        Raises Rejected: forbidden, not_held (with what meets it).
+        Raises Refusal: forbidden, not_held (with what meets it).
         """
         if not caller.person:
             fix = "Ask a person in the room, or wait: check_locks says until when."
             message = f"Only a person takes a lock from its holder, and {caller.agent} is an agent."
-            raise Rejected(Fault.FORBIDDEN, "forbidden", message, fix)
+            raise Refusal(message, fix, Fault.FORBIDDEN)
         meant = await self.target(caller, path)
         why = checked_reason(reason)
 
-        async def work(tx: Tx) -> Json | Rejected:
+        async def work(tx: Tx) -> Json | Refusal:
             await self._heartbeat.touch(tx, caller)
             taken, met = await table.force_release(tx, meant, by=caller.agent, reason=why)
             if not taken:
                 near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
                 fix = f"Name it as the list of locks shows it; what overlaps it now: {near}."
                 message = f"There is no lock on exactly {meant.path}."
-                return Rejected(Fault.REFUSED, "not_held", message, fix, {"released": False})
+                return Refusal(message, fix, Fault.REFUSED, "not_held", details={"released": False})
             return {
                 "success": True,
                 "released": True,
@@ -419,14 +419,14 @@ class Locks:
         lost = None if by is None else Loss(await tx.now(), by, reason)
         await table.free_of_session(tx, caller, reason=reason, lost=lost)
 
-    async def _decided(self, caller: Caller, work: Callable[[Tx], Awaitable[Json | Rejected]]) -> Json:
+    async def _decided(self, caller: Caller, work: Callable[[Tx], Awaitable[Json | Refusal]]) -> Json:
         """Run `work`; its refusal is raised behind the transaction, which keeps the heartbeat."""
 
-        async def run(tx: Tx) -> Json | Rejected:
+        async def run(tx: Tx) -> Json | Refusal:
             return await work(tx)
 
         answer = await self._store.write(run, actor=caller)
-        if isinstance(answer, Rejected):
+        if isinstance(answer, Refusal):
             raise answer
         return answer
 

@@ -25,7 +25,7 @@ from relay.coordination.paths.targets import Target, above
 from relay.coordination.sessions import lane_of, own_lane
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Queries, Query, StoreError, Tx
 
 Q = Queries(Path(__file__).parents[1])
@@ -332,19 +332,19 @@ async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
     await tx.execute(Q.hand_on_lock, key=lock.target.key, kind=lock.target.kind, task_id=task_id, **who)
 
 
-async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Rejected:
+async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Refusal:
     """Why the caller has no lock of exactly this (and of that token) to release."""
     mine, now = await own(tx, caller, meant), await tx.now()
     if mine is not None:
         if mine.expires_at <= now:
             return _of_release(stale(mine, now))
         return _of_release(
-            Rejected(
-                Fault.REFUSED,
-                "stale_token",
+            Refusal(
                 f"Fencing token {token} is not that of your lock on {meant.path}, which is {mine.token}.",
                 "Give the token of the lease that you hold, or none.",
-                {"file_path": mine.path, "fencing_token": mine.token},
+                Fault.REFUSED,
+                "stale_token",
+                details={"file_path": mine.path, "fencing_token": mine.token},
             )
         )
     first = await _holder(tx, meant)
@@ -354,7 +354,7 @@ async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> R
     return _of_release(_not_held(meant, "check_locks shows what is held; give the path as it was acquired."))
 
 
-async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Rejected:
+async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Refusal:
     """Why the caller has no lock of exactly this to renew."""
     mine, now, first = await own(tx, caller, meant), await tx.now(), await _holder(tx, meant)
     line = "Wait in line for it (acquire_lock with wait_seconds), and look at what changed before you write."
@@ -363,8 +363,12 @@ async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Rejected:
         if first is None:
             return lost
         details = lost.details | _held_by(first)
-        return Rejected(
-            lost.fault, lost.code, f"{lost.message} {first.told(meant, now, caller.agent)}", line, details
+        return Refusal(
+            f"{lost.message} {first.told(meant, now, caller.agent)}",
+            line,
+            lost.fault,
+            lost.code,
+            details=details,
         )
     if first is not None:
         return _not_yours(first.told(meant, now, caller.agent), first, line)
@@ -384,15 +388,15 @@ def _held_by(lock: Lock) -> dict[str, Any]:
     return who | {"expires_at": iso(lock.expires_at), "held": lock.as_json()}
 
 
-def _not_yours(message: str, lock: Lock, fix: str) -> Rejected:
-    return Rejected(Fault.REFUSED, "not_yours", message, fix, _held_by(lock))
+def _not_yours(message: str, lock: Lock, fix: str) -> Refusal:
+    return Refusal(message, fix, Fault.REFUSED, "not_yours", details=_held_by(lock))
 
 
-def _not_held(meant: Target, fix: str) -> Rejected:
-    return Rejected(Fault.REFUSED, "not_held", f"This session holds no lock on {meant.path}.", fix)
+def _not_held(meant: Target, fix: str) -> Refusal:
+    return Refusal(f"This session holds no lock on {meant.path}.", fix, Fault.REFUSED, "not_held")
 
 
-def _of_release(refused: Rejected) -> Rejected:
+def _of_release(refused: Refusal) -> Refusal:
     """With the field that an answer to a release has."""
     refused.details = {"released": False} | refused.details
     return refused

@@ -23,7 +23,7 @@ from relay.coordination.locks import table, wait_line
 from relay.coordination.locks.lock import Blocked, Granted, Outcome, Repeated, Wish
 from relay.coordination.locks.wording import short
 from relay.coordination.sessions import was_ended
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store, StoreError, Tx, Wakeup
 
 #: Seconds between two looks at least: every commit wakes all who wait.
@@ -34,9 +34,9 @@ LOOK_EVERY_S = 0.02
 _LEAVING: set[asyncio.Future[None]] = set()
 
 #: What ends a wait, or is in its way.
-Answer = Outcome | Repeated | Rejected
+Answer = Outcome | Repeated | Refusal
 #: Why a caller is not let in any more, None = it is. Asked in a transaction of the caller's.
-LetIn = Callable[[Tx, Caller], Awaitable[Rejected | None]]
+LetIn = Callable[[Tx, Caller], Awaitable[Refusal | None]]
 
 
 def to_its_end() -> contextlib.AbstractContextManager[object]:
@@ -148,7 +148,7 @@ class Waiting:
             return replace(outcome, reason="timeout")
         return outcome
 
-    async def _ended(self, tx: Tx) -> Rejected | None:
+    async def _ended(self, tx: Tx) -> Refusal | None:
         """Why nothing is granted any more in this session, which lost its place: it was ended."""
         why = await was_ended(tx, self._caller)
         if why is None:
@@ -156,7 +156,7 @@ class Waiting:
         session = short(self._caller.session)
         message = f"The session {session} of {self._caller.agent} was ended while it waited: {why}."
         fix = "A new call starts the session again; acquire again what it held."
-        return Rejected(Fault.REFUSED, "session_ended", message, fix)
+        return Refusal(message, fix, Fault.REFUSED, "session_ended")
 
     async def _until_changed(self, wakeup: Wakeup, blocked: Blocked) -> None:
         """Until it may be our turn, our time is over, or the line has to see us again."""

@@ -30,7 +30,7 @@ _SPELLED = {STAR: "*", ANY: "?"}
 
 def followed(text: str, root: Path) -> str:
     """What an agent that works in `root`, the top of a checkout, means by `text`. Text that is no path comes back as
-    it is. Raises Rejected (malformed): a link in it leads out of the repository, or in a circle."""
+    it is. Raises Refusal (malformed): a link in it leads out of the repository, or in a circle."""
     alternatives = _parsed(text)
     leads = [_lead(names, root) for names in alternatives]
     if not any(leads):

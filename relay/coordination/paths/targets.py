@@ -26,7 +26,7 @@ from typing import Literal
 
 from relay.coordination.paths import patterns
 from relay.coordination.paths.patterns import MAGIC, BadPattern
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 
 Kind = Literal["path", "glob", "key"]
 #: PATH_MAX of macOS, in bytes; and less than the 2,704 that an entry of an index of PostgreSQL can hold.
@@ -61,7 +61,7 @@ class Target:
 
 @lru_cache(maxsize=4096)
 def target(text: str, fold: bool = False) -> Target:
-    """What an agent means by `text`. `fold`: the file system folds case. Raises Rejected (malformed)."""
+    """What an agent means by `text`. `fold`: the file system folds case. Raises Refusal (malformed)."""
     _check_text(text)
     if is_key(text):
         return Target("key", text, text)
@@ -80,7 +80,7 @@ def file(text: str, fold: bool = False) -> Target:
 
 
 def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
-    """Several, each once, in the order given. Raises Rejected (malformed)."""
+    """Several, each once, in the order given. Raises Refusal (malformed)."""
     found: dict[tuple[str, str], Target] = {}
     weight = 0
     for one in (target(text, fold) for text in _checked(texts)):
@@ -90,12 +90,12 @@ def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
             most = f"{patterns.MAX_REQUEST_WEIGHT:,} names and wildcard characters"
             message = f"The patterns of this request are too large together: the limit is {most} in all."
             fix = "Name folders, or wider patterns, or ask in several requests."
-            raise Rejected(Fault.MALFORMED, "bad_path", message, fix)
+            raise Refusal(message, fix, Fault.MALFORMED, "bad_path")
     if not found:
-        raise Rejected(Fault.MALFORMED, "bad_path", "No path was given.", "Give at least one path.")
+        raise Refusal("No path was given.", "Give at least one path.", Fault.MALFORMED, "bad_path")
     if len(found) > MAX_TARGETS:
         message = f"{len(found)} paths were given; the limit is {MAX_TARGETS} at once."
-        raise Rejected(Fault.MALFORMED, "bad_path", message, "Name a folder or a pattern.")
+        raise Refusal(message, "Name a folder or a pattern.", Fault.MALFORMED, "bad_path")
     return tuple(found.values())
 
 
@@ -108,14 +108,14 @@ def _checked(texts: Iterable[str]) -> Iterable[str]:
         yield text
 
 
-def named(refused: Rejected, root: Path | None) -> Rejected:
+def named(refused: Refusal, root: Path | None) -> Refusal:
     """The refusal of an absolute path that lies in the repository, with the path to give; else as it was."""
     path = str(refused.details.get("file_path", ""))
     inside = path.removeprefix(f"{root}/").strip("/") if root and path.startswith(f"{root}/") else ""
     if not inside:
         return refused
     fix = f'Give "{inside}".'
-    return Rejected(refused.fault, refused.code, str(refused.message), fix, refused.details)
+    return Refusal(str(refused.message), fix, refused.fault, refused.code, details=refused.details)
 
 
 def above(path: str) -> list[str]:
@@ -198,8 +198,8 @@ def _shown(path: str) -> str:
     return path if plain else escaped(path)
 
 
-def malformed(text: str, why: str, fix: str) -> Rejected:
+def malformed(text: str, why: str, fix: str) -> Refusal:
     """The refusal of a text that no lock can be about."""
     shown = text if len(text) <= 100 else text[:99] + "\u2026"
     message = f"{shown!r} cannot be locked: {why[:1].lower()}{why[1:].rstrip('.')}."
-    return Rejected(Fault.MALFORMED, "bad_path", message, fix, {"file_path": text[:MAX_BYTES]})
+    return Refusal(message, fix, Fault.MALFORMED, "bad_path", details={"file_path": text[:MAX_BYTES]})

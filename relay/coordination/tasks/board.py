@@ -22,11 +22,11 @@ from relay.coordination.tasks import task as work
 from relay.coordination.tasks import task_events, transitions
 from relay.coordination.tasks.claims import Claims
 from relay.coordination.tasks.history import story
-from relay.coordination.tasks.task import BoardRefusal, Task
+from relay.coordination.tasks.task import Task
 from relay.coordination.tasks.task_events import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
 from relay.log import events
 from relay.log.events import Lane
-from relay.model import references
+from relay.model import Refusal, references
 from relay.store.ports import StoreError, Tx
 
 __all__ = ["CHANGED", "CREATED", "FOLDER", "Board", "Change", "Changed", "Q"]
@@ -111,9 +111,9 @@ class Board:
         task_type: str = "task",
         input_data: Any = None,
     ) -> Changed:
-        """Put a new pending task on the board. `priority` 1 (first) to 10. Raises BoardRefusal."""
+        """Put a new pending task on the board. `priority` 1 (first) to 10. Raises Refusal."""
         if not 1 <= priority <= 10:
-            raise BoardRefusal(f"There is no priority {priority}.", "1 is the first, 10 the last.")
+            raise Refusal(f"There is no priority {priority}.", "1 is the first, 10 the last.")
         now = await self._now(tx)
         task = Task(
             id=str(uuid_utils.uuid7()),
@@ -134,7 +134,7 @@ class Board:
     async def move(
         self, tx: Tx, number: int, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
     ) -> Changed:
-        """Move a task to the column `to`. Raises BoardRefusal: no such task or column, or there already."""
+        """Move a task to the column `to`. Raises Refusal: no such task or column, or there already."""
         column = work.column(to)
         await self._take_back(tx)
         task = await self.get(tx, number)
@@ -143,40 +143,40 @@ class Board:
         return await self._record(tx, Change.MOVED, [(task, after)], by=by, lane=lane, cause=cause)
 
     async def move_all(self, tx: Tx, to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
-        """Move every active task (pending, in progress) to `to`. Raises BoardRefusal when none would move."""
+        """Move every active task (pending, in progress) to `to`. Raises Refusal when none would move."""
         column, now = work.column(to), await self._now(tx)
         await self._take_back(tx)
         active = [task for task in await self.list(tx) if task.active]
         if not active:
-            raise BoardRefusal("There is no active task on the board.", "`/task <title>` adds one.")
+            raise Refusal("There is no active task on the board.", "`/task <title>` adds one.")
         pairs: list[Pair] = [
             (task, transitions.moved(task, column, by=by, now=now, fence=await task_events.next_fence(tx)))
             for task in active
             if task.column is not column
         ]
         if not pairs:
-            raise BoardRefusal(f"Every active task is {column} already.", "`/tasks` shows the board.")
+            raise Refusal(f"Every active task is {column} already.", "`/tasks` shows the board.")
         return await self._record(tx, Change.MOVED_ALL, pairs, by=by, lane=lane, cause=cause)
 
     async def rename(
         self, tx: Tx, number: int, title: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
     ) -> Changed:
-        """Give a task another title. Raises BoardRefusal."""
+        """Give a task another title. Raises Refusal."""
         await self._take_back(tx)
         task, wanted = await self.get(tx, number), work.clean_title(title)
         if wanted == task.title:
-            raise BoardRefusal(f"{references.task(number)} is called that already.")
+            raise Refusal(f"{references.task(number)} is called that already.")
         text = work.retitled(task.task_description, wanted)
         after = replace(task, task_description=text, updated_at=await self._now(tx))
         return await self._record(tx, Change.RENAMED, [(task, after)], by=by, lane=lane, cause=cause)
 
     async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
-        """Archive every task. Raises BoardRefusal when the board is empty."""
+        """Archive every task. Raises Refusal when the board is empty."""
         now = await self._now(tx)
         await self._take_back(tx)
         shown = await self.list(tx)
         if not shown:
-            raise BoardRefusal("The board is empty already.", "`/task <title>` adds a task.")
+            raise Refusal("The board is empty already.", "`/task <title>` adds a task.")
         # An archived task is nobody's: whoever worked on it holds an old fence.
         pairs: list[Pair] = [
             (task, transitions.archived(task, now=now, fence=await task_events.next_fence(tx)))
@@ -187,12 +187,12 @@ class Board:
     async def undo(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
         """Bring back the last change that was not brought back yet, whoever made it.
 
-        Raises BoardRefusal when there is none, or when a task of it was changed since past the board.
+        Raises Refusal when there is none, or when a task of it was changed since past the board.
         """
         await self._take_back(tx)
         row = await tx.one(Q.last_undoable)
         if row is None:
-            raise BoardRefusal("There is no change to undo.", "`/tasks` shows the board.")
+            raise Refusal("There is no change to undo.", "`/tasks` shows the board.")
         event = await events.get(tx, row["event_id"])
         if event is None:
             raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
@@ -201,7 +201,7 @@ class Board:
             found = await tx.one(Q.task_by_id, id=after.id)
             current = None if found is None else Task.of_row(found)
             if current is None or not work.same_work(current, after):
-                raise BoardRefusal(
+                raise Refusal(
                     f"{references.task(after.number)} has been changed since by whoever works on it.",
                     f"`/move {references.task(after.number)} <status>` moves it where you want it.",
                 )
@@ -225,7 +225,7 @@ class Board:
         return work.board_order(await self._standing(tx, [Task.of_row(row) for row in rows]))
 
     async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
-        """A task with all that is known of it, and its history. Raises BoardRefusal."""
+        """A task with all that is known of it, and its history. Raises Refusal."""
         return await story(tx, await self.get(tx, number))
 
     async def _standing(self, tx: Tx, tasks: Sequence[Task]) -> Sequence[Task]:
@@ -236,25 +236,23 @@ class Board:
             await self._claims.take_back(tx)
 
     async def get(self, tx: Tx, number: int) -> Task:
-        """The task of that number. Raises BoardRefusal with what there is."""
+        """The task of that number. Raises Refusal with what there is."""
         row = await tx.one(Q.task_by_number, number=number)
         if row is not None and row["archived_at"] is None:
             (task,) = await self._standing(tx, [Task.of_row(row)])
             return task
         if row is not None:
-            raise BoardRefusal(
+            raise Refusal(
                 f"{references.task(number)} is no longer on the board.",
                 "If that was the last change, `/undo` brings it back.",
             )
         shown = [task.number for task in await self.list(tx)]
         if not shown:
-            raise BoardRefusal(
+            raise Refusal(
                 f"There is no task {references.task(number)}: the board is empty.",
                 "`/task <title>` adds one.",
             )
-        raise BoardRefusal(
-            f"There is no task {references.task(number)}: the board has {work.numbers(shown)}."
-        )
+        raise Refusal(f"There is no task {references.task(number)}: the board has {work.numbers(shown)}.")
 
     async def _record(
         self,

@@ -32,7 +32,7 @@ from relay.coordination.tasks.task import Status, Task
 from relay.coordination.tasks.task_events import By, Change, Followed, Q, next_fence
 from relay.coordination.tasks.transitions import BackOff
 from relay.log.events import Lane
-from relay.model import Caller, Rejected, references
+from relay.model import Caller, Refusal, references
 from relay.store.ports import Row, Tx
 
 #: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
@@ -177,7 +177,7 @@ class Claims:
         return told["file_path"], told["locked_by"], told["expires_at"]
 
     async def check_files(self, tx: Tx, caller: Caller, task: Task) -> None:
-        """That no other session holds a file of this claim of an agent's by now. Raises Rejected: REFUSED
+        """That no other session holds a file of this claim of an agent's by now. Raises Refusal: REFUSED
         `stale_token`."""
         for target in self._locks.kept(task.files) if task.files and not caller.person else ():
             met = await table.meeting(tx, target, besides=(caller.agent, caller.session))
@@ -268,7 +268,7 @@ class Claims:
             await self._locks.release_of_task(tx, task.id, by=by_, reason=why, lost=lost)
 
 
-async def no_claim(tx: Tx, task: Task, caller: Caller, token: int | None) -> Rejected:
+async def no_claim(tx: Tx, task: Task, caller: Caller, token: int | None) -> Refusal:
     """Why the caller does not hold this task's claim, whose lease ends with its session."""
     until = next((at for one, at, _ in await _lost(tx) if one.id == task.id), task.lease_until)
     return why_not(replace(task, lease_until=until), caller, token, await tx.now())

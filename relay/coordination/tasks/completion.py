@@ -14,7 +14,7 @@ from relay.base.durations import iso, since, within
 from relay.coordination.locks.lock import Lock
 from relay.coordination.locks.wording import named
 from relay.coordination.tasks.task import Status, Task
-from relay.model import Caller, Fault, Rejected, references
+from relay.model import Caller, Fault, Refusal, references
 from relay.model.validation import digest
 
 _OVER = (Status.COMPLETED, Status.FAILED)
@@ -34,7 +34,7 @@ class Completion:
         return same and task.claimed_by == caller.agent and digest(task.result) == digest(self.result)
 
 
-def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Rejected:
+def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Refusal:
     """Why the caller does not hold the task."""
     told: dict[str, Any] = {"task_id": task.id, "status": str(task.status)}
     if task.status in _OVER:
@@ -49,12 +49,12 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
     if not mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), told | _holder(task))
     if task.status in _OVER:
-        return Rejected(
-            Fault.REFUSED,
-            "already_completed",
+        return Refusal(
             f"{references.task(task.number)} is {task.status} already, and its result stays.",
             "Nothing is left to do; a person may reopen it.",
-            told,
+            Fault.REFUSED,
+            "already_completed",
+            details=told,
         )
     if mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), told)
@@ -68,25 +68,25 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Reject
         fix, told = "`get_work` gives it to whoever asks first.", told | {"lease_over": True}
     elif task.claimed_by:
         where = f"{who} works on it"
-    return Rejected(
-        Fault.REFUSED,
-        "not_yours",
+    return Refusal(
         f"{references.task(task.number)} is not yours: {where}.",
         fix,
-        told | _holder(task),
+        Fault.REFUSED,
+        "not_yours",
+        details=told | _holder(task),
     )
 
 
-def file_lost(task: Task, lock: Lock, now: float) -> Rejected:
+def file_lost(task: Task, lock: Lock, now: float) -> Refusal:
     """Why a claim cannot be completed whose file another session holds by now."""
     until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
     held = f"{named(lock.agent, lock.session, task.claimed_by or '')} holds {lock.path} until {until}"
-    return Rejected(
-        Fault.REFUSED,
-        "stale_token",
+    return Refusal(
         f"You lost a file of {references.task(task.number)}: {held}.",
         "Nothing was written. `renew` the claim when the file is free, and look at what changed; or `release_work`.",
-        {
+        Fault.REFUSED,
+        "stale_token",
+        details={
             "task_id": task.id,
             "status": str(task.status),
             "file_path": lock.path,
@@ -110,11 +110,11 @@ def _holder(task: Task) -> dict[str, Any]:
     return {"claimed_by": task.claimed_by, "claimed_session": task.claimed_session, "lease_until": until}
 
 
-def _stale(task: Task, why: str, told: dict[str, Any]) -> Rejected:
-    return Rejected(
-        Fault.REFUSED,
-        "stale_token",
+def _stale(task: Task, why: str, told: dict[str, Any]) -> Refusal:
+    return Refusal(
         f"You lost the claim on {references.task(task.number)}: {why}.",
         "Nothing was written; `get_work` gives you the next task.",
-        told,
+        Fault.REFUSED,
+        "stale_token",
+        details=told,
     )

@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from relay.coordination.tasks.dependencies import circle
 from relay.coordination.tasks.task import Need, Task
 from relay.coordination.tasks.task_events import Q
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 from relay.model import references as refs
 from relay.model.validation import malformed, uuid
 from relay.store.ports import Tx
 
 
 def reference(value: object) -> str:
-    """A task's id as it is stored, or `t3` for the number that people quote. Raises Rejected (malformed)."""
+    """A task's id as it is stored, or `t3` for the number that people quote. Raises Refusal (malformed)."""
     named = refs.read(value, refs.Thing.TASK) if isinstance(value, str) else None
     if named is not None and named[0] is refs.Thing.TASK and named[1]:
         return refs.task(named[1])
     try:
         return uuid(value, "task_id")
-    except Rejected:
+    except Refusal:
         raise malformed(
             "task_id",
             f"{str(value)[:60]!r} is not a task's id.",
@@ -43,58 +43,58 @@ async def look(tx: Tx, reference_: str) -> Task | None:
 
 
 async def found_task(tx: Tx, reference_: str) -> Task:
-    """The task of that reference. Raises Rejected: UNKNOWN `unknown_task`."""
+    """The task of that reference. Raises Refusal: UNKNOWN `unknown_task`."""
     task = await look(tx, reference_)
     if task is None:
-        raise Rejected(
-            Fault.UNKNOWN,
-            "unknown_task",
+        raise Refusal(
             f"There is no task {reference_}.",
             "`submit_work` and `get_work` return the ids of tasks.",
-            {"task_id": reference_},
+            Fault.UNKNOWN,
+            "unknown_task",
+            details={"task_id": reference_},
         )
     return task
 
 
 async def checked_needs(tx: Tx, task_id: str, references: Sequence[str]) -> tuple[Need, ...]:
-    """What a new task needs, by number. Raises Rejected: UNKNOWN `unknown_dependency`, REFUSED
+    """What a new task needs, by number. Raises Refusal: UNKNOWN `unknown_dependency`, REFUSED
     `self_dependency`."""
     needs, unknown = set[Need](), list[str]()
     for one in references:
         task = None if one == task_id else await look(tx, one)
         if one == task_id or (task is not None and task.id == task_id):
-            raise Rejected(
-                Fault.REFUSED,
-                "self_dependency",
+            raise Refusal(
                 "A task cannot depend on itself.",
                 "Leave its own id out of `depends_on`.",
-                {"task_id": task_id},
+                Fault.REFUSED,
+                "self_dependency",
+                details={"task_id": task_id},
             )
         if task is None:
             unknown.append(one)
         else:
             needs.add(Need(task.id, task.number))
     if unknown:
-        raise Rejected(
-            Fault.UNKNOWN,
-            "unknown_dependency",
+        raise Refusal(
             f"There is no task {', '.join(unknown)}.",
             "Submit first what others depend on, and give the `task_id` that was returned.",
-            {"unknown": unknown},
+            Fault.UNKNOWN,
+            "unknown_dependency",
+            details={"unknown": unknown},
         )
     return tuple(sorted(needs, key=lambda need: need.number))
 
 
 async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, ...]:
-    """What a task that is there is to need instead. Raises Rejected as `checked_needs`, and REFUSED
+    """What a task that is there is to need instead. Raises Refusal as `checked_needs`, and REFUSED
     `dependency_cycle`, `already_completed`."""
     if not task.active:
-        raise Rejected(
-            Fault.REFUSED,
-            "already_completed",
+        raise Refusal(
             f"{refs.task(task.number)} is {task.status}: what it needed is settled.",
             "Only an unfinished task can wait for others.",
-            {"task_id": task.id, "status": str(task.status)},
+            Fault.REFUSED,
+            "already_completed",
+            details={"task_id": task.id, "status": str(task.status)},
         )
     needs = await checked_needs(tx, task.id, references)
     ids = [need.id for need in needs]
@@ -106,10 +106,10 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
         return needs
     numbers = {row["id"]: row["number"] for row in await tx.all(Q.tasks_by_id, ids=json.dumps(way))}
     shown = " -> ".join(refs.task(numbers[one]) for one in way)
-    raise Rejected(
-        Fault.REFUSED,
-        "dependency_cycle",
+    raise Refusal(
         f"That is a cycle: {shown}.",
         "Leave one of these out: none of them could ever begin.",
-        {"cycle": [{"id": one, "number": numbers[one]} for one in way]},
+        Fault.REFUSED,
+        "dependency_cycle",
+        details={"cycle": [{"id": one, "number": numbers[one]} for one in way]},
     )

@@ -1,6 +1,6 @@
 """What a request to the work queue may say: checked values.
 
-Invariant: what is built here is within its limits, and can be stored and hashed; anything else is a `Rejected`
+Invariant: what is built here is within its limits, and can be stored and hashed; anything else is a `Refusal`
 (malformed) that names the field.
 """
 
@@ -95,7 +95,7 @@ def policy(value: str) -> Policy:
 
 
 def references(depends_on: Sequence[str]) -> tuple[str, ...]:
-    """The tasks that one depends on. Raises Rejected."""
+    """The tasks that one depends on. Raises Refusal."""
     return tuple(reference(one) for one in texts(depends_on, "depends_on", MOST_NEEDS, 64))
 
 
@@ -111,7 +111,7 @@ def new_task(
     max_attempts: object,
     task_id: str | None,
 ) -> NewTask:
-    """A task that is to be submitted. Raises Rejected."""
+    """A task that is to be submitted. Raises Refusal."""
     said = text(description, "task_description", MOST_DESCRIPTION)
     if not title_of(said):
         raise malformed("task_description", "`task_description` is empty.", "Say what is to be done.")

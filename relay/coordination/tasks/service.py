@@ -42,12 +42,12 @@ from relay.coordination.tasks.requests import (
     seconds,
     whole,
 )
-from relay.coordination.tasks.task import BoardRefusal, Column, Status, Task
+from relay.coordination.tasks.task import Column, Status, Task
 from relay.coordination.tasks.task_events import Change, Followed, Q
 from relay.coordination.tasks.wait import Try, WorkWait
 from relay.coordination.tasks.why_not import reasons
 from relay.log import events
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.model import references as refs
 from relay.model.validation import json_value, malformed, text, texts
 from relay.store.ports import Store, Tx
@@ -89,7 +89,7 @@ class WorkQueue:
         task_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Json:
-        """Put a task into the queue. Raises Rejected: MALFORMED; UNKNOWN `unknown_dependency`; REFUSED
+        """Put a task into the queue. Raises Refusal: MALFORMED; UNKNOWN `unknown_dependency`; REFUSED
         `self_dependency`, `task_exists`, `idempotency_key_reused`."""
         new = new_task(
             task_type,
@@ -121,12 +121,12 @@ class WorkQueue:
     async def _submit(self, tx: Tx, caller: Caller, new: NewTask) -> Json:
         id_, now = new.task_id or str(uuid_utils.uuid7()), await tx.now()
         if await tx.one(Q.task_by_id, id=id_) is not None:
-            raise Rejected(
-                Fault.REFUSED,
-                "task_exists",
+            raise Refusal(
                 f"Task {id_} exists already.",
                 "Leave `task_id` out, or give a new UUID; use an `idempotency_key` to repeat a request safely.",
-                {"task_id": id_},
+                Fault.REFUSED,
+                "task_exists",
+                details={"task_id": id_},
             )
         needs = await checked_needs(tx, id_, new.depends_on)
         task = Task(
@@ -163,7 +163,7 @@ class WorkQueue:
         on_wait: Callable[[str], None] | None = None,
     ) -> Json:
         """Claim the first task that is ready (of these types), or the one that is named. Without one, `task_id` null
-        and `why`; after `wait_s` seconds, where that was said. Raises Rejected: UNKNOWN `unknown_task`; REFUSED
+        and `why`; after `wait_s` seconds, where that was said. Raises Refusal: UNKNOWN `unknown_task`; REFUSED
         `not_claimable` with `reasons`."""
         types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, MOST_TYPE)
         if types is not None and not types:
@@ -213,13 +213,13 @@ class WorkQueue:
                 why = found[0]["message"] if found else "Another agent was first."
                 message = f"{refs.task(task.number)} cannot be claimed now: {why}"
                 fix = "Wait for it with wait_seconds, or call get_work without task_id for the next one."
-                raise Rejected(Fault.REFUSED, "not_claimable", message, fix, {"reasons": found})
+                raise Refusal(message, fix, Fault.REFUSED, "not_claimable", details={"reasons": found})
             await self._heartbeat.promise(tx, caller, session, claimed.lease_until or 0.0)
             return {"success": True, **_given(claimed)}
 
         try:
             return Try(answer=await self._write_in(caller, run))
-        except Rejected as refused:
+        except Refusal as refused:
             if refused.code != "not_claimable":
                 raise
             found = refused.details["reasons"]
@@ -258,7 +258,7 @@ class WorkQueue:
         error_message: str | None = None,
         fencing_token: int | None = None,
     ) -> Json:
-        """End the caller's claim for good. Raises Rejected: UNKNOWN `unknown_task`; REFUSED `already_completed`,
+        """End the caller's claim for good. Raises Refusal: UNKNOWN `unknown_task`; REFUSED `already_completed`,
         `not_yours`, `stale_token`."""
         id_ = reference(task_id)
         wanted = Completion(
@@ -286,7 +286,7 @@ class WorkQueue:
         return await self._write(caller, run)
 
     async def release(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
-        """Give a claim back: the attempt counts. Raises Rejected as `complete` does."""
+        """Give a claim back: the attempt counts. Raises Refusal as `complete` does."""
         id_ = reference(task_id)
         said = "" if reason is None else text(reason, "reason", MOST_REASON, least=0).strip()
 
@@ -303,7 +303,7 @@ class WorkQueue:
         return await self._write(caller, run)
 
     async def renew(self, caller: Caller, task_id: str, *, lease_s: float | None = None) -> Json:
-        """Make a claim's lease reach further; it never gets shorter. Raises Rejected as `complete` does."""
+        """Make a claim's lease reach further; it never gets shorter. Raises Refusal as `complete` does."""
         id_, asked = reference(task_id), None if lease_s is None else seconds(lease_s)
 
         async def run(tx: Tx, session: Session) -> Json:
@@ -337,7 +337,7 @@ class WorkQueue:
         return await self._write(caller, run)
 
     async def set_needs(self, caller: Caller, task_id: str, depends_on: Sequence[str]) -> Json:
-        """Say anew what a task that is not over depends on. Raises Rejected: UNKNOWN `unknown_task`,
+        """Say anew what a task that is not over depends on. Raises Refusal: UNKNOWN `unknown_task`,
         `unknown_dependency`; REFUSED `self_dependency`, `dependency_cycle`, `already_completed`."""
         id_ = reference(task_id)
         asked = references(depends_on)
@@ -355,16 +355,16 @@ class WorkQueue:
         return await self._write(caller, run)
 
     async def reopen(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
-        """A person's: a new attempt of a finished task, under a new token. Raises Rejected: FORBIDDEN
+        """A person's: a new attempt of a finished task, under a new token. Raises Refusal: FORBIDDEN
         `person_only`; REFUSED `not_finished`."""
         id_ = reference(task_id)
         said = None if reason is None else text(reason, "reason", MOST_REASON, least=0).strip() or None
         if not caller.person:
-            raise Rejected(
-                Fault.FORBIDDEN,
-                "person_only",
+            raise Refusal(
                 "Only a person can reopen a finished task.",
                 "Submit a new task, or ask a person in the room.",
+                Fault.FORBIDDEN,
+                "person_only",
             )
 
         async def run(tx: Tx) -> Json:
@@ -374,12 +374,12 @@ class WorkQueue:
                 where = (
                     "off the board" if task.archived_at is not None else f"{task.status}, so it has not ended"
                 )
-                raise Rejected(
-                    Fault.REFUSED,
-                    "not_finished",
+                raise Refusal(
                     f"{refs.task(task.number)} is {where}.",
                     "A task that is completed, failed or dead can be reopened.",
-                    {"status": str(task.status)},
+                    Fault.REFUSED,
+                    "not_finished",
+                    details={"status": str(task.status)},
                 )
             token = await task_events.next_fence(tx)
             after = transitions.moved(
@@ -413,7 +413,7 @@ class WorkQueue:
     ) -> Json:
         """`{tasks, next}`: the tasks on the board that are such, by number, each as `task` tells it; `next` is the
         cursor of the next page, None after the last. `status`: one of the queue's, or `open` (not over) or `done`.
-        Raises Rejected: MALFORMED."""
+        Raises Refusal: MALFORMED."""
         most = whole(limit, "limit", 1, 1000)
         after = 0 if cursor is None else int(cursor)
         wanted = WANTED.get(status) if status is not None else frozenset(Status)
@@ -440,7 +440,7 @@ class WorkQueue:
 
     async def task(self, caller: Caller, task_id: str) -> Json:
         """TASK with what `get` gives of it, and what came out; `status` is the queue's, `column` the board's. Raises
-        Rejected: UNKNOWN `unknown_task`."""
+        Refusal: UNKNOWN `unknown_task`."""
         id_ = reference(task_id)
 
         async def look(tx: Tx) -> Json:
@@ -465,17 +465,16 @@ class WorkQueue:
     async def _write_in(self, caller: Caller, run: Callable[[Tx, Session], Awaitable[Json]]) -> Json:
         """Run it behind the heartbeat, which is kept also when it is refused."""
 
-        async def transaction(tx: Tx) -> Json | Rejected:
+        async def transaction(tx: Tx) -> Json | Refusal:
             session = await self._heartbeat.touch(tx, caller)
             try:
                 return await run(tx, session)
-            except Rejected as refused:
+            except Refusal as refused:
+                refused.code = refused.code or "refused"  # the board refuses in words only
                 return refused
-            except BoardRefusal as refused:
-                return Rejected(Fault.REFUSED, "refused", refused.reason, refused.fix)
 
         answer = await self._store.write(transaction, actor=caller)
-        if isinstance(answer, Rejected):
+        if isinstance(answer, Refusal):
             raise answer
         return answer
 

@@ -25,10 +25,6 @@ MAX_TITLE = 200
 RANK_STEP_S = 900.0
 
 
-class BoardRefusal(Refusal):
-    """The board does not do this. `reason` is one sentence, `fix` what would make it succeed."""
-
-
 class Status(StrEnum):
     """The states of `work_queue`."""
 
@@ -222,26 +218,26 @@ def retitled(description: str, title: str) -> str:
 
 
 def clean_title(text: str) -> str:
-    """The title on one line. Raises BoardRefusal when nothing is left, or too much."""
+    """The title on one line. Raises Refusal when nothing is left, or too much."""
     title = _line(text)
     if not title:
-        raise BoardRefusal("A task needs a title.", "Say what is to be done: `/task <title>`.")
+        raise Refusal("A task needs a title.", "Say what is to be done: `/task <title>`.")
     if len(title) > MAX_TITLE:
-        raise BoardRefusal(
+        raise Refusal(
             f"The title has {len(title)} characters; the limit is {MAX_TITLE}.", "Put the rest in a message."
         )
     return title
 
 
 def column(word: str) -> Column:
-    """The column of that name. Raises BoardRefusal that names the nearest one."""
+    """The column of that name. Raises Refusal that names the nearest one."""
     asked = word.strip().lower().replace("-", "_").replace(" ", "_")
     try:
         return Column(asked)
     except ValueError:
         near = get_close_matches(asked, _ORDER, n=1, cutoff=0.5)
         guess = f"Did you mean `{near[0]}`? " if near else ""
-        raise BoardRefusal(
+        raise Refusal(
             f"The board has no column {word[:40]!r}.",
             f"{guess}The columns are pending, in_progress and done.",
         ) from None

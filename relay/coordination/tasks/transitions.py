@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from relay.coordination.tasks.task import BoardRefusal, Claim, Column, Need, Status, Task
-from relay.model import references
+from relay.coordination.tasks.task import Claim, Column, Need, Status, Task
+from relay.model import Refusal, references
 
 _STATUS = {
     Column.PENDING: Status.PENDING,
@@ -35,7 +35,7 @@ class BackOff:
 
 
 def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str | None = None) -> Task:
-    """The task after a person moved it, with a `note` why; `fence` is a new token. Raises BoardRefusal when it is
+    """The task after a person moved it, with a `note` why; `fence` is a new token. Raises Refusal when it is
     there already.
 
     To `done` a failed or dead one may go: a person who says it is done after all overrules the badge.
@@ -45,7 +45,7 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
         anyway = (
             f" `/move {references.task(task.number)} in_progress` starts it anyway." if task.badge else ""
         )
-        raise BoardRefusal(
+        raise Refusal(
             f"{references.task(task.number)} is {to} already{waits}.",
             (anyway or f"`{_other(task)}` would move it.").strip(),
         )

@@ -25,7 +25,7 @@ from relay.coordination.locks.wording import short
 from relay.coordination.sessions import ENDED, was_ended
 from relay.coordination.tasks.task_events import CHANGED, CREATED
 from relay.log import events
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store, Tx, Wakeup
 
 Json = dict[str, Any]
@@ -48,12 +48,12 @@ class Try:
 
     answer: Json | None = None
     nothing: Json | None = None
-    refusal: Rejected | None = None
+    refusal: Refusal | None = None
     next_s: float | None = None
     files: bool = False
 
     def told(self) -> Json:
-        """The answer to the caller. Raises Rejected."""
+        """The answer to the caller. Raises Refusal."""
         if self.refusal is not None:
             raise self.refusal
         found = self.answer or self.nothing
@@ -75,7 +75,7 @@ class WorkWait:
     heard: Callable[[str], None] | None = None
 
     async def wait(self, wait_s: float) -> Json:
-        """At most `wait_s` seconds. Raises Rejected."""
+        """At most `wait_s` seconds. Raises Refusal."""
         end = time.monotonic() + wait_s
         wakeup = self.store.wakeup()
         try:
@@ -112,14 +112,14 @@ class WorkWait:
                 await self.undo(tried.answer)
 
     async def _begin(self, tx: Tx) -> int:
-        """Where the log stands. Raises Rejected when the caller is not let in any more."""
+        """Where the log stands. Raises Refusal when the caller is not let in any more."""
         refused = await self.let_in(tx, self.caller)
         if refused is not None:
             raise refused
         why = await was_ended(tx, self.caller)
         if why is not None:
             message = f"The session {short(self.caller.session)} was ended while it waited: {why}."
-            raise Rejected(Fault.REFUSED, "session_ended", message, "A new call starts the session again.")
+            raise Refusal(message, "A new call starts the session again.", Fault.REFUSED, "session_ended")
         return await events.last_pos(tx)
 
     async def _until_ready(self, wakeup: Wakeup, pos: int, tried: Try, left: float) -> bool:

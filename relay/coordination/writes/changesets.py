@@ -24,7 +24,7 @@ from relay.coordination.writes.declared import compared, file_of
 from relay.coordination.writes.guard import Judge, against, ordered, record
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
-from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Rejected
+from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Refusal
 from relay.store.ports import Queries, Row, Store, Tx
 
 FOLDER = Path(__file__).parents[1]
@@ -39,7 +39,7 @@ MOST_LISTED = 1000
 Json = dict[str, Any]
 #: The heartbeat of a call, in its transaction.
 Touch = Callable[[Tx, Caller], Awaitable[object]]
-#: What a lock on that text would be about; raises Rejected.
+#: What a lock on that text would be about; raises Refusal.
 Meant = Callable[[Caller, str], Awaitable[Target]]
 
 
@@ -70,7 +70,7 @@ class Changesets:
         fencing_token: int | None = None,
     ) -> Json:
         """`{success: true, changeset_id, declared, changed, undeclared, missing}`; the last three are null when
-        nobody knows what was changed. Raises Rejected."""
+        nobody knows what was changed. Raises Refusal."""
         if not summary.strip() or len(summary) > MOST_SUMMARY:
             raise _malformed(
                 "summary", f"is text of 1 to {MOST_SUMMARY:,} characters", "Say what you changed."
@@ -178,7 +178,7 @@ def _written(
     return list(asked)
 
 
-def refused(found: Sequence[LockRefusal]) -> Rejected:
+def refused(found: Sequence[LockRefusal]) -> Refusal:
     """The answer to a changeset that may not be: `locked` or `stale_token`."""
     first = found[0]
     details: Json = {
@@ -189,7 +189,7 @@ def refused(found: Sequence[LockRefusal]) -> Rejected:
     }
     if first.code == STALE:
         details["fencing_token"] = first.fencing_token
-    return Rejected(Fault.REFUSED, first.code, first.text, first.fix, details)
+    return Refusal(first.text, first.fix, Fault.REFUSED, first.code, details=details)
 
 
 def _shown(row: Row) -> Json:
@@ -208,5 +208,5 @@ def _shown(row: Row) -> Json:
     }
 
 
-def _malformed(field: str, what: str, fix: str) -> Rejected:
-    return Rejected(Fault.MALFORMED, f"bad_{field}", f"{field} {what}.", fix)
+def _malformed(field: str, what: str, fix: str) -> Refusal:
+    return Refusal(f"{field} {what}.", fix, Fault.MALFORMED, f"bad_{field}")

@@ -102,7 +102,7 @@ def _which(found: LockRefusal, caller: Caller, living: int) -> LockRefusal:
 
 
 def caller_of(agent: str, session: str | None, *, person: bool = False) -> Caller:
-    """Who is about to write. Raises Rejected for a session id that is none."""
+    """Who is about to write. Raises Refusal for a session id that is none."""
     return Caller(agent, session or ANY_SESSION, agent_type="person" if person else "agent", person=person)
 
 

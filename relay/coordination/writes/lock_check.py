@@ -20,7 +20,7 @@ from relay.coordination.locks import table
 from relay.coordination.locks.lock import Lock, Verdict
 from relay.coordination.paths.targets import Target, above, file, unfit
 from relay.coordination.writes.fencing import concerns, decide
-from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Rejected
+from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Refusal
 from relay.store.ports import Tx
 
 #: Files that are asked about one by one; of more, all locks are read once instead (measured: alike at some 10 with a
@@ -147,7 +147,7 @@ def file_target(path: str, fold: bool) -> Target | None:
     that can be locked; None when none can."""
     name = "".join("\ufffd" if unfit(char) else char for char in path)
     while name:
-        with suppress(Rejected):
+        with suppress(Refusal):
             return file(name, fold)
         name = name.rpartition("/")[0]
     return None

@@ -23,7 +23,7 @@ from relay.faces.http.hub import Hub
 from relay.faces.http.reference.pages import reference_doors
 from relay.faces.http.requests.auth import Auth, owner, speaker
 from relay.faces.http.requests.connections import Doorway
-from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Buckets, Limits
 from relay.faces.http.requests.middleware import (
     CREDENTIAL,
@@ -41,7 +41,7 @@ from relay.faces.http.routes.operations import OperationDoors, caller_of, sessio
 from relay.faces.http.static_files import PageFiles
 from relay.faces.http.websocket import SIGNED_OUT, SocketDoor
 from relay.faces.ports import RoomDoor, Services
-from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES
+from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Fault, Refusal
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
 from relay.room.parsing.actions import Action, Cancel, Pause, Resume, TryNow, Undo
@@ -198,14 +198,16 @@ class _Doors:
             raise bad("A sign-in needs a link or a key.", 'Send {"link": "..."} or {"key": "..."}.')
         secret = await self._auth.sign_in(link=link, key=key)
         if secret is None and link is not None:
-            raise ApiError(
-                401,
-                "bad_link",
+            raise Refusal(
                 "This link was used already or has expired.",
                 f"Run {command('link')} for another one.",
+                Fault.FORBIDDEN,
+                "bad_link",
             )
         if secret is None:
-            raise ApiError(401, "bad_key", "This key is not the room's.", "It is the text of .relay/token.")
+            raise Refusal(
+                "This key is not the room's.", "It is the text of .relay/token.", Fault.FORBIDDEN, "bad_key"
+            )
         self._sign_ins.give_back(remote)
         response = answer({"ok": True})
         set_cookie(request, response, secret)
@@ -231,7 +233,7 @@ class _Doors:
 
     async def metrics(self, _request: web.Request) -> web.Response:
         if self._metrics is None:
-            raise ApiError(404, "not_found", "This room has no metrics.")
+            raise Refusal("This room has no metrics.", "", Fault.UNKNOWN)
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return web.Response(body=self._metrics(), headers={"Content-Type": kind})
 
@@ -303,11 +305,11 @@ class _Doors:
         body = await self._body(request, *fields, limit=limit)
         text = body.text("body")
         if len(text.encode()) > self._max_entry:
-            raise ApiError(
-                413,
-                "too_large",
+            raise Refusal(
                 f"An entry has {self._max_entry} bytes at most.",
                 "Send it in parts, or name a file; workspace.max_entry_bytes is the limit.",
+                Fault.MALFORMED,
+                "too_large",
             )
         client_id = body.maybe_text("client_id")
         if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
@@ -324,7 +326,7 @@ class _Doors:
     ) -> web.Response:
         """An agent's key speaks as its agent: the entry is an agent's, and opens what an agent's may."""
         if self._voices is None:
-            raise ApiError(403, "scope", "An agent cannot post here.", "Use POST /room/messages.")
+            raise Refusal("An agent cannot post here.", "Use POST /room/messages.", Fault.FORBIDDEN, "scope")
         caller = caller_of(request[CREDENTIAL], name, session=session_of(request))
         told = await self._voices.post(caller, text, in_reply_to=reply, client_id=client_id)
         return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
@@ -415,5 +417,5 @@ def _agents(request: web.Request) -> tuple[str, ...]:
 def _number(request: web.Request, name: str, thing: Thing) -> int:
     number = numbered(request.match_info[name], thing)
     if number is None:
-        raise ApiError(404, "not_found", f"There is no {name} with that number.", f"A {name} has a number.")
+        raise Refusal(f"There is no {name} with that number.", f"A {name} has a number.", Fault.UNKNOWN)
     return number

@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 
 from relay.config.command_line import command, script
-from relay.faces.http.requests.errors import ApiError
+from relay.model import Fault, Refusal
 
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>relay</title>
@@ -68,12 +68,12 @@ class PageFiles:
         """`GET /assets/NAME`: named by their content."""
         file = self._file(f"assets/{request.match_info['name']}")
         if file is None:
-            raise ApiError(404, "not_found", "The page has no such file.", "Reload the page.")
+            raise Refusal("The page has no such file.", "Reload the page.", Fault.UNKNOWN)
         return web.FileResponse(file, headers={"Cache-Control": _FOR_EVER})
 
     async def other(self, request: web.Request) -> web.StreamResponse:
         """`GET /NAME` for a file beside index.html."""
         file = self._file(request.path.removeprefix("/"))
         if file is None:
-            raise ApiError(404, "not_found", "The page has no such file.", "Reload the page.")
+            raise Refusal("The page has no such file.", "Reload the page.", Fault.UNKNOWN)
         return web.FileResponse(file, headers={"Cache-Control": "no-cache"})

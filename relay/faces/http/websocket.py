@@ -20,11 +20,12 @@ from aiohttp.abc import AbstractStreamWriter
 from relay import __version__
 from relay.faces.http.hub import AWAY, Client, Cut, Hub, Wire, Wires, close, wire
 from relay.faces.http.requests.auth import Auth, Credential, CredentialKind, person
-from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.requests.errors import HttpRefusal
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import whole
 from relay.faces.http.requests.room_port import RoomApi
+from relay.model import Fault, Refusal
 from relay.room.journal.values import Frame
 from relay.store.ports import StoreAway, StoreBusy
 
@@ -93,12 +94,12 @@ class SocketDoor:
 
     async def open(self, request: web.Request) -> web.StreamResponse:
         if self._opened >= self._limits.sockets:
-            raise ApiError(
-                503,
-                "too_many_sockets",
+            raise HttpRefusal(
                 f"{self._opened} clients are connected, and that is the limit.",
                 "Close some, or come back later.",
-                {"Retry-After": "5"},
+                Fault.BUSY,
+                "too_many_sockets",
+                headers={"Retry-After": "5"},
             )
         await self._room.last_cursor()  # the hub may not know yet that the database is away; this fails then
         socket = web.WebSocketResponse(
@@ -179,7 +180,7 @@ class SocketDoor:
             return None
         try:
             return person(name if isinstance(name, str) else "", self._reserved())
-        except ApiError:
+        except Refusal:
             raise _Refused(BAD_FIRST_FRAME, "name is not a person's name") from None
 
     def _presence(self, name: str | None) -> AbstractContextManager[Any]:

@@ -20,7 +20,7 @@ from relay.faces.failures import store_failed
 from relay.faces.operations.operation import need
 from relay.faces.operations.operation import read as validated
 from relay.faces.ports import Services
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.model.pages import PAGE, Page
 
 log = structlog.get_logger(__name__)
@@ -91,7 +91,7 @@ RESOURCES = (
 
 
 async def _some_work(services: Services, caller: Caller, query: str) -> Any:
-    """What the operation `list_work` answers to these parameters. Raises Rejected."""
+    """What the operation `list_work` answers to these parameters. Raises Refusal."""
     from relay.faces.operations.tasks import LIST_WORK
 
     asked: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
@@ -129,7 +129,7 @@ async def read(
         need(caller, "read")
         await services.sessions.touch(caller)
         value = await resource.read(services, caller, rest)
-    except Rejected as rejected:
+    except Refusal as rejected:
         code = NOT_FOUND if rejected.fault is Fault.UNKNOWN else types.INVALID_PARAMS
         if rejected.fault in (Fault.BUSY, Fault.UNAVAILABLE):
             code = types.INTERNAL_ERROR
@@ -147,7 +147,7 @@ async def read(
 
 
 def find(uri: str) -> tuple[Resource, str]:
-    """The resource of an address, and the part of it that the template leaves open. Raises Rejected(UNKNOWN)."""
+    """The resource of an address, and the part of it that the template leaves open. Raises Refusal(UNKNOWN)."""
     if uri in _PLAIN:
         return _PLAIN[uri], ""
     for prefix, resource in _BY_PREFIX.items():
@@ -155,6 +155,6 @@ def find(uri: str) -> tuple[Resource, str]:
             rest = uri[len(prefix) :]
             return resource, rest if prefix.endswith("?") else unquote(rest)
     addresses = ", ".join(one.uri for one in RESOURCES)
-    raise Rejected(
-        Fault.UNKNOWN, "unknown_resource", f"There is no resource {uri[:100]!r}.", f"There are: {addresses}."
+    raise Refusal(
+        f"There is no resource {uri[:100]!r}.", f"There are: {addresses}.", Fault.UNKNOWN, "unknown_resource"
     )

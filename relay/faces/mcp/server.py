@@ -32,13 +32,13 @@ from relay.faces.operations.json_schema import input_schema
 from relay.faces.operations.operation import Operation, perform
 from relay.faces.ports import Services
 from relay.faces.progress import HEARD
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.model.pages import Page
 
 log = structlog.get_logger(__name__)
 
 Context = ServerRequestContext[Any, Any]
-#: Who asks, and what there is to ask. Raises Rejected when that cannot be had just now.
+#: Who asks, and what there is to ask. Raises Refusal when that cannot be had just now.
 Asking = Callable[[Context], Awaitable[tuple[Services, Caller]]]
 
 #: Seconds between two words to a client whose call takes its time.
@@ -114,46 +114,43 @@ async def _call(
     try:
         operation = listed.get(name)
         if operation is None:
-            raise Rejected(
-                Fault.UNKNOWN,
-                "unknown_tool",
+            raise Refusal(
                 f"There is no tool {name[:60]!r}.",
                 f"The tools are: {', '.join(listed)}.",
+                Fault.UNKNOWN,
+                "unknown_tool",
             )
         services, caller = await asking(context)
         values = _without_session(caller, operation, params.arguments or {})
         async with _progress(context):
             return result(await _perform(services, caller, operation, values))
-    except Rejected as rejected:
+    except Refusal as rejected:
         return result(rejected.as_json(), error=rejected.fault is not Fault.REFUSED)
     except Exception as error:
         told = store_failed(error)
         if told is not None:
             return result(told.as_json(), error=True)
         log.exception("a tool failed", tool=name)
-        failed = Rejected(
-            Fault.BUSY,
-            "internal",
-            f"relay failed at {name}; its log has the cause.",
-            "See its log.",
+        failed = Refusal(
+            f"relay failed at {name}; its log has the cause.", "See its log.", Fault.BUSY, "internal"
         )
         return result(failed.as_json(), error=True)
 
 
 def _without_session(caller: Caller, operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments without a `session_id`, which the HTTP doors take and a connection has already. Raises Rejected
+    """The arguments without a `session_id`, which the HTTP doors take and a connection has already. Raises Refusal
     when it is another: what is taken in the one is not held in the other."""
     said = values.get("session_id")
     if said is None or "session_id" in operation.request.model_fields:
         return values
     if said != caller.session:
         named = str(said)[:128]
-        raise Rejected(
-            Fault.MALFORMED,
-            "sessions_differ",
+        raise Refusal(
             f"This connection is session {caller.session!r}, and session_id says {named!r}.",
             "Leave session_id out; the session is set by RELAY_SESSION_ID, over HTTP by X-Relay-Session.",
-            {
+            Fault.MALFORMED,
+            "sessions_differ",
+            details={
                 "sessions": [
                     {"by": "connection", "session": caller.session},
                     {"by": "session_id", "session": named},
@@ -166,7 +163,7 @@ def _without_session(caller: Caller, operation: Operation, values: dict[str, Any
 async def _perform(services: Services, caller: Caller, operation: Operation, values: dict[str, Any]) -> Any:
     try:
         return await perform(services, caller, operation, values)
-    except Rejected as rejected:
+    except Refusal as rejected:
         mended = _parsed(values, rejected)
         if mended is None:
             raise
@@ -220,7 +217,7 @@ def result(value: Any, *, error: bool = False) -> types.CallToolResult:
     )
 
 
-def _parsed(values: Mapping[str, Any], rejected: Rejected) -> dict[str, Any] | None:
+def _parsed(values: Mapping[str, Any], rejected: Refusal) -> dict[str, Any] | None:
     """The same arguments, with lists and objects that came as a text of JSON taken as what they say: models send that
     now and then. None when that is not what was wrong. Nothing ran yet: a malformed request never does."""
     mended = dict(values)

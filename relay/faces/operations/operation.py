@@ -1,7 +1,7 @@
 """One operation: its declaration, and how every door runs it.
 
 Invariant: a request is checked before it runs, nothing in it is bent into shape (`"1"` is not 1), null is as good as
-left out, and no field is unknown. What was not done is a `Rejected`, whichever door asked.
+left out, and no field is unknown. What was not done is a `Refusal`, whichever door asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from relay.config.command_line import command
 from relay.faces.operations.json_schema import input_schema
 from relay.faces.ports import Services
-from relay.model import ADMIN, Caller, Fault, Rejected
+from relay.model import ADMIN, Caller, Fault, Refusal
 
 Json = dict[str, Any]
 
@@ -146,7 +146,7 @@ class Operation:
 
 
 async def perform(services: Services, caller: Caller, operation: Operation, values: Mapping[str, Any]) -> Any:
-    """Run an operation for a caller with what it was sent; a JSON value. Raises Rejected."""
+    """Run an operation for a caller with what it was sent; a JSON value. Raises Refusal."""
     need(caller, operation.scope)
     request = read(operation, values)
     if not operation.beats:
@@ -155,7 +155,7 @@ async def perform(services: Services, caller: Caller, operation: Operation, valu
 
 
 def need(caller: Caller, scope: str) -> None:
-    """Raises Rejected when the caller's key does not allow this."""
+    """Raises Refusal when the caller's key does not allow this."""
     if not scope or scope in caller.scopes:
         return
     if scope == ADMIN:
@@ -164,18 +164,18 @@ def need(caller: Caller, scope: str) -> None:
         typed = command(f"keys create {caller.agent} --scopes {scope},...")
         fix = f"Ask for a key with it: {typed}."
     message = f"{caller.agent}'s key does not allow this: it lacks the scope {scope!r}."
-    raise Rejected(Fault.FORBIDDEN, "scope", message, fix, {"scope": scope})
+    raise Refusal(message, fix, Fault.FORBIDDEN, "scope", details={"scope": scope})
 
 
 def read(operation: Operation, values: Mapping[str, Any]) -> Request:
-    """The request that these values are. Raises Rejected, which names the field and what it should be."""
+    """The request that these values are. Raises Refusal, which names the field and what it should be."""
     try:
         return operation.request.model_validate(values)
     except ValidationError as error:
         raise malformed(operation.request, error.errors(include_url=False)) from None
 
 
-def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Rejected:
+def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Refusal:
     """The answer to a request that is none, in words: its first fault, and all of their places."""
     first = faults[0]
     field = _place(first["loc"])
@@ -191,7 +191,7 @@ def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Rejected:
         )
         fix = _wanted(model, first["loc"]) or _about(model, first["loc"])
     places = [_place(fault["loc"])[:60] for fault in faults if fault["loc"]]
-    return Rejected(Fault.MALFORMED, "bad_request", message, fix, {"fields": places[:20]})
+    return Refusal(message, fix, Fault.MALFORMED, details={"fields": places[:20]})
 
 
 def _said(fault: ErrorDetails) -> str:

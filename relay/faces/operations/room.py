@@ -12,7 +12,7 @@ from pydantic import Field
 from relay.faces.operations.help_topics import TOPICS, help_text
 from relay.faces.operations.operation import Answer, Name, Names, Operation, Request, Shown, Text
 from relay.faces.ports import Services
-from relay.model import MAX_CLIENT_ID, Caller, Fault, Rejected
+from relay.model import MAX_CLIENT_ID, Caller, Fault, Refusal
 
 Json = dict[str, Any]
 
@@ -100,7 +100,7 @@ async def _help(services: Services, caller: Caller, asked: Help) -> Json:
     text = help_text(asked.topic)
     if text is None:
         message = f"There is no help on {(asked.topic or '')[:40]!r}."
-        raise Rejected(Fault.UNKNOWN, "unknown_topic", message, f"Topics: {', '.join(TOPICS)}.")
+        raise Refusal(message, f"Topics: {', '.join(TOPICS)}.", Fault.UNKNOWN, "unknown_topic")
     return {"topic": asked.topic, "text": text, "topics": list(TOPICS)}
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text, need
 from relay.faces.ports import Services
-from relay.model import ADMIN, Caller, Fault, Rejected
+from relay.model import ADMIN, Caller, Fault, Refusal
 from relay.model.pages import MOST_PAGE, PAGE
 
 Json = dict[str, Any]
@@ -55,7 +55,7 @@ async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
     if not caller.person:
         message = f"Only a person ends another's session, and {caller.agent} is an agent."
         fix = "Ask a person in the room, or wait: a session that says nothing ends by itself."
-        raise Rejected(Fault.FORBIDDEN, "person_only", message, fix)
+        raise Refusal(message, fix, Fault.FORBIDDEN, "person_only")
     whose = replace(caller, agent=asked.of)
     return await services.sessions.end(
         whose, reason=asked.reason or f"ended by {caller.agent}", by=caller.agent

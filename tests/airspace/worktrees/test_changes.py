@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.worktrees.changes import RepoChanges
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 from tests.git.repository import commit, git, repository, room
 
 
@@ -37,9 +37,9 @@ async def test_between_two_revisions_or_as_the_worktree_stands(tmp_path: Path) -
         ("main", "x" * 300),
         ("a\nb", "main"),
     ):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Refusal) as refused:
             await changes.changed_files("CLAUDE", base, head)
         assert refused.value.fault is Fault.MALFORMED and refused.value.code == "unknown_revision"
-    with pytest.raises(Rejected) as away:
+    with pytest.raises(Refusal) as away:
         await RepoChanges(tmp_path).changed_files("CLAUDE", "a", "b")
     assert away.value.fault is Fault.BUSY

@@ -12,7 +12,7 @@ import pytest
 from relay.app.daemon.config_reload import Reload
 from relay.config import settings as config
 from relay.config.settings import Settings
-from relay.room.service import RoomError
+from relay.model import Refusal
 
 
 class Running:
@@ -62,7 +62,7 @@ async def test_a_change_that_cannot_be_is_refused_with_what_to_do(
 ) -> None:
     running = Running(tmp_path, "A")
     before = running.path.read_bytes()
-    with pytest.raises(RoomError) as refused:
+    with pytest.raises(Refusal) as refused:
         await running.reload.set_agent(name, changes)
     assert refused.value.code == code
     assert refused.value.fix

@@ -73,7 +73,7 @@ async def test_what_is_held_and_who_waits(tmp_path: Path) -> None:
         ):
             with pytest.raises(Refusal) as refused:
                 await take(path)
-            assert reason in refused.value.reason and fix in refused.value.fix
+            assert reason in refused.value.message and fix in refused.value.fix
         assert [one["locked_by"] for one in await take("./src//auth/**", "it's mine now")] == ["CLAUDE"]
         assert await held() == [("docs/a.md", "CODEX", [])]
         (forced,) = await all_events(store, "lock.forced")

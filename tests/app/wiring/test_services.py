@@ -11,7 +11,7 @@ import pytest
 from relay.app.wiring.schema import WINGS
 from relay.app.wiring.services import services_of
 from relay.config import settings as config
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.store.open import open_store
 
 BOT = Caller("bot", "s-1")
@@ -43,11 +43,11 @@ async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
                 "success": True,
                 "paths": ["src/a.py"],
             }
-            with pytest.raises(Rejected) as refused:
+            with pytest.raises(Refusal) as refused:
                 await services.intents.declare(BOT, ["../x"])
             assert refused.value.fault is Fault.MALFORMED
         else:
-            with pytest.raises(Rejected) as refused:
+            with pytest.raises(Refusal) as refused:
                 await services.intents.declare(BOT, ["src/a.py"])
             assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "airspace_off")
         sky = await services.room.airspace(BOT)

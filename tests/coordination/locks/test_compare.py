@@ -16,7 +16,7 @@ from relay.coordination.locks.compare import compare
 from relay.coordination.locks.lock import wish
 from relay.coordination.paths.patterns import MAX_REQUEST_WEIGHT
 from relay.coordination.paths.targets import target
-from relay.model import Rejected
+from relay.model import Refusal
 from relay.store.ports import Store, StoreError
 from tests import engines
 from tests.coordination.conftest import Room
@@ -25,7 +25,7 @@ from tests.engines import BOTH, Clock
 
 async def test_the_patterns_of_one_request_are_bounded_together(room: Room) -> None:
     large = [f"src/**/{number}{'a*b' * 90}.py" for number in range(256)]
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await room.locks.acquire(room.ann, large)
     assert refused.value.code == "bad_path" and f"{MAX_REQUEST_WEIGHT:,}" in refused.value.message
     assert refused.value.fix

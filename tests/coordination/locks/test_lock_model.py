@@ -21,7 +21,7 @@ from relay.coordination.locks.lock import Granted, Loss
 from relay.coordination.locks.table import living
 from relay.coordination.paths.patterns import stands_for
 from relay.coordination.paths.targets import target
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.store.ports import Tx
 from tests import engines
 from tests.coordination.conftest import WINGS, Room
@@ -204,7 +204,7 @@ class LockModel(RuleBasedStateMachine):
         locks = self.room.locks
         try:
             answer = self.ask(locks.renew(who, path, ttl_s=ttl) if renew else locks.release(who, path))
-        except Rejected as refused:
+        except Refusal as refused:
             answer = refused.as_json()
         self.call(who)
         assert answer["success"] is self.holds(who, path), answer
@@ -226,7 +226,7 @@ class LockModel(RuleBasedStateMachine):
         holders = [who for who in WHO if self.holds(who, path)]
         try:
             taken = self.ask(self.room.locks.force_release(self.room.person, path, reason="test"))["locks"]
-        except Rejected as refused:
+        except Refusal as refused:
             taken = []
             assert refused.code == "not_held"
         assert {(lock["locked_by"], lock["session"]) for lock in taken} == {

@@ -17,7 +17,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.locks.table import ACQUIRED, FORCED, REFRESHED, RELEASED, of_session
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
-from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from relay.model.pages import Page
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
@@ -27,8 +27,8 @@ pytestmark = BOTH
 HOUR = 3600.0
 
 
-async def refused(asking: Awaitable[Any]) -> Rejected:
-    with pytest.raises(Rejected) as told:
+async def refused(asking: Awaitable[Any]) -> Refusal:
+    with pytest.raises(Refusal) as told:
         await asking
     assert told.value.message and told.value.fix
     return told.value
@@ -156,7 +156,7 @@ async def test_an_absolute_path_of_the_repository_is_refused_with_the_one_to_giv
         ("/home/ann/apple/a.py", "Give it relative to the root of the repository."),
         ("/home/ann/app/", "Give it relative to the root of the repository."),
     ]:
-        with pytest.raises(Rejected) as no:
+        with pytest.raises(Refusal) as no:
             await locks.acquire(room.ann, [given])
         assert no.value.fix == fix
 
@@ -368,11 +368,11 @@ async def test_a_refusal_says_how_long_by_the_stores_clock(room: Room) -> None:
     assert "(free in 4 min 10 s)" in told["error"]["message"]
     room.clock.now += 190.5
     assert "(free in 1 min)" in (await room.locks.explain(room.bob, "src/a.py"))["why"][0]
-    with pytest.raises(Rejected, match=r"free in 1 min\)"):
+    with pytest.raises(Refusal, match=r"free in 1 min\)"):
         await room.locks.release(room.bob, "src")
     room.clock.now += 3800
     for act in (room.locks.release, room.locks.renew):
-        with pytest.raises(Rejected, match=r"ran out at \S+ \(1 h 2 min ago\)"):
+        with pytest.raises(Refusal, match=r"ran out at \S+ \(1 h 2 min ago\)"):
             await act(room.ann, "src")
     for length, said in (
         (0.4, "0 s"),

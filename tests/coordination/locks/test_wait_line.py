@@ -12,7 +12,7 @@ from relay.coordination.locks.lock import Granted, Wait
 from relay.coordination.locks.table import ACQUIRED
 from relay.coordination.locks.wait_line import conflict, in_front
 from relay.coordination.paths.targets import targets
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -171,7 +171,7 @@ async def test_a_wait_ends_with_its_session(room: Room) -> None:
     await room.in_line(2)
     await room.sessions.end(room.bob, reason="a person ended it")
     no = await asyncio.gather(asyncio.wait_for(ended, 10), return_exceptions=True)
-    assert isinstance(no[0], Rejected) and no[0].code == "session_ended"
+    assert isinstance(no[0], Refusal) and no[0].code == "session_ended"
     assert "a person ended it" in str(no[0].message)
     await room.in_line(1)
     await room.locks.release(room.ann, "a")

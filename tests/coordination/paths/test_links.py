@@ -16,7 +16,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.paths.links import followed
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.service import WorkQueue
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import BOTH
@@ -102,7 +102,7 @@ async def test_what_a_path_means(store: Store, tree: Path, asked: str, locked: s
 @pytest.mark.parametrize("asked", ["out/passwd", "round/x", "out/*.py", "{src,out}/a.py"])
 async def test_a_link_that_leads_out_is_refused(store: Store, tree: Path, asked: str) -> None:
     locks = Locks(store, Heartbeat(), root=tree)
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         await locks.acquire(ANN, ["src/a.py", asked])
     assert refused.value.code == "bad_path" and "link" in refused.value.message
     assert await locks.check(ANN) == []
@@ -121,7 +121,7 @@ async def test_links_are_looked_at_beside_the_loop_and_only_of_as_many_as_may_be
     locks = Locks(store, Heartbeat(), root=tree)
     heavy = [f"lib/{number}/{'a*' * 90}{{a,b}}" for number in range(100)]
     for many in ([f"lib/{number}" for number in range(257)], heavy, ["lib/a.py", "/etc/passwd"]):
-        with pytest.raises(Rejected):
+        with pytest.raises(Refusal):
             await locks.acquire(ANN, many)
     assert looked == []
     assert (await locks.acquire(ANN, ["lib/a.py"]))["file_path"] == "src/a.py"

@@ -259,7 +259,7 @@ def test_what_is_contained_is_no_more_by_enumeration(whole: str, part: str) -> N
 def test_a_target_is_the_same_when_it_is_given_again(text: str) -> None:
     try:
         one = targets.target(text)
-    except targets.Rejected:
+    except targets.Refusal:
         return
     assert targets.target(one.path) == one
     assert one.meets(one.kind, one.key)

@@ -11,7 +11,7 @@ import asyncpg
 from relay.app.wiring.schema import WINGS
 from relay.coordination.paths import targets as paths
 from relay.coordination.paths.patterns import overlaps, shape
-from relay.model import Rejected
+from relay.model import Refusal
 from tests import postgres
 
 #: What the rules turn on: folders, extensions, dots, wildcards within a name and as one, alternatives, odd ones.
@@ -94,7 +94,7 @@ def targets() -> list[tuple[str, str]]:
     for text in [*NAMED, *drawn]:
         try:
             made = paths.target(text)
-        except Rejected:
+        except Refusal:
             continue  # what is no pattern is no lock
         found[made.kind, made.key] = None
     return list(found)

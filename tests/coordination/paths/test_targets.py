@@ -6,7 +6,7 @@ import pytest
 
 from relay.base.case_folding import folds_case
 from relay.coordination.paths.targets import file, folded, target, targets
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ LONG = ["x" * 256, "y/" * 513, "db:" + "x" * 1100]
 
 @pytest.mark.parametrize("text", ["", " ", ".", "./", "x/..", *OUTSIDE, *CONTROL, *LONG])
 def test_what_is_no_path_is_malformed_and_says_what_to_do(text: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         target(text)
     assert (refused.value.fault, refused.value.code) == (Fault.MALFORMED, "bad_path")
     assert refused.value.message and refused.value.fix
@@ -62,7 +62,7 @@ def test_what_is_no_path_is_malformed_and_says_what_to_do(text: str) -> None:
 def test_what_turns_the_reading_order_around_is_refused_by_its_number() -> None:
     for at in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)):
         for text in (f"src/a{chr(at)}yp.exe", f"src/*{chr(at)}", f"api:{chr(at)}x"):
-            with pytest.raises(Rejected) as refused:
+            with pytest.raises(Refusal) as refused:
                 target(text)
             assert f"U+{at:04X} (" in refused.value.message and chr(at) not in refused.value.message
             assert "rename" in refused.value.fix
@@ -108,7 +108,7 @@ def test_several_are_each_once_and_as_they_were_given() -> None:
     found = targets(["b", "./a", "a//", "db:x", "*.py", "b"])
     assert [one.path for one in found] == ["b", "a", "db:x", "*.py"]
     for wrong in ([], ["a", ""], [f"f{n}" for n in range(257)]):
-        with pytest.raises(Rejected):
+        with pytest.raises(Refusal):
             targets(wrong)
 
 

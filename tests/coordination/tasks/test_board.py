@@ -18,10 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from relay.coordination.tasks import board as wing
 from relay.coordination.tasks.board import CHANGED, CREATED, Board, Change, Changed
 from relay.coordination.tasks.projection import rebuild, strays
-from relay.coordination.tasks.task import BoardRefusal, Status, Task
+from relay.coordination.tasks.task import Status, Task
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.verify import verify
+from relay.model import Refusal
 from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH
@@ -46,8 +47,8 @@ class Person:
         return [(t.number, str(t.column), t.title) for t in await self.store.read(self.board.list)]
 
 
-async def refusal(doing: Coroutine[Any, Any, Changed]) -> BoardRefusal:
-    with pytest.raises(BoardRefusal) as refused:
+async def refusal(doing: Coroutine[Any, Any, Changed]) -> Refusal:
+    with pytest.raises(Refusal) as refused:
         await doing
     return refused.value
 
@@ -79,19 +80,19 @@ async def test_the_board_is_in_the_order_of_its_columns(store: Store) -> None:
 @BOTH
 async def test_a_refusal_changes_nothing_and_says_what_there_is(store: Store) -> None:
     ann = Person(store)
-    assert "the board is empty" in (await refusal(ann.do("move", 9, "done"))).reason
-    assert "empty" in (await refusal(ann.do("clear_all"))).reason
-    assert "no active" in (await refusal(ann.do("move_all", "done"))).reason
-    assert "no change" in (await refusal(ann.do("undo"))).reason
+    assert "the board is empty" in (await refusal(ann.do("move", 9, "done"))).message
+    assert "empty" in (await refusal(ann.do("clear_all"))).message
+    assert "no active" in (await refusal(ann.do("move_all", "done"))).message
+    assert "no change" in (await refusal(ann.do("undo"))).message
     for title in "abcd":
         await ann.do("create", title)
     before = await store.read(events.last_pos)
-    assert "the board has t1-t4" in (await refusal(ann.do("move", 9, "done"))).reason
-    assert "already" in (await refusal(ann.do("move", 2, "pending"))).reason
-    assert "already" in (await refusal(ann.do("move_all", "pending"))).reason
-    assert "already" in (await refusal(ann.do("rename", 2, " b "))).reason
-    assert "priority" in (await refusal(ann.do("create", "x", priority=11))).reason
-    assert "no column" in (await refusal(ann.do("move", 2, "later"))).reason
+    assert "the board has t1-t4" in (await refusal(ann.do("move", 9, "done"))).message
+    assert "already" in (await refusal(ann.do("move", 2, "pending"))).message
+    assert "already" in (await refusal(ann.do("move_all", "pending"))).message
+    assert "already" in (await refusal(ann.do("rename", 2, " b "))).message
+    assert "priority" in (await refusal(ann.do("create", "x", priority=11))).message
+    assert "no column" in (await refusal(ann.do("move", 2, "later"))).message
     assert await store.read(events.last_pos) == before
     assert (await ann.do("create", "e")).task.number == 5
 
@@ -125,7 +126,7 @@ async def test_undo_walks_back_through_everybodys_changes(store: Store) -> None:
     assert undone == [Change.RENAMED, Change.MOVED, Change.CREATED]
     assert await ann.shown() == [(1, "pending", "a")]
     await ann.do("undo")
-    assert "no change" in (await refusal(ann.do("undo"))).reason
+    assert "no change" in (await refusal(ann.do("undo"))).message
     assert (await ann.do("create", "d")).task.number == 3
 
 
@@ -147,7 +148,7 @@ async def test_undo_leaves_alone_what_changed_past_the_board(store: Store) -> No
     taken = (await ann.do("move", 1, "in_progress")).task
     ended = replace(taken, status=Status.FAILED, error_message="it broke")
     await store.write(lambda tx: tx.execute(wing.Q.put_task, **ended.columns()))
-    assert "changed since" in (await refusal(ann.do("undo"))).reason
+    assert "changed since" in (await refusal(ann.do("undo"))).message
     assert await store.read(lambda tx: ann.board.get(tx, 1)) == ended
 
 
@@ -216,7 +217,7 @@ class BoardMachine(RuleBasedStateMachine):
     def act(self, fits: bool, what: str, *args: Any) -> bool:
         """Do it; it must be refused exactly when it does not fit."""
         done = False
-        with suppress(BoardRefusal):
+        with suppress(Refusal):
             self.runner.run(self.person.do(what, *args))
             done = True
         assert done == fits, (what, args)

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from relay.coordination.tasks.task import BoardRefusal, rank
+from relay.coordination.tasks.task import rank
 from relay.log.verify import verify
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from tests import engines
 from tests.coordination.desk import A2, ANN, A, B, at
 
@@ -87,7 +87,7 @@ class QueueMachine(RuleBasedStateMachine):
         """("", answer) or (code, details)."""
         try:
             return "", self.runner.run(doing)
-        except Rejected as no:
+        except Refusal as no:
             return no.code, no.details
 
     def calls(self, who: str) -> Caller:
@@ -196,7 +196,7 @@ class QueueMachine(RuleBasedStateMachine):
         fits = stands != to or (to == "done" and card.status != "completed")
         try:
             self.runner.run(self.desk.move(number, to))
-        except BoardRefusal:
+        except Refusal:
             assert not fits
             return
         assert fits

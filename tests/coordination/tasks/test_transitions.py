@@ -6,7 +6,8 @@ import pytest
 
 from relay.coordination.tasks import task as work
 from relay.coordination.tasks import transitions
-from relay.coordination.tasks.task import BoardRefusal, Claim, Column, Need, Status, Task
+from relay.coordination.tasks.task import Claim, Column, Need, Status, Task
+from relay.model import Refusal
 
 NOW = 1_800_000_000.0
 TASK = Task(
@@ -80,9 +81,9 @@ def test_moves(why: str, task: Task, to: Column, expected: tuple[Status, str | N
     ],
 )
 def test_a_move_to_where_it_is_is_refused(task: Task, to: Column, fix: str) -> None:
-    with pytest.raises(BoardRefusal) as refused:
+    with pytest.raises(Refusal) as refused:
         transitions.moved(task, to, by="bob", now=NOW, fence=9)
-    assert "already" in refused.value.reason
+    assert "already" in refused.value.message
     assert fix in refused.value.fix
 
 
@@ -95,13 +96,13 @@ def test_columns_by_name(word: str, column: Column) -> None:
 
 
 def test_an_unknown_column_names_the_nearest() -> None:
-    with pytest.raises(BoardRefusal, match="Did you mean `pending`"):
+    with pytest.raises(Refusal, match="Did you mean `pending`"):
         work.column("pendin")
 
 
 @pytest.mark.parametrize("title", ["", "  \n ", "\x1b\x07", "x" * 201])
 def test_titles_that_are_none(title: str) -> None:
-    with pytest.raises(BoardRefusal):
+    with pytest.raises(Refusal):
         work.clean_title(title)
 
 

@@ -8,7 +8,7 @@ from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.lock_check import FEW, file_target
 from relay.log.events import Lane
-from relay.model import Caller, Rejected
+from relay.model import Caller, Refusal
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -134,11 +134,11 @@ async def test_who_takes_what_covers_it_anew_is_stale_no_more(room: Room) -> Non
         assert (await room.locks.acquire(room.ann, [cover]))["action"] == "acquired"
         await room.locks.release(room.ann, cover)
         for path in below:
-            with pytest.raises(Rejected) as over:
+            with pytest.raises(Refusal) as over:
                 await room.locks.release(room.ann, path)
             assert over.value.code == "not_held", path
         for path in beside:
-            with pytest.raises(Rejected) as over:
+            with pytest.raises(Refusal) as over:
                 await room.locks.release(room.ann, path)
             assert over.value.code == "stale_token", path
         # What is over is on record for its holder alone: no answer shows it.
@@ -238,7 +238,7 @@ async def test_who_lost_a_claim_is_stale_for_its_files_and_who_ended_it_is_not(r
         ], how
         if told is not None:
             assert told in (await verdicts(room, who, "src/b.py"))[0].message(room.clock()), how
-        with pytest.raises(Rejected) as unheld:
+        with pytest.raises(Refusal) as unheld:
             await room.locks.release(who, "src/b.py")
         assert unheld.value.code == ("stale_token" if told else "not_held"), how
         assert await room.locks.check(room.bob) == []
@@ -295,7 +295,7 @@ async def test_a_session_that_a_person_ended_is_stale(room: Room) -> None:
     assert "eve took your lock on a away" in lost[0] and "key was revoked" in lost[0] and "ran out" in lost[1]
     await room.sessions.touch(room.ann)
     assert await said(room, room.ann, "a", "b") == ["stale", "stale"], "awake again"
-    with pytest.raises(Rejected) as over:
+    with pytest.raises(Refusal) as over:
         await room.locks.release(room.ann, "a")
     assert (over.value.code, over.value.details["forced_by"]) == ("stale_token", "eve")
     await room.locks.acquire(room.ann, ["a"])

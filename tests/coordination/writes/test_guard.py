@@ -18,7 +18,7 @@ from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets
 from relay.coordination.writes.declared import compared
 from relay.coordination.writes.guard import ANY_SESSION, LockGuard, caller_of, check
 from relay.coordination.writes.lock_check import FEW, LockJudge
-from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Rejected
+from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Refusal
 from relay.store.ports import Store, StoreBusy
 from tests import engines
 from tests.engines import BOTH, Clock, all_events
@@ -241,7 +241,7 @@ async def test_a_check_records_what_it_refuses_and_what_is_overridden(bench: Ben
         caller = caller_of(agent, session, person=agent == "ann")
         assert (await check(bench.store, bench.judge, caller, [path], act="x")).decision == decision
     assert caller_of("x", None).session == ANY_SESSION
-    with pytest.raises(Rejected):
+    with pytest.raises(Refusal):
         caller_of("x", "no session!")
 
 
@@ -318,20 +318,20 @@ async def test_a_changeset_over_a_lock_or_by_a_lost_lease_is_refused(bench: Benc
     made = changesets(bench, ["a.py", "b.py"])
     token = await bench.lock(CLAUDE, "a.py", ttl_s=60.0)
     await bench.lock(CODEX, "b.py", ttl_s=30.0)
-    with pytest.raises(Rejected) as locked:
+    with pytest.raises(Refusal) as locked:
         await made.record(CLAUDE, "s", ["a.py"])
     assert locked.value.code == "locked" and locked.value.as_json()["locked_by"] == "CODEX"
     bench.clock.now += 31
     assert (await made.record(CLAUDE, "s", ["a.py"], fencing_token=token))["success"]
     bench.clock.now += 31
-    with pytest.raises(Rejected) as stale:
+    with pytest.raises(Refusal) as stale:
         await made.record(CLAUDE, "s", ["a.py"], fencing_token=token)
     answer = stale.value.as_json()
     assert (answer["success"], answer["reason"], answer["fencing_token"]) == (False, "stale_token", token)
     assert len(await made.list(ANN)) == 1
     long = "x" * (MOST_SUMMARY + 1)
     for summary, files in ((" ", ["a.py"]), ("s", ["../out"]), ("s", ["/abs"]), (long, [])):
-        with pytest.raises(Rejected) as bad:
+        with pytest.raises(Refusal) as bad:
             await made.record(CLAUDE, summary, files)
         assert bad.value.fault is Fault.MALFORMED
 
@@ -376,15 +376,15 @@ async def test_a_pattern_is_declared_as_it_is_locked(bench: Bench) -> None:
         ["src"],
         ["zz/*", *(f"{n}.py" for n in range(FEW)), "src/**"],
     ):
-        with pytest.raises(Rejected) as unknown:
+        with pytest.raises(Refusal) as unknown:
             await changesets(bench, None).record(CLAUDE, "nobody knows what was changed", declared)
         assert (unknown.value.code, unknown.value.details["locked_by"]) == ("locked", "CODEX"), declared
     await bench.lock(CODEX, "src/a\\*.py", "db:schema")
     for known in (["src/**"], ["db:schema"]):
-        with pytest.raises(Rejected) as locked:
+        with pytest.raises(Refusal) as locked:
             await made.record(CLAUDE, "s", known)
         assert locked.value.code == "locked", known
-    with pytest.raises(Rejected, match="patterns at most"):
+    with pytest.raises(Refusal, match="patterns at most"):
         await made.record(CLAUDE, "s", [f"{n}/*" for n in range(257)])
 
 

@@ -14,10 +14,10 @@ import pytest_asyncio
 import structlog
 
 from relay.faces.http.requests.limits import Limits, Rate
+from relay.model import Fault, Refusal
 from relay.room.parsing.actions import Pause
 from relay.store.ports import StoreBusy
 from tests.faces.house import House, house
-from tests.faces.memory_room import RoomError
 
 
 @pytest_asyncio.fixture
@@ -276,8 +276,8 @@ async def test_health_is_open_and_says_no_more_than_yes_or_no(home: House) -> No
     [
         (RuntimeError("secret detail"), 500, "internal"),
         (ExceptionGroup("many", [ValueError("secret detail")]), 500, "internal"),
-        (RoomError("busy", "Too much at once."), 503, "busy"),
-        (RoomError("unheard_of", "secret detail"), 500, "internal"),
+        (Refusal("Too much at once.", "", Fault.BUSY), 503, "busy"),
+        (Refusal("No.", "", Fault.BUSY, "of_its_own"), 503, "of_its_own"),
         (StoreBusy("the database is locked"), 503, "busy"),
     ],
 )

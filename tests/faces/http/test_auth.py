@@ -18,9 +18,10 @@ import structlog
 from relay.access import page_sessions
 from relay.config import settings
 from relay.faces.http.requests.auth import Credential, CredentialKind, TokenError, ensure_token, speaker
-from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.requests.errors import status_of
 from relay.faces.http.requests.limits import Buckets, Limits, Rate
 from relay.faces.http.requests.middleware import Hosts, same_origin
+from relay.model import Refusal
 from tests import engines
 from tests.engines import BOTH
 from tests.faces.house import House, house
@@ -345,8 +346,8 @@ RESERVED = {"CLAUDE", "CODEX", "RELAY"}
 def test_who_speaks(credential: Credential, claims: dict[str, str | None], result: str | int) -> None:
     try:
         got: str | int = speaker(credential, claims, RESERVED, "owner")
-    except ApiError as error:
-        got = error.status
+    except Refusal as error:
+        got = status_of(error)
     assert got == result
 
 

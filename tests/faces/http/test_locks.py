@@ -9,11 +9,9 @@ import pytest
 from aiohttp import web
 
 from relay.faces.http.requests.auth import Credential, CredentialKind
-from relay.faces.http.requests.errors import ApiError
 from relay.faces.http.routes.locks import HeldDoors
-from relay.model import RESERVED_NAMES
+from relay.model import RESERVED_NAMES, Fault, Refusal
 from relay.room.parsing.actions import Action, Answer, ForceRelease
-from relay.room.service import RoomError
 from tests.faces.house import house
 
 TAKE = "POST /api/locks/release"
@@ -30,7 +28,7 @@ class Holding:
 
     async def task(self, number: int) -> dict[str, Any]:
         if number != 1:
-            raise RoomError("not_found", f"There is no task #{number}.", "GET /api/tasks lists them.")
+            raise Refusal(f"There is no task #{number}.", "GET /api/tasks lists them.", Fault.UNKNOWN)
         return {"number": 1, "history": []}
 
     async def act(self, action: Action, *, by: str) -> Answer:
@@ -99,7 +97,7 @@ async def test_an_agents_key_takes_nothing() -> None:
 
     room = Holding()
     sent: Any = Sent(make_mocked_request("POST", "/api/locks/release"))
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(Refusal) as refused:
         await HeldDoors(room, lambda: RESERVED_NAMES).release(sent)
-    assert refused.value.status == 403
+    assert refused.value.fault is Fault.FORBIDDEN
     assert room.taken == []

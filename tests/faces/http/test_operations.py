@@ -15,7 +15,7 @@ from relay.app.wiring.services import services_of
 from relay.config import settings as config
 from relay.coordination.locks import wait_line
 from relay.faces.http.requests.auth import owner
-from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from relay.store.ports import StoreBusy
 from tests.engines import BOTH
 from tests.faces.house import CONFIG, House, house
@@ -150,12 +150,12 @@ async def test_without_a_good_key_there_is_nothing(doors: House, seen: Recorder)
 
 async def test_each_fault_has_its_status(doors: House, seen: Recorder) -> None:
     for error, status in (
-        (Rejected(Fault.REFUSED, "locked", "It is held.", "Wait.", {"locked_by": "ann"}), 200),
-        (Rejected(Fault.MALFORMED, "bad_path", "No path.", "Give one."), 400),
-        (Rejected(Fault.UNKNOWN, "not_found", "Nothing.", "Look."), 404),
-        (Rejected(Fault.FORBIDDEN, "scope", "No.", "Ask."), 403),
-        (Rejected(Fault.BUSY, "busy", "Later.", "Wait."), 503),
-        (Rejected(Fault.BUSY, "too_many", "Slower.", "Wait."), 429),
+        (Refusal("It is held.", "Wait.", Fault.REFUSED, "locked", details={"locked_by": "ann"}), 200),
+        (Refusal("No path.", "Give one.", Fault.MALFORMED, "bad_path"), 400),
+        (Refusal("Nothing.", "Look.", Fault.UNKNOWN), 404),
+        (Refusal("No.", "Ask.", Fault.FORBIDDEN, "scope"), 403),
+        (Refusal("Later.", "Wait.", Fault.BUSY), 503),
+        (Refusal("Slower.", "Wait.", Fault.BUSY, "too_many"), 429),
         (StoreBusy("the database was locked"), 503),
     ):
         seen.answers["locks.acquire"] = error

@@ -22,9 +22,10 @@ from relay.faces.http import hub as fanout
 from relay.faces.http.app import HUB
 from relay.faces.http.hub import wire
 from relay.faces.http.requests.limits import Limits
+from relay.model import Fault, Refusal
 from relay.room.journal.values import Frame
 from tests.faces.house import House, house
-from tests.faces.memory_room import MemoryRoom, RoomError
+from tests.faces.memory_room import MemoryRoom
 
 LONG_S = 30.0
 
@@ -216,7 +217,7 @@ async def test_a_room_that_fails_under_a_connection_closes_it(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails() -> int:
-        raise RoomError("busy", "no")
+        raise Refusal("no", "", Fault.BUSY)
 
     async with home.ws() as line:
         monkeypatch.setattr(home.room, "last_cursor", fails)

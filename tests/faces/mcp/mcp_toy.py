@@ -19,7 +19,7 @@ from relay.app.mcp.stdio_server import Holder, Place, run
 from relay.config.settings import Settings
 from relay.faces.mcp import stdio
 from relay.faces.ports import Services
-from relay.model import Caller, Fault, Rejected
+from relay.model import Caller, Fault, Refusal
 from relay.store.ports import StoreBusy, StoreError
 
 
@@ -62,7 +62,7 @@ class Toy:
             case "half":
                 return {"success": True, "file_path": "\ud800"}
             case "held":
-                raise Rejected(Fault.REFUSED, "locked", "BEN holds it.", "Wait.", {"locked_by": "BEN"})
+                raise Refusal("BEN holds it.", "Wait.", Fault.REFUSED, "locked", details={"locked_by": "BEN"})
         return {
             "success": True,
             "action": "acquired",
@@ -75,7 +75,7 @@ class Toy:
 
     async def status(self, caller: Caller, path: str) -> dict[str, Any]:
         if path == "nowhere":
-            raise Rejected(Fault.UNKNOWN, "not_found", "There is no such path.")
+            raise Refusal("There is no such path.", "", Fault.UNKNOWN)
         return {"file_path": path, "locked": False, "by": caller.agent}
 
     async def touch(self, caller: Caller) -> None:

@@ -21,7 +21,7 @@ from relay.faces.mcp import resources
 from relay.faces.mcp.server import result, tool
 from relay.faces.operations.json_schema import input_schema
 from relay.faces.operations.registry import OPERATIONS
-from relay.model import Rejected
+from relay.model import Refusal
 from tests.faces.mcp.mcp_house import HELLO, Process, environment
 
 TOOLS = [
@@ -140,7 +140,7 @@ def test_what_a_model_reads_is_one_line() -> None:
 )
 def test_resources_are_found(uri: str, name: str | None, rest: str) -> None:
     if name is None:
-        with pytest.raises(Rejected):
+        with pytest.raises(Refusal):
             resources.find(uri)
         return
     found, told = resources.find(uri)

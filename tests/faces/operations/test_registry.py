@@ -14,7 +14,7 @@ from relay.faces.operations.help_topics import TOPICS, help_text
 from relay.faces.operations.json_schema import input_schema
 from relay.faces.operations.operation import perform, read
 from relay.faces.operations.registry import OPERATIONS
-from relay.model import ADMIN, SCOPES, Caller, Fault, Rejected
+from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from tests.faces.recorder import Recorder
 
 BOT = Caller("bot", "s1")
@@ -76,7 +76,7 @@ TASK = {"task_type": "t", "task_description": "d"}
     ],
 )
 def test_a_request_that_is_none_names_its_field(operation: str, values: dict[str, Any], says: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refusal) as refused:
         read(OPERATIONS[operation], values)
     assert refused.value.fault is Fault.MALFORMED
     assert says in refused.value.message
@@ -91,7 +91,7 @@ def test_a_wrong_value_is_answered_with_what_to_give() -> None:
         ("submit_work", TASK | {"task_type": "x" * 65}, "task_type: text of 1 to 64 characters."),
         ("complete_work", {"task_id": "t", "success": 1}, "success: true or false."),
     ]:
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Refusal) as refused:
             read(OPERATIONS[operation], values)
         assert refused.value.fix == fix
 
@@ -100,7 +100,7 @@ def test_deep_data_is_refused_before_it_is_written() -> None:
     deep: Any = 1
     for _ in range(100):
         deep = [deep]
-    with pytest.raises(Rejected, match="nested"):
+    with pytest.raises(Refusal, match="nested"):
         read(OPERATIONS["complete_work"], {"task_id": "t", "success": True, "result": deep})
 
 
@@ -124,7 +124,7 @@ def test_the_schema_says_the_bounds_that_the_changesets_keep() -> None:
 
 def test_an_empty_description_is_a_question() -> None:
     assert read(OPERATIONS["recall"], {"task_description": ""})
-    with pytest.raises(Rejected):
+    with pytest.raises(Refusal):
         read(OPERATIONS["recall"], {})
 
 
@@ -141,7 +141,7 @@ async def test_scopes_are_checked_before_anything_runs() -> None:
         ("create_key", {"identity": "x"}),
         ("end_session", {"of": "CLAUDE"}),
     ):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Refusal) as refused:
             await perform(seen.services(), reader, OPERATIONS[name], values)
         assert (refused.value.fault, refused.value.code) == (Fault.FORBIDDEN, "scope")
     assert seen.asked == []
@@ -166,10 +166,10 @@ async def test_the_endpoints_of_a_tool_for_both_take_its_fields_too() -> None:
         first, second = seen.asked
         assert first == second, name
         for wrong in ({}, tool | own, tool | {"kind": "memory"}):
-            with pytest.raises(Rejected) as refused:
+            with pytest.raises(Refusal) as refused:
                 await perform(seen.services(), BOT, OPERATIONS[name], wrong)
             assert refused.value.fault is Fault.MALFORMED
-    with pytest.raises(Rejected, match="lease_minutes or ttl_minutes"):
+    with pytest.raises(Refusal, match="lease_minutes or ttl_minutes"):
         read(OPERATIONS["renew_claim"], {"id": "t", "lease_minutes": 2, "ttl_minutes": 2})
 
 
@@ -195,5 +195,5 @@ async def test_help_names_only_what_exists() -> None:
     assert set(commands.choices) == set(re.findall(r"\brelay ([a-z]+)", help_text("cli") or ""))
     told = await perform(Recorder().services(), BOT, OPERATIONS["help"], {})
     assert told["topics"] == list(TOPICS)
-    with pytest.raises(Rejected, match="There is no help"):
+    with pytest.raises(Refusal, match="There is no help"):
         await perform(Recorder().services(), BOT, OPERATIONS["help"], {"topic": "love"})

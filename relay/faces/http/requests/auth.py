@@ -23,8 +23,7 @@ from pathlib import Path
 from relay.access import page_sessions
 from relay.access.keys import Keys
 from relay.base.files import TOKEN_BYTES, read_regular
-from relay.faces.http.requests.errors import ApiError
-from relay.model import ADMIN, SCOPES
+from relay.model import ADMIN, SCOPES, Fault, Refusal
 from relay.model.speaker_names import MAX_NAME, clean_name, is_reserved
 from relay.store.ports import Store
 
@@ -177,38 +176,38 @@ def speaker(
     """The name that this credential speaks under.
 
     `claims`: what the request says of itself (`name`, `agent_id`). `reserved`: the names of the agents and of
-    the room; `most`: characters of a name. Raises ApiError: 403 for a name that is not its own to use, 400 for one
+    the room; `most`: characters of a name. Raises Refusal: 403 for a name that is not its own to use, 400 for one
     that is none.
     """
     claimed = {field: value.strip() for field, value in claims.items() if value is not None}
     if credential.identity is not None:
         for field, value in claimed.items():
             if value != credential.identity:
-                raise ApiError(
-                    403,
-                    "foreign_identity",
+                raise Refusal(
                     f"This key is {credential.identity}'s; {field} names another.",
                     f"Leave {field} out, or use the key of the other one.",
+                    Fault.FORBIDDEN,
+                    "foreign_identity",
                 )
         return credential.identity
     if len(set(claimed.values())) > 1:
-        raise ApiError(400, "bad_request", "name and agent_id differ.", "Give one of them.")
+        raise Refusal("name and agent_id differ.", "Give one of them.", Fault.MALFORMED)
     name = next(iter(claimed.values()), default)
     return person(name, reserved, most=most)
 
 
 def person(name: str, reserved: Collection[str], *, most: int = MAX_NAME) -> str:
-    """The name of a person as the room shows it; the room's own rules. Raises ApiError as `speaker` does."""
+    """The name of a person as the room shows it; the room's own rules. Raises Refusal as `speaker` does."""
     try:
         clean = clean_name(name, most=most)
     except ValueError as error:
-        raise ApiError(400, "bad_name", str(error), "Take another name.") from None
+        raise Refusal(str(error), "Take another name.", Fault.MALFORMED, "bad_name") from None
     if is_reserved(clean, reserved):
-        raise ApiError(
-            403,
-            "reserved",
+        raise Refusal(
             f"Nobody can post as {clean}: an agent or the room has that name.",
             "Take another name.",
+            Fault.FORBIDDEN,
+            "reserved",
         )
     return clean
 

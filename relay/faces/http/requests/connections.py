@@ -23,8 +23,9 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
 
-from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.requests.errors import HttpRefusal, error_answer, refusal_answer
 from relay.faces.http.requests.limits import Limits
+from relay.model import Fault, Refusal
 
 log = structlog.get_logger(__name__)
 #: Seconds that a connection may stay open between two requests: longer than a usual proxy keeps it.
@@ -142,28 +143,30 @@ class Connection(web.RequestHandler):
         if status >= 500 or request.writer.output_size > 0:
             return super().handle_error(request, status, exc, message)
         self._door.malformed.say(kind=type(exc).__name__, remote=request.remote)
-        response = _refusal(status, exc).response()
+        response = _refusal(status, exc)
         response.force_close()
         return response
 
 
-def _refusal(status: int, exc: BaseException | None) -> ApiError:
+def _refusal(status: int, exc: BaseException | None) -> web.Response:
     if isinstance(exc, ContentEncodingError):
-        return unsupported_encoding()
+        return refusal_answer(unsupported_encoding())
     if isinstance(exc, LineTooLong):
-        return ApiError(status, "bad_request", "A line of the request is too long.", "Send shorter headers.")
-    return ApiError(status, "bad_request", "The request is not valid HTTP.", "Speak HTTP/1.1.")
+        return error_answer(
+            status, "bad_request", "A line of the request is too long.", "Send shorter headers."
+        )
+    return error_answer(status, "bad_request", "The request is not valid HTTP.", "Speak HTTP/1.1.")
 
 
-def unsupported_encoding() -> ApiError:
+def unsupported_encoding() -> Refusal:
     """A body that is packed as nothing that the room unpacks."""
     known = ", ".join(ENCODINGS)
-    return ApiError(
-        415,
-        "unsupported_encoding",
+    return HttpRefusal(
         "The body has a Content-Encoding that this room does not support.",
         f"Send it without one, or with one of: {known}.",
-        {"Accept-Encoding": known},
+        Fault.MALFORMED,
+        "unsupported_encoding",
+        headers={"Accept-Encoding": known},
     )
 
 

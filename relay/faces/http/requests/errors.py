@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -16,66 +16,49 @@ from aiohttp.typedefs import Handler
 
 from relay.config.command_line import command
 from relay.faces.failures import store_failed
-from relay.model import Fault, Rejected
+from relay.model import Fault, Refusal
 
 log = structlog.get_logger(__name__)
 
 
-class ApiError(Exception):
-    """A refusal: HTTP `status`, a `code` for programs, `message` and `fix` for people, `details` for more fields."""
+class HttpRefusal(Refusal):
+    """A refusal whose answer has headers of its own."""
 
     def __init__(
         self,
-        status: int,
-        code: str,
         message: str,
-        fix: str = "",
-        headers: Mapping[str, str] | None = None,
+        fix: str,
+        fault: Fault,
+        code: str = "",
+        *,
         details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str],
     ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.fix = status, code, message, fix
-        self.headers = dict(headers or {})
-        self.details = dict(details or {})
-
-    def response(self) -> web.Response:
-        """This refusal as an answer."""
-        data = {"success": False, "reason": self.code, "message": self.message, "fix": self.fix}
-        error = {"code": self.code, "message": self.message, "fix": self.fix}
-        return answer({**data, **self.details, "error": error}, status=self.status, headers=self.headers)
+        super().__init__(message, fix, fault, code, details=details)
+        self.headers = headers
 
 
-@runtime_checkable
-class RoomRefusal(Protocol):
-    """What the room raises (`RoomError`): a code of `STATUS` or `refused`, a message and a fix."""
-
-    code: str
-    message: str
-    fix: str
-
-
-#: The room's codes -> HTTP. `refused` is no error but an answer: 200 with `success: false`.
+#: The HTTP status of each kind of refusal (docs/coordination.md, "Answers"). `refused` is an answer and no error.
 STATUS = {
-    "bad_request": 400,
-    "reserved": 403,
-    "not_found": 404,
-    "too_large": 413,
-    "busy": 503,
-    "unavailable": 503,
-}
-
-#: What an operation answers that was not done -> HTTP (docs/coordination.md, "Answers").
-FAULTS = {
     Fault.REFUSED: 200,
     Fault.MALFORMED: 400,
-    Fault.UNKNOWN: 404,
     Fault.FORBIDDEN: 403,
+    Fault.UNKNOWN: 404,
     Fault.BUSY: 503,
     # Without Retry-After: it does not help to ask again before a person has mended it.
     Fault.UNAVAILABLE: 503,
 }
 #: Codes that HTTP has a status of its own for.
-_OWN_STATUS = {"too_many": 429, "too_large": 413, "bad_key": 401}
+STATUS_OF_CODE = {
+    "bad_key": 401,
+    "bad_link": 401,
+    "no_credential": 401,
+    "timeout": 408,
+    "too_large": 413,
+    "unsupported_encoding": 415,
+    "too_many": 429,
+}
+_RETRY = {"Retry-After": "1"}
 
 #: What aiohttp itself refuses.
 _PLAIN = {
@@ -101,29 +84,35 @@ def answer(data: Any, *, status: int = 200, headers: Mapping[str, str] | None = 
     )
 
 
+def error_answer(
+    status: int, code: str, message: str, fix: str, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A refusal in the form that all have, with this status."""
+    return answer(Refusal(message, fix, code=code).as_json(), status=status, headers=headers)
+
+
+def status_of(error: Refusal) -> int:
+    """The HTTP status of a refusal."""
+    return STATUS_OF_CODE.get(error.code, STATUS[error.fault])
+
+
+def refusal_answer(error: Refusal) -> web.Response:
+    """A refusal as HTTP says it."""
+    headers = error.headers if isinstance(error, HttpRefusal) else _RETRY if error.fault is Fault.BUSY else {}
+    return answer(error.as_json(), status=status_of(error), headers=headers)
+
+
 def refusal(error: BaseException) -> web.Response | None:
     """The answer to a foreseen exception; None for any other."""
-    if isinstance(error, ApiError):
-        return error.response()
-    if isinstance(error, Rejected):
-        status = _OWN_STATUS.get(error.code, FAULTS[error.fault])
-        headers = {"Retry-After": "1"} if error.fault is Fault.BUSY else {}
-        return answer(error.as_json(), status=status, headers=headers)
+    if isinstance(error, Refusal):
+        return refusal_answer(error)
     if isinstance(error, web.HTTPException):
         code, message, fix = _PLAIN.get(error.status, (f"http_{error.status}", error.reason, ""))
         kept = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}
-        return ApiError(error.status, code, message, fix, kept).response()
+        return error_answer(error.status, code, message, fix, kept)
     # A file of the room's, and no database, may be what an OSError is about here.
-    told = None if isinstance(error, OSError) else store_failed(error)
-    if told is not None:
-        return refusal(told)
-    if isinstance(error, RoomRefusal):
-        if error.code == "refused":
-            return answer({"success": False, "reason": error.message, "fix": error.fix})
-        if error.code in STATUS:
-            headers = {"Retry-After": "1"} if error.code == "busy" else {}
-            return ApiError(STATUS[error.code], error.code, error.message, error.fix, headers).response()
-    return None
+    failed = None if isinstance(error, OSError) else store_failed(error)
+    return None if failed is None else refusal_answer(failed)
 
 
 @web.middleware
@@ -138,12 +127,12 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         if response is not None:
             return response
         log.exception("request failed", method=request.method, route=route_name(request))
-    return ApiError(
+    return error_answer(
         500,
         "internal",
         "The room failed at this; its log has the cause.",
         f"See {command('log')}.",
-    ).response()
+    )
 
 
 def route_name(request: web.Request) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from relay.config.command_line import command
 from relay.faces.http.requests.auth import Credential, CredentialKind
-from relay.faces.http.requests.errors import ApiError
 from relay.faces.operations.registry import OPERATIONS
-from relay.model import ADMIN
+from relay.model import ADMIN, Fault, Refusal
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
 #: What any good key may; also to ask whether its own agent may write a file, and to speak MCP, where each call is an
@@ -39,26 +38,26 @@ _CLOSED = frozenset({("POST", "/api/links")})
 
 
 def check(credential: Credential, method: str, path: str) -> None:
-    """May this credential ask for `method` of `path` (as the table of routes has it)? Raises ApiError."""
+    """May this credential ask for `method` of `path` (as the table of routes has it)? Raises Refusal."""
     if credential.kind is not CredentialKind.KEY:
         return
     asked = ("GET" if method == "HEAD" else method, path)
     if asked in _OWN_CHECK or asked in _FREE or path == "-":
         return
     if asked in _CLOSED:
-        raise ApiError(
-            403,
-            "scope",
+        raise Refusal(
             f"A sign-in link opens the page to any person, and this key is {credential.identity}'s.",
             f"Run {command('link')} on the room's machine, or ask with the room's token.",
+            Fault.FORBIDDEN,
+            "scope",
         )
     persons = _PERSONS.get(asked)
     if persons is not None and not credential.person:
-        raise ApiError(
-            403,
-            "scope",
+        raise Refusal(
             f"Only a person can do this, and this key is the agent {credential.identity}'s.",
             f"Use {persons[1]}.",
+            Fault.FORBIDDEN,
+            "scope",
         )
     scope = persons[0] if persons else _SCOPES.get(asked, "read" if asked[0] == "GET" else ADMIN)
     if not credential.allows(scope):
@@ -69,4 +68,4 @@ def check(credential: Credential, method: str, path: str) -> None:
             else f"Ask for a key with that scope: {typed}"
         )
         message = f"{credential.identity}'s key does not allow this: it lacks the scope {scope!r}."
-        raise ApiError(403, "scope", message, fix, details={"scope": scope})
+        raise Refusal(message, fix, Fault.FORBIDDEN, "scope", details={"scope": scope})

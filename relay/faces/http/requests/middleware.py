@@ -26,9 +26,10 @@ from relay.access import page_sessions
 from relay.config.settings import UiSettings
 from relay.faces.http.requests.auth import Auth, Credential
 from relay.faces.http.requests.connections import spoke, trust
-from relay.faces.http.requests.errors import ApiError, errors, route_name
+from relay.faces.http.requests.errors import HttpRefusal, errors, route_name
 from relay.faces.http.requests.key_scopes import check
 from relay.faces.http.requests.limits import Buckets, Limits
+from relay.model import Fault, Refusal
 
 log = structlog.get_logger(__name__)
 _LOGGER = logging.getLogger(__name__)
@@ -148,16 +149,19 @@ class Gate:
     def _check_site(self, request: web.Request) -> None:
         host = request.headers.get("Host", "")
         if not self._hosts.allow(host, *local_address(request)):
-            raise ApiError(
-                403,
-                "foreign_host",
+            raise Refusal(
                 "This room is not reached under that host name.",
                 "Use the address that `relay link` prints, or add the name to ui.allowed_hosts.",
+                Fault.FORBIDDEN,
+                "foreign_host",
             )
         origins = request.headers.getall("Origin", [])
         if any(not same_origin(origin, host) for origin in origins):
-            raise ApiError(
-                403, "foreign_origin", "A page of another site made this request.", "Use the room's own page."
+            raise Refusal(
+                "A page of another site made this request.",
+                "Use the room's own page.",
+                Fault.FORBIDDEN,
+                "foreign_origin",
             )
 
     async def _credential(self, request: web.Request) -> Credential:
@@ -178,7 +182,9 @@ class Gate:
             "Send X-API-Key with a key that `relay keys create NAME` made or the text of .relay/token, or sign in "
             "with the link that `relay link` prints."
         )
-        raise ApiError(401, "no_credential", message, fix, {"WWW-Authenticate": "Bearer"})
+        raise HttpRefusal(
+            message, fix, Fault.FORBIDDEN, "no_credential", headers={"WWW-Authenticate": "Bearer"}
+        )
 
 
 def _key(request: web.Request) -> str | None:
@@ -190,11 +196,15 @@ def _key(request: web.Request) -> str | None:
     return rest.strip() if scheme.lower() == "bearer" else None
 
 
-def too_many(wait_s: float) -> ApiError:
+def too_many(wait_s: float) -> Refusal:
     """A 429 that says when to come again."""
     seconds = max(1, -int(-wait_s // 1))
-    return ApiError(
-        429, "too_many", "Too many requests.", f"Wait {seconds} s.", {"Retry-After": str(seconds)}
+    return HttpRefusal(
+        "Too many requests.",
+        f"Wait {seconds} s.",
+        Fault.BUSY,
+        "too_many",
+        headers={"Retry-After": str(seconds)},
     )
 
 

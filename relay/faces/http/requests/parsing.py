@@ -1,6 +1,6 @@
 """What a request says, read with checks: every value has its type, and no field is unknown.
 
-Invariant: a handler never sees a value of another type than it asked for; what is wrong is an ApiError 400
+Invariant: a handler never sees a value of another type than it asked for; what is wrong is an Refusal 400
 that names the field. Nothing is bent into shape (`"1"` is not 1), and null is as good as left out.
 """
 
@@ -15,15 +15,15 @@ from typing import Any
 from aiohttp import web
 
 from relay.faces.http.requests.connections import ENCODINGS, unsupported_encoding
-from relay.faces.http.requests.errors import ApiError
+from relay.model import Fault, Refusal
 from relay.model.references import Thing, read
 
 _CURSOR = re.compile(r"[0-9]{1,18}")
 
 
-def bad(message: str, fix: str = "") -> ApiError:
+def bad(message: str, fix: str = "") -> Refusal:
     """A 400."""
-    return ApiError(400, "bad_request", message, fix)
+    return Refusal(message, fix, Fault.MALFORMED)
 
 
 class Body:
@@ -84,7 +84,7 @@ async def read_body(
 ) -> Body:
     """The body as a JSON object with no other keys than `fields`.
 
-    `limit` in bytes, `within_s` seconds. With `optional`, no body is an empty object. Raises ApiError.
+    `limit` in bytes, `within_s` seconds. With `optional`, no body is an empty object. Raises Refusal.
     """
     values = await read_values(request, limit=limit, within_s=within_s, optional=optional)
     _known("field", values, fields)
@@ -117,7 +117,7 @@ async def read_values(
 
 
 async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes:
-    """The body as it came. Raises ApiError."""
+    """The body as it came. Raises Refusal."""
     if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", *ENCODINGS):
         raise unsupported_encoding()
     if (request.content_length or 0) > limit:
@@ -134,8 +134,8 @@ async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes
                     if len(got) > limit:
                         break
     except TimeoutError:
-        raise ApiError(
-            408, "timeout", f"The body took longer than {within_s:g} s.", "Send it again."
+        raise Refusal(
+            f"The body took longer than {within_s:g} s.", "Send it again.", Fault.MALFORMED, "timeout"
         ) from None
     except web.RequestPayloadError as error:
         raise bad(f"The body is incomplete or cannot be decompressed: {error}.") from None
@@ -144,9 +144,12 @@ async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes
     return bytes(got)
 
 
-def _too_large(limit: int) -> ApiError:
-    return ApiError(
-        413, "too_large", f"The request is larger than {limit} bytes.", "Send less, or in several parts."
+def _too_large(limit: int) -> Refusal:
+    return Refusal(
+        f"The request is larger than {limit} bytes.",
+        "Send less, or in several parts.",
+        Fault.MALFORMED,
+        "too_large",
     )
 
 

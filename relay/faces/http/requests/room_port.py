@@ -28,12 +28,12 @@ class Acts(Protocol):
     """Where people's actions are carried out."""
 
     async def act(self, action: Action, *, by: str) -> Answer:
-        """Do what a person orders. Both the action and the answer stand in the room. Raises a `RoomRefusal`."""
+        """Do what a person orders. Both the action and the answer stand in the room. Raises a `Refusal`."""
         ...
 
 
 class RoomApi(Acts, Protocol):
-    """The room. What it cannot do it raises as a `RoomRefusal` (relay.faces.http.requests.errors). What a
+    """The room. What it cannot do it raises as a `Refusal`. What a
     person (`by`) does shows in the room."""
 
     async def post(

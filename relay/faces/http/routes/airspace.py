@@ -13,12 +13,12 @@ from aiohttp import web
 
 from relay.base.durations import parse_iso
 from relay.faces.http.requests.auth import owner, speaker
-from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, read_body
 from relay.faces.http.requests.room_port import Acts, Json
-from relay.model import SESSION_ID, Refusal
+from relay.model import SESSION_ID, Fault, Refusal
 from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
 
 _WHO = ("name", "agent_id")
@@ -110,11 +110,10 @@ class AirspaceDoors:
             raise bad(f"mark is {mark[:40]!r}.", "It is useful, noise or null.")
         found = await self._airspace.mark(request.match_info["advisory"], mark, by=self._by(request, body))
         if found is None:
-            raise ApiError(
-                404,
-                "not_found",
+            raise Refusal(
                 "There is no advisory with that id.",
                 "GET /api/airspace/advisories lists them.",
+                Fault.UNKNOWN,
             )
         return answer(found)
 
@@ -130,11 +129,11 @@ class AirspaceDoors:
                 raise bad("X-Relay-Session is not a session id.", "Leave it out, or send RELAY_SESSION_ID.")
             return await self._own_intent(agent, paths, session)
         if not request[CREDENTIAL].person:
-            raise ApiError(
-                403,
-                "scope",
+            raise Refusal(
                 "Only a person can set an agent's intent, and this is an agent's key.",
                 'Send "own": true with your own name, or use POST /intents.',
+                Fault.FORBIDDEN,
+                "scope",
             )
         action = DeclareIntent(agent, tuple(dict.fromkeys(paths)))
         done = await self._room.act(action, by=self._by(request, body))
@@ -150,23 +149,28 @@ class AirspaceDoors:
         if decision is None:
             raise bad(f"action is {action[:40]!r}.", f"One of: {', '.join(_DECISIONS)}.")
         if not request[CREDENTIAL].person:
-            raise ApiError(
-                403, "scope", "Only a person decides that, and this is an agent's key.", "Ask a person."
+            raise Refusal(
+                "Only a person decides that, and this is an agent's key.",
+                "Ask a person.",
+                Fault.FORBIDDEN,
+                "scope",
             )
         return answer((await self._room.act(decision(agent), by=self._by(request, body))).as_json())
 
     def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
-        """A key speaks for its own identity only. Raises ApiError."""
+        """A key speaks for its own identity only. Raises Refusal."""
         own = request[CREDENTIAL].identity
         for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in _WHO)):
             if own is not None and name is not None and name != own:
                 message = f"This key is {own}'s; {field} names another."
-                raise ApiError(403, "foreign_identity", message, f"Use {own}, or the key of the other one.")
+                raise Refusal(
+                    message, f"Use {own}, or the key of the other one.", Fault.FORBIDDEN, "foreign_identity"
+                )
 
     async def _own_intent(self, agent: str, paths: Sequence[str], session: str) -> web.Response:
         """Said by a process of the agent's own, on this machine (`relay airspace intent`)."""
         if agent not in self._agents():
-            raise ApiError(404, "not_found", f"There is no agent {agent[:60]}.", "GET /api/state lists them.")
+            raise Refusal(f"There is no agent {agent[:60]}.", "GET /api/state lists them.", Fault.UNKNOWN)
         try:
             kept = await self._airspace.declare_own(agent, paths, session=session)
         except Refusal as refusal:
@@ -185,7 +189,7 @@ class AirspaceDoors:
 
 
 def _time(query: Query, field: str) -> float | None:
-    """A time in ISO 8601 as Unix seconds; without a zone it is UTC. Raises ApiError."""
+    """A time in ISO 8601 as Unix seconds; without a zone it is UTC. Raises Refusal."""
     text = query.text(field)
     if text is None:
         return None

@@ -21,11 +21,11 @@ from aiohttp import web
 
 from relay.base.files import inside
 from relay.base.git_checkouts import within
-from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad, read_body
-from relay.model import Guard, GuardDecision, Location, Rejected
+from relay.model import Fault, Guard, GuardDecision, Location, Refusal
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name
 
 log = structlog.get_logger(__name__)
@@ -37,7 +37,7 @@ MOST_PATH = 4096
 MOST_WRITE = 16 * 1_048_576
 ACTS = ("commit", "merge", "push")
 
-#: agent, session, is it a person, paths, act, override -> the answer as JSON. Raises Rejected.
+#: agent, session, is it a person, paths, act, override -> the answer as JSON. Raises Refusal.
 Check = Callable[[str, str | None, bool, Sequence[str], str, str], Awaitable[dict[str, Any]]]
 
 
@@ -94,7 +94,7 @@ class GuardDoor:
             async with asyncio.timeout(GUARD_S):
                 for place in places:
                     told.append(await self._decide(agent, place, lines, session))
-        except Rejected as error:
+        except Refusal as error:
             raise bad(error.message, error.fix) from None
         except TimeoutError:
             log.warning("guard gave no answer", agent=agent, path=places[len(told)], within_s=GUARD_S)
@@ -128,7 +128,7 @@ class GuardDoor:
         person = credential.person if identity is not None else agent is None
         try:
             return answer(await self._check(who, session, person, paths, act, override))
-        except Rejected as error:
+        except Refusal as error:
             raise bad(error.message, error.fix) from None
 
     def _name(self, agent: str) -> str:
@@ -146,7 +146,7 @@ def _paths(body: Body) -> list[str]:
 
 
 def _check_names(paths: Iterable[str]) -> None:
-    """Raises ApiError 400 for what is the name of no file."""
+    """Raises Refusal 400 for what is the name of no file."""
     try:
         most = max((len(path.encode()) for path in paths), default=0)
     except UnicodeEncodeError:
@@ -169,11 +169,14 @@ def _place(root: Path, checkouts: Iterable[Path], path: str) -> str | None:
 
 
 def _own(request: web.Request, agent: str) -> None:
-    """Raises ApiError 403 for a key that asks as another."""
+    """Raises Refusal 403 for a key that asks as another."""
     identity = request[CREDENTIAL].identity
     if identity is not None and agent != identity:
-        raise ApiError(
-            403, "foreign_identity", f"This key is {identity}'s; agent names another.", f"Ask as {identity}."
+        raise Refusal(
+            f"This key is {identity}'s; agent names another.",
+            f"Ask as {identity}.",
+            Fault.FORBIDDEN,
+            "foreign_identity",
         )
 
 

@@ -12,11 +12,12 @@ from typing import Protocol
 from aiohttp import web
 
 from relay.faces.http.requests.auth import owner, speaker
-from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, numbered, read_body
 from relay.faces.http.requests.room_port import Acts, Json
+from relay.model import Fault, Refusal
 from relay.model.references import Thing
 from relay.room.parsing.actions import ForceRelease
 from relay.room.parsing.commands import MAX_REASON
@@ -64,7 +65,7 @@ class HeldDoors:
         Query(request)
         number = numbered(request.match_info["number"], Thing.TASK)
         if number is None:
-            raise ApiError(404, "not_found", "There is no task with that number.", "A task has a number.")
+            raise Refusal("There is no task with that number.", "A task has a number.", Fault.UNKNOWN)
         return answer({"task": await self._room.task(number)})
 
     async def release(self, request: web.Request) -> web.Response:
@@ -75,11 +76,10 @@ class HeldDoors:
         )
         credential = request[CREDENTIAL]
         if credential.identity is not None and not credential.person:
-            raise ApiError(
-                403,
-                "forbidden",
+            raise Refusal(
                 "Only a person takes a lock from its holder.",
                 "Release your own, or ask in the room.",
+                Fault.FORBIDDEN,
             )
         by = speaker(credential, {field: body.maybe_text(field) for field in _WHO}, self._reserved(), owner())
         path, reason = body.text("path"), body.text("reason")

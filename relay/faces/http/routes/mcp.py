@@ -25,7 +25,7 @@ import structlog
 from aiohttp import web
 
 from relay.faces.http.requests.auth import owner, speaker
-from relay.faces.http.requests.errors import ApiError
+from relay.faces.http.requests.errors import error_answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import read_bytes
@@ -284,7 +284,7 @@ class _Exchange:
             return response
         why = self._whole.decode("utf-8", "replace").rstrip(".") or "The request is not an MCP message"
         fix = "Send one message of JSON-RPC as application/json (docs/mcp.md)."
-        return ApiError(self._status, "bad_request", f"{why}.", fix).response()
+        return error_answer(self._status, "bad_request", f"{why}.", fix)
 
     def answer(self) -> web.StreamResponse:
         """What was answered; where nothing was, the client has gone."""

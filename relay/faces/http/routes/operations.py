@@ -15,14 +15,14 @@ from urllib.parse import unquote_to_bytes
 from aiohttp import web
 
 from relay.faces.http.requests.auth import Credential, CredentialKind, owner, speaker
-from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad, read_values
 from relay.faces.operations.operation import Operation, perform
 from relay.faces.operations.registry import OPERATIONS
 from relay.faces.ports import Services
-from relay.model import Caller
+from relay.model import Caller, Fault, Refusal
 from relay.model.pages import Page
 from relay.model.speaker_names import MAX_AGENT_NAME
 
@@ -99,7 +99,7 @@ class OperationDoors:
         return values
 
     def caller(self, request: web.Request, values: Mapping[str, Any]) -> Caller:
-        """Who asks. Raises ApiError and Rejected."""
+        """Who asks. Raises Refusal."""
         credential = request[CREDENTIAL]
         said = Body(values)
         claims = {field: said.maybe_text(field) for field in ("agent_id", "name")}
@@ -138,7 +138,7 @@ def caller_of(
 ) -> Caller:
     """The caller of a good credential that speaks as `agent`. `claimed`: by an `agent_id` of its own, as agents do.
 
-    Raises Rejected when `session` is no id.
+    Raises Refusal when `session` is no id.
     """
     if credential.kind is CredentialKind.KEY:
         default, kind = f"key-{credential.key}", credential.agent_type
@@ -155,7 +155,7 @@ def caller_of(
 
 
 def session_of(request: web.Request, said: str | None = None) -> str | None:
-    """The session that a request names: in its header, or (`said`) in its body or query. Raises ApiError where it
+    """The session that a request names: in its header, or (`said`) in its body or query. Raises Refusal where it
     names two: what is taken in the one is not held in the other."""
     named = [(SESSION_HEADER, value) for value in request.headers.getall(SESSION_HEADER, [])]
     named += [] if said is None else [("session_id", said)]
@@ -165,17 +165,16 @@ def session_of(request: web.Request, said: str | None = None) -> str | None:
     return named[0][1] if named else None
 
 
-def sessions_differ(one: tuple[str, str], other: tuple[str, str]) -> ApiError:
+def sessions_differ(one: tuple[str, str], other: tuple[str, str]) -> Refusal:
     """The refusal of a request that names two sessions, each by (where, which)."""
     message = f"{one[0]} says session {one[1][:128]!r}, and {other[0]} says {other[1][:128]!r}."
     told = [{"by": where, "session": session[:128]} for where, session in (one, other)]
-    return ApiError(
-        400,
-        "sessions_differ",
+    return Refusal(
         message,
         "Name one session, or leave one of the two out.",
-        None,
-        {"sessions": told},
+        Fault.MALFORMED,
+        "sessions_differ",
+        details={"sessions": told},
     )
 
 
@@ -192,7 +191,7 @@ def _required(operation: Operation) -> bool:
 
 
 def _check_bytes(request: web.Request) -> None:
-    """Raises ApiError for an address that writes no text: the server would take its escapes for characters."""
+    """Raises Refusal for an address that writes no text: the server would take its escapes for characters."""
     try:
         unquote_to_bytes(request.raw_path).decode()
     except UnicodeError:
@@ -200,7 +199,7 @@ def _check_bytes(request: web.Request) -> None:
 
 
 def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
-    """The query's fields, each as its declaration has it. Raises ApiError."""
+    """The query's fields, each as its declaration has it. Raises Refusal."""
     fields = operation.request.model_fields
     values: dict[str, Any] = {}
     for name in dict.fromkeys(request.query):

@@ -11,11 +11,12 @@ from typing import Protocol
 from aiohttp import web
 
 from relay.faces.http.requests.auth import owner, speaker
-from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, read_body
 from relay.faces.http.requests.room_port import Acts, Json
+from relay.model import Fault, Refusal
 from relay.room.parsing.actions import Permit
 
 _WHO = ("name", "agent_id")
@@ -75,11 +76,10 @@ class PermissionDoors:
         named = request.match_info["request"]
         one = next((each for each in self._pending() if each.id == named), None)
         if one is None:
-            raise ApiError(
-                404,
-                "not_found",
+            raise Refusal(
                 "There is no such open request: it was answered or has expired.",
                 "GET /api/permissions.",
+                Fault.UNKNOWN,
             )
         for place, option in enumerate(one.options, 1):
             if option.id == wanted:

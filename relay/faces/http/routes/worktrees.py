@@ -12,11 +12,11 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from relay.faces.http.requests.auth import speaker
-from relay.faces.http.requests.errors import ApiError, answer
+from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, read_body
-from relay.model import Refusal
+from relay.model import Fault, Refusal
 
 _WHO = ("name", "agent_id")
 METHODS = ("merge", "squash")
@@ -166,10 +166,11 @@ def _squash(method: str | None) -> bool:
 
 
 def _refused(error: Refusal) -> web.Response:
-    return answer({"success": False, "reason": error.reason, "fix": error.fix, "commit": None})
+    """What git or the worktree's state forbids is an answer; a refusal with a code is the request's own fault."""
+    if error.code:
+        raise error
+    return answer({"success": False, "reason": error.message, "fix": error.fix, "commit": None})
 
 
-def _unknown(agent: str) -> ApiError:
-    return ApiError(
-        404, "not_found", f"There is no worktree of {agent[:64]}.", "GET /api/worktrees lists them."
-    )
+def _unknown(agent: str) -> Refusal:
+    return Refusal(f"There is no worktree of {agent[:64]}.", "GET /api/worktrees lists them.", Fault.UNKNOWN)
