@@ -16,6 +16,7 @@ from typing import Any, Literal
 from relay.base.durations import iso, since, within
 from relay.coordination.locks.compare import NOTHING, Compared
 from relay.coordination.locks.wording import capital, named
+from relay.coordination.paths.patterns import stands_for
 from relay.coordination.paths.targets import Target
 from relay.model import Fault, Refusal
 from relay.store.ports import Row
@@ -63,6 +64,13 @@ class Lock:
     @property
     def path(self) -> str:
         return self.target.path
+
+    def concerns(self, file: Target) -> bool:
+        """Is the lock about this file? A path may be a folder and meets patterns of what is below; a file is none.
+        A target that is no path concerns what it meets."""
+        if self.target.kind == "glob" and file.kind == "path":
+            return stands_for(self.target.key, file.key)
+        return file.meets(self.target.kind, self.target.key)
 
     @property
     def holder(self) -> tuple[str, str]:

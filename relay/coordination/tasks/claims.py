@@ -23,7 +23,7 @@ from typing import Any
 from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import table
-from relay.coordination.locks.index import Standing
+from relay.coordination.locks.index import LockIndex
 from relay.coordination.locks.lock import MAX_TTL_S, MIN_TTL_S, Loss
 from relay.coordination.locks.service import Locks
 from relay.coordination.tasks import task_events, transitions
@@ -89,19 +89,19 @@ class Claims:
 
     async def take(self, tx: Tx, caller: Caller, types: Sequence[str] | None, lease_s: float) -> Search:
         """Claim the first task that is ready, of one of the `types` (None: any), and lock its files."""
-        search, ways = Search(), None
+        search, index = Search(), None
         async for row in self._ready(tx, types):
             files = json.loads(row["files"])
-            told = None if ways is None else self._in_the_way(ways, files)
+            told = None if index is None else self._in_the_way(index, files)
             told = told or await self.lock_files(tx, caller, row["id"], row["number"], files, lease_s)
             if told is None:
                 search.task = await self._claim(tx, caller, row["id"], lease_s)
                 return search
             search.passed(row["number"], told)
-            if ways is None:
+            if index is None:
                 # From here on a task is locked only when nobody's lock meets its files.
                 me = (caller.agent, caller.session)
-                ways = Standing(lock for lock in await table.living(tx) if lock.holder != me)
+                index = LockIndex(lock for lock in await table.living(tx) if lock.holder != me)
         return search
 
     async def take_this(self, tx: Tx, caller: Caller, task: Task, lease_s: float) -> Task | None:
@@ -134,10 +134,10 @@ class Claims:
                 yield row
             asked |= {"rank": rows[-1]["rank"], "number": rows[-1]["number"], "limit": PAGE}
 
-    def _in_the_way(self, ways: Standing, files: Sequence[str]) -> tuple[str, str, str] | None:
+    def _in_the_way(self, index: LockIndex, files: Sequence[str]) -> tuple[str, str, str] | None:
         """(path, holder, until) of what meets these files."""
         for target in self._locks.kept(files) if files else ():
-            met = ways.first(target)
+            met = index.longest_meeting(target)
             if met is not None:
                 return target.path, met.agent, iso(met.expires_at)
         return None

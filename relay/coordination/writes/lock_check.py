@@ -1,7 +1,11 @@
 """Which locks stand against writing these files (`relay.coordination.writes.guard.Judge`), and which hold at all.
 
 Invariants:
-- every door's decision is `fencing.decide`'s, and asked here: hooks, git, changesets, landings;
+- a write is refused where another holds what meets the file, shared or not: shared is for reading;
+- it is refused where the writer's own lease on what meets the file is over and it holds none on it now: it slept, and
+  does not know what was written meanwhile;
+- a writer that never asked for a lock may write what nobody holds;
+- every interface asks here: hooks, git, changesets, merges;
 - it takes one look at what holds and what the caller has on record, however many files are asked about: a commit may
   change thousands;
 - a file is its name and nothing else: no character of it is a wildcard, and a name that nobody could lock is judged
@@ -12,50 +16,19 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from relay.coordination.locks import table
+from relay.coordination.locks.index import LockIndex, longest
 from relay.coordination.locks.lock import Lock, Verdict
-from relay.coordination.paths.targets import Target, above, file, unfit
-from relay.coordination.writes.fencing import concerns, decide
+from relay.coordination.paths.targets import Target, file, unfit
 from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Refusal
 from relay.store.ports import Tx
 
 #: Files that are asked about one by one; of more, all locks are read once instead (measured: alike at some 10 with a
 #: hundred locks).
 FEW = 8
-
-
-class LockIndex:
-    """Locks, to be asked which of them concern a file (`fencing.concerns`), or meet a pattern or a key. Those on
-    logical keys concern no file."""
-
-    def __init__(self, locks: Iterable[Lock]) -> None:
-        self._all = list(locks)
-        self._on: dict[str, list[Lock]] = defaultdict(list)
-        self._below: dict[str, list[Lock]] = defaultdict(list)
-        self._globs: dict[str, list[Lock]] = defaultdict(list)
-        for lock in self._all:
-            target = lock.target
-            if target.kind == "glob":
-                self._globs[target.base or ""].append(lock)
-            elif target.kind == "path":
-                self._on[target.key].append(lock)
-                for folder in above(target.key)[:-1]:
-                    self._below[folder].append(lock)
-
-    def about(self, target: Target) -> list[Lock]:
-        """All that concern this file; of a pattern or a key all that meet it."""
-        if target.kind != "path":
-            return [lock for lock in self._all if concerns(lock, target)]
-        names = above(target.key)
-        found = [lock for name in names for lock in self._on.get(name, ())]
-        found += self._below.get(target.key, ())
-        # A pattern stands for nothing outside of its base.
-        near = (lock for base in ("", *names) for lock in self._globs.get(base, ()))
-        return found + [lock for lock in near if concerns(lock, target)]
 
 
 class LockJudge:
@@ -74,7 +47,7 @@ class LockJudge:
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
     ) -> list[Verdict]:
-        """May these files be written by the caller now, one verdict each, in their order (`fencing.decide`)?
+        """May these files be written by the caller now, one verdict each, in their order?
 
         `fencing_token`: of the lease that the write is done under; when this session does not hold it any more, all
         are stale. A file is asked about by its name, a pattern or a key as a Target. Reads only; it is no heartbeat.
@@ -89,7 +62,9 @@ class LockJudge:
         others = await self._others(tx, caller, files)
         had, have = LockIndex(mine), LockIndex(living)
         return [
-            Verdict(path, "ok") if meant is None else decide(path, other, had.about(meant), have.about(meant))
+            Verdict(path, "ok")
+            if meant is None
+            else _decide(path, other, had.concerning(meant), have.concerning(meant))
             for path, meant, other in zip(names, files, others, strict=True)
         ]
 
@@ -99,19 +74,17 @@ class LockJudge:
         me = (caller.agent, caller.session)
         if len(files) > FEW:
             index = LockIndex(lock for lock in await table.living(tx) if lock.holder != me)
-            return [None if one is None else _longest(index.about(one)) for one in files]
+            return [None if one is None else longest(index.concerning(one)) for one in files]
         found = []
         for one in files:
             met = [] if one is None else await table.meeting(tx, one, besides=me)
-            found.append(_longest([lock for lock in met if one is not None and concerns(lock, one)]))
+            found.append(longest([lock for lock in met if one is not None and lock.concerns(one)]))
         return found
 
     async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
         target = file_target(path, self._fold)
         mine = await _living(tx, caller, await table.of_session(tx, caller))
-        return target is not None and any(
-            lock.mode == "exclusive" and concerns(lock, target) for lock in mine
-        )
+        return target is not None and any(lock.mode == "exclusive" and lock.concerns(target) for lock in mine)
 
     async def held(self, tx: Tx) -> list[HeldPath]:
         """What holds now and is about files, for the airspace."""
@@ -138,8 +111,14 @@ async def _living(tx: Tx, caller: Caller, mine: Sequence[Lock]) -> list[Lock]:
     return [lock for lock in mine if lock.expires_at > now]
 
 
-def _longest(locks: Sequence[Lock]) -> Lock | None:
-    return max(locks, key=lambda lock: (lock.expires_at, -lock.token), default=None)
+def _decide(path: str, other: Lock | None, mine: Sequence[Lock], living: Sequence[Lock]) -> Verdict:
+    """All of these concern the file. `other`: a living lock of another holder; `mine`: the rows of the writer;
+    `living`: those of them that hold."""
+    if other is not None:
+        return Verdict(path, "locked", other)
+    if living or not mine:
+        return Verdict(path, "ok")
+    return Verdict(path, "stale", max(mine, key=lambda lock: lock.token))
 
 
 def file_target(path: str, fold: bool) -> Target | None:
@@ -156,7 +135,7 @@ def file_target(path: str, fold: bool) -> Target | None:
 def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
     def covers(path: str) -> bool:
         target = file_target(path, fold)
-        return target is not None and concerns(lock, target)
+        return target is not None and lock.concerns(target)
 
     return covers
 
