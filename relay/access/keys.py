@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from relay.access.page_sessions import digest
 from relay.base.durations import iso, parse_amounts
@@ -47,18 +47,6 @@ _SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhdw])")
 
 #: The longest that a key that ends may live: ten years; who wants more says `never`.
 _LONGEST_S = 3650 * 86400.0
-
-
-class EndsSessions(Protocol):
-    """What ends sessions."""
-
-    async def end(self, caller: Caller, *, reason: str = "ended", by: str | None = None) -> Json: ...
-
-
-class Revoking(Protocol):
-    """What revokes keys."""
-
-    async def revoke(self, caller: Caller, id: str) -> Json: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,12 +312,3 @@ def span_s(text: str) -> float | None:
         fix = "Write 30d, 12h, 45m or never; ten years at most."
         raise Refusal(message, fix, Fault.MALFORMED)
     return seconds
-
-
-async def take_back(keys: Revoking, sessions: EndsSessions, caller: Caller, id: str) -> Json:
-    """Revoke a key and end the session that is its own, so that what it held is free now; one that it named itself
-    ends with its lease. Raises Refusal as `Keys.revoke` does."""
-    told = await keys.revoke(caller, id)
-    its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
-    await sessions.end(its, reason="its key was revoked", by=caller.agent)
-    return told

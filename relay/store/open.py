@@ -8,67 +8,41 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
+from relay.config.settings import Settings
 from relay.store.ports import Store, StoreError, StoreMissing
 
 
-class PostgresPlace(Protocol):
-    """What the settings say of a PostgreSQL database (its address: relay/store/postgres/address.py)."""
-
-    @property
-    def dsn_file(self) -> Path | None: ...
-
-    @property
-    def pool(self) -> int: ...
-
-    @property
-    def connect_s(self) -> float: ...
-
-
-class Storage(Protocol):
-    """Where the settings say that events are kept."""
-
-    @property
-    def storage(self) -> str: ...
-
-    @property
-    def db_path(self) -> Path: ...
-
-    @property
-    def postgres(self) -> PostgresPlace: ...
-
-
-def no_address(where: Storage) -> StoreError | None:
+def no_address(settings: Settings) -> StoreError | None:
     """Why this process is told no address of the database; None where it is, or needs none. An address that is set
     and is wrong is for `open_store` to refuse."""
-    if where.storage != "postgres":
+    if settings.storage != "postgres":
         return None
     from relay.store.postgres import address as postgres_address
 
     if os.environ.get(postgres_address.VARIABLE, "").strip():
         return None
     try:
-        postgres_address.find_address(where.postgres.dsn_file)
+        postgres_address.find_address(settings.postgres.dsn_file)
     except StoreError as error:
         return error
     return None
 
 
-async def daemon_of(where: Storage) -> str:
+async def daemon_of(settings: Settings) -> str:
     """Whose daemon has the database of these settings, as `pid N on HOST`; empty: nobody's, or there is none to ask.
 
     Raises StoreError.
     """
-    if where.storage != "postgres":
+    if settings.storage != "postgres":
         return ""
     from relay.store.postgres import address as postgres_address
     from relay.store.postgres import connections as postgres_connections
     from relay.store.postgres import sole
 
-    address = postgres_address.find_address(where.postgres.dsn_file)
+    address = postgres_address.find_address(settings.postgres.dsn_file)
     connections = postgres_connections.Connections(
-        address, most=1, connect_s=where.postgres.connect_s, busy_timeout_s=where.postgres.connect_s
+        address, most=1, connect_s=settings.postgres.connect_s, busy_timeout_s=settings.postgres.connect_s
     )
     connection = await connections.connect()
     try:
@@ -79,7 +53,7 @@ async def daemon_of(where: Storage) -> str:
 
 
 async def open_store(
-    where: Storage, wings: Iterable[Path] = (), *, create: bool = True, keeper: bool = False
+    settings: Settings, wings: Iterable[Path] = (), *, create: bool = True, keeper: bool = False
 ) -> Store:
     """The store of these settings, migrated for the given wing folders (none: as it was found).
 
@@ -89,41 +63,41 @@ async def open_store(
     Raises StoreMissing when there is none and `create` is False, AnotherDaemon where another process is the
     daemon, and StoreError when it cannot be used.
     """
-    if where.storage == "postgres":
+    if settings.storage == "postgres":
         from relay.store.postgres import address as postgres_address
         from relay.store.postgres import store as postgres_store
 
-        address = postgres_address.find_address(where.postgres.dsn_file)
+        address = postgres_address.find_address(settings.postgres.dsn_file)
         return await postgres_store.open_store(
             address,
             wings,
             create=create,
-            connections=where.postgres.pool,
-            connect_s=where.postgres.connect_s,
+            connections=settings.postgres.pool,
+            connect_s=settings.postgres.connect_s,
             sole=keeper,
         )
-    if where.storage != "sqlite":
-        raise StoreError(f"storage {where.storage!r} is unknown; one of: postgres, sqlite")
+    if settings.storage != "sqlite":
+        raise StoreError(f"storage {settings.storage!r} is unknown; one of: postgres, sqlite")
     from relay.store.sqlite import files, store
 
-    if not create and not where.db_path.exists():
-        files.refuse_saved(where.db_path)
-        raise StoreMissing(f"there is no database at {where.db_path} yet")
-    return await store.open_store(where.db_path, wings, keeper=keeper)
+    if not create and not settings.db_path.exists():
+        files.refuse_saved(settings.db_path)
+        raise StoreMissing(f"there is no database at {settings.db_path} yet")
+    return await store.open_store(settings.db_path, wings, keeper=keeper)
 
 
-def has_saved(where: Storage) -> bool:
+def has_saved(settings: Settings) -> bool:
     """Did a daemon save a copy of a database whose files were removed or replaced beneath it?"""
-    if where.storage != "sqlite":
+    if settings.storage != "sqlite":
         return False
     from relay.store.sqlite import files
 
-    return files.saved_path(where.db_path).exists()
+    return files.saved_path(settings.db_path).exists()
 
 
-def put_back(where: Storage) -> str | None:
+def put_back(settings: Settings) -> str | None:
     """Put the saved copy in the database's place; what was done, None where there is nothing to do. No process may
     have the database open."""
     from relay.store.sqlite import files
 
-    return files.put_back(where.db_path)
+    return files.put_back(settings.db_path)

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from relay.access.keys import Keys, take_back
+from relay.access.keys import Keys
 from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import indented, safe, tame
 from relay.config.command_line import about, command
@@ -114,7 +114,9 @@ async def _list(keys: Keys, _sessions: SessionsApi, caller: Caller, args: argpar
 
 
 async def _revoke(keys: Keys, sessions: SessionsApi, caller: Caller, args: argparse.Namespace) -> Json:
-    return await take_back(keys, sessions, caller, args.id)
+    from relay.faces.operations.keys import revoke  # with pydantic, which the other commands do not need
+
+    return await revoke(keys, sessions, caller, args.id)
 
 
 def _created(told: Json) -> str:

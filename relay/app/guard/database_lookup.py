@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from relay.app.guard.questions import Asker, Unasked
-from relay.app.guard.sqlite_lookup import CannotTell, Room, answered, judge, keep
+from relay.app.guard.sqlite_lookup import CannotTell, Room, answered, keep
 from relay.base.case_folding import folds_case
 from relay.coordination.writes.guard import Answer, caller_of, check
+from relay.coordination.writes.lock_check import LockJudge
 from relay.model import Caller, Refusal
 
 
@@ -65,7 +66,7 @@ def _by_store(config: str, caller: Caller, paths: Sequence[str], act: str, overr
         store = await open_store(load(config), create=False)
         try:
             return await check(
-                store, judge(folds_case(Path.cwd())), caller, paths, act=act, override=override
+                store, LockJudge(fold=folds_case(Path.cwd())), caller, paths, act=act, override=override
             )
         except (store.errors, store.transient) as error:
             raise CannotTell(f"the database says: {error}") from error

@@ -21,7 +21,8 @@ from relay.app.wiring.schema import WINGS
 from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
-from relay.coordination.writes.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, Judge, caller_of, judged
+from relay.coordination.writes.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, caller_of, judged
+from relay.coordination.writes.lock_check import LockJudge
 from relay.model import Caller, Refusal
 from relay.store.ports import StoreError
 from relay.store.sqlite.reader import look
@@ -67,13 +68,6 @@ class Room:
         return self.folder / "events.db"
 
 
-def judge(fold: bool = False) -> Judge:
-    """The locks' own word. `fold`: the file system folds case."""
-    from relay.coordination.writes.lock_check import LockJudge
-
-    return LockJudge(fold=fold)
-
-
 def answered(
     room: Room, caller: Caller, paths: Sequence[str], override: str = "", *, fold: bool = False
 ) -> Answer:
@@ -82,7 +76,9 @@ def answered(
         raise CannotTell(f"the room keeps its locks in {room.storage}, which only the running room can read")
     try:
         return look(
-            room.database, lambda tx: judged(tx, judge(fold), caller, paths, override=override), wings=WINGS
+            room.database,
+            lambda tx: judged(tx, LockJudge(fold=fold), caller, paths, override=override),
+            wings=WINGS,
         )
     except StoreError as error:
         raise CannotTell(str(error)) from error

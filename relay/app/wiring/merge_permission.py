@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.airspace.worktrees.merge import MayLand
-from relay.coordination.writes.guard import Judge, caller_of
+from relay.coordination.writes.guard import caller_of
+from relay.coordination.writes.lock_check import LockJudge
 from relay.model import LOCKED, Refusal
 from relay.store.ports import Store
 
 
-def may_land(store: Store, judge: Judge) -> MayLand:
+def may_land(store: Store, judge: LockJudge) -> MayLand:
     """Raises Refusal for what must not be merged now, and what the store raises when nobody can tell."""
 
     async def ask(agent: str, by: str, paths: Sequence[str]) -> None:

@@ -21,7 +21,8 @@ import uuid_utils
 from relay.base.durations import iso
 from relay.coordination.paths.targets import MAX_TARGETS, Target
 from relay.coordination.writes.declared import compared, file_of
-from relay.coordination.writes.guard import Judge, against, ordered, record
+from relay.coordination.writes.guard import against, ordered, record
+from relay.coordination.writes.lock_check import LockJudge
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
 from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Refusal
@@ -49,7 +50,7 @@ class Changesets:
     def __init__(
         self,
         store: Store,
-        judge: Judge,
+        judge: LockJudge,
         changes: ChangedFiles,
         touch: Touch,
         meant: Meant,

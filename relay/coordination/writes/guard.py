@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
-from relay.coordination.paths.targets import Target
 from relay.coordination.sessions import Q
+from relay.coordination.writes.lock_check import LockJudge
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal
@@ -35,21 +35,6 @@ MOST_TOLD = 20
 MOST_WHY = 500
 
 Json = dict[str, Any]
-
-
-class Judge(Protocol):
-    """What the guard asks of the locks. Both only read."""
-
-    async def refusals(
-        self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
-    ) -> list[LockRefusal]:
-        """What stands against each of these files (relative to the root of the repository; a pattern or a key as a
-        Target), in their order."""
-        ...
-
-    async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
-        """Does the caller hold this file exclusively now?"""
-        ...
 
 
 def against(refusals: Sequence[LockRefusal], caller: Caller) -> list[LockRefusal]:
@@ -76,7 +61,7 @@ def _holding(living: Sequence[Row]) -> list[str]:
 
 
 async def _refused(
-    tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str]
+    tx: Tx, judge: LockJudge, caller: Caller, paths: Sequence[str]
 ) -> tuple[list[LockRefusal], list[Caller]]:
     """What stands against this write, another's lock first, and whose it may be (`_may_be`)."""
     living, who = await _may_be(tx, caller)
@@ -113,7 +98,7 @@ class LockGuard:
     def __init__(
         self,
         store: Store,
-        judge: Judge,
+        judge: LockJudge,
         then: Guard,
         refused: Callable[[Caller, Sequence[LockRefusal]], None] = lambda caller, found: None,
         brought: Callable[[str, str], Awaitable[bool]] | None = None,
@@ -182,14 +167,16 @@ class Answer:
         }
 
 
-async def judged(tx: Tx, judge: Judge, caller: Caller, paths: Sequence[str], *, override: str = "") -> Answer:
+async def judged(
+    tx: Tx, judge: LockJudge, caller: Caller, paths: Sequence[str], *, override: str = ""
+) -> Answer:
     """Looks, and records nothing. An override is a person's."""
     found, _ = await _refused(tx, judge, caller, paths)
     return Answer(tuple(found), override.strip()[:MOST_WHY] if caller.person else "", caller.person)
 
 
 async def check(
-    store: Store, judge: Judge, caller: Caller, paths: Sequence[str], *, act: str, override: str = ""
+    store: Store, judge: LockJudge, caller: Caller, paths: Sequence[str], *, act: str, override: str = ""
 ) -> Answer:
     """May `caller` make this write (`act`: commit, push, ...)? What is refused or let through is recorded.
 
@@ -241,7 +228,7 @@ async def record(
     )
 
 
-def checked(store: Store, judge: Judge) -> Callable[..., Awaitable[Json]]:
+def checked(store: Store, judge: LockJudge) -> Callable[..., Awaitable[Json]]:
     """`check` as a door asks it: agent, session, is it a person, paths, act, override."""
 
     async def ask(

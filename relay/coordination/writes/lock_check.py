@@ -1,4 +1,4 @@
-"""Which locks stand against writing these files (`relay.coordination.writes.guard.Judge`), and which hold at all.
+"""Which locks stand against writing these files and which hold at all.
 
 Invariants:
 - a write is refused where another holds what meets the file, shared or not: shared is for reading;

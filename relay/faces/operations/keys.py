@@ -5,36 +5,17 @@ Invariant: a key's text is in the answer to its creation and nowhere else.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from relay.access.keys import take_back
+from relay.access.keys import Keys
 from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text
-from relay.faces.ports import Services
+from relay.faces.ports import Services, SessionsApi
 from relay.model import ADMIN, SCOPES, Caller
 
 Json = dict[str, Any]
 _SCOPES = ", ".join([*sorted(SCOPES), ADMIN])
-
-
-class KeysApi(Protocol):
-    """What the operations ask of the keys: `Services.more["keys"]`."""
-
-    async def create(
-        self,
-        caller: Caller,
-        identity: str,
-        *,
-        agent_type: str = "agent",
-        scopes: list[str] | None = None,
-        expires: str = "never",
-        note: str = "",
-    ) -> Json: ...
-
-    async def list(self, caller: Caller) -> list[Json]: ...
-
-    async def revoke(self, caller: Caller, key_id: str) -> Json: ...
 
 
 class CreateKey(Request):
@@ -68,8 +49,8 @@ class RevokeKey(Request):
     id: Annotated[Name, Field(max_length=100)] = Field(description="the key's public id")
 
 
-def _keys(services: Services) -> KeysApi:
-    keys: KeysApi = services.more["keys"]
+def _keys(services: Services) -> Keys:
+    keys: Keys = services.more["keys"]
     return keys
 
 
@@ -89,7 +70,16 @@ async def _list(services: Services, caller: Caller, asked: ListKeys) -> list[Jso
 
 
 async def _revoke(services: Services, caller: Caller, asked: RevokeKey) -> Json:
-    return await take_back(_keys(services), services.sessions, caller, asked.id)
+    return await revoke(_keys(services), services.sessions, caller, asked.id)
+
+
+async def revoke(keys: Keys, sessions: SessionsApi, caller: Caller, id: str) -> Json:
+    """Revoke a key and end the session that is its own, so that what it held is free now; one that it named itself
+    ends with its lease. Raises Refusal as `Keys.revoke` does."""
+    told = await keys.revoke(caller, id)
+    its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
+    await sessions.end(its, reason="its key was revoked", by=caller.agent)
+    return told
 
 
 OPERATIONS = (
