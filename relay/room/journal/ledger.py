@@ -4,9 +4,8 @@ Invariants:
 - a row and the event that says why it is there commit together, or not at all;
 - rows for commands and mentions commit with their message, so a restart finds them;
 - the room's bookkeeping for a message runs on that message's own short lane (`cycle`), so it orders nobody;
-- an entry that is not yet in the transcript file stands in the outbox with the exact line to append.
-
-Every function runs in the caller's transaction.
+- an entry that is not yet in the transcript file stands in the outbox with the exact line to append;
+- every function runs in the caller's transaction.
 """
 
 from __future__ import annotations

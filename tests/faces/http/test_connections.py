@@ -179,7 +179,9 @@ async def test_a_body_packed_as_nothing_that_is_known_is_415(packed: str) -> Non
 
 def test_a_line_is_said_at_once_and_then_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[int] = []
-    monkeypatch.setattr("relay.faces.connections.log.warning", lambda _text, times: said.append(times))
+    monkeypatch.setattr(
+        "relay.faces.http.requests.connections.log.warning", lambda _text, times: said.append(times)
+    )
     now = 100.0
     line = Seldom("x", clock=lambda: now)
     for _ in range(500):
