@@ -22,7 +22,7 @@ from relay.room.parsing.actions import DeclareIntent
 from relay.room.steward.answers import StewardView
 from relay.room.steward.handlers import Act, Acts
 from tests import engines
-from tests.airspace.live.test_scanner import House
+from tests.airspace.house import House
 from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
 from tests.engines import BOTH, Clock
 from tests.room import parts

@@ -21,7 +21,7 @@ from relay.room.journal.live_bus import Live
 from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
-from tests.airspace.live.test_scanner import House
+from tests.airspace.house import House
 from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
 from tests.engines import BOTH, Clock, all_events, open_store
 from tests.room.parts import all_messages, post

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.intents import Source
 from relay.airspace.live import history
-from relay.airspace.live.picture import Sampled, Sky
-from relay.airspace.live.scanner import Scanner, with_intents, without
-from relay.airspace.live.service import LiveAirspace
-from relay.airspace.pair_facts import Likeness
-from relay.airspace.readings import Assessment, Evidence, Level, Reading, Thresholds, assess
-from relay.airspace.words import Vocabulary
+from relay.airspace.live.picture import Sampled
+from relay.airspace.live.scanner import with_intents, without
+from relay.airspace.readings import Level
 from relay.airspace.worktrees.view import rows
 from relay.airspace.worktrees.working_sets import Sightings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.model import Refusal
-from relay.model.working_set import Pair, WorkingSet, all_paths, could_collide
+from relay.model.working_set import WorkingSet, all_paths
 from relay.store.ports import Tx
+from tests.airspace.house import House
 from tests.airspace.parts import FILE, NAMES, open_sky, touch, work
 from tests.airspace.parts import Sky as Room
 from tests.engines import BOTH, Clock
@@ -35,136 +31,6 @@ from tests.room.parts import until
 pytestmark = BOTH
 
 PAIR = ("CLAUDE", "CODEX")
-NO_WORDS = Vocabulary()
-
-
-class PlayedTrees:
-    """Working sets and merges as they are set."""
-
-    def __init__(self) -> None:
-        self.sets: list[WorkingSet] = []
-        self.told: dict[Pair, Merge | None] = {}
-        self.asked: list[Sequence[Pair]] = []
-        self.main: Target | None = None
-        self.why = ""
-        self.tried: dict[str, Trial] = {}
-        self.commits: dict[str, Sequence[str]] = {}
-
-    async def working_sets(self) -> Sequence[WorkingSet]:
-        return list(self.sets)
-
-    async def target(self) -> Target | None:
-        return self.main
-
-    def no_main(self) -> str:
-        return "" if self.main else self.why
-
-    def behind(self, agent: str) -> int | None:
-        return 1 if agent in self.tried else None
-
-    async def trials(self, target: Target) -> Mapping[str, Trial]:
-        return dict(self.tried)
-
-    async def merges(
-        self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
-    ) -> Mapping[Pair, Merge | None]:
-        self.asked.append(pairs)
-        return {pair: self.told.get(pair) for pair in pairs}
-
-    def pairs(self) -> Sequence[Pair]:
-        return could_collide({one.agent: all_paths(one.files) for one in self.sets})
-
-    def branches(self) -> Mapping[str, str]:
-        return {one.agent: f"relay/{one.agent.lower()}" for one in self.sets}
-
-    def messages(self) -> Mapping[str, Sequence[str]]:
-        return self.commits
-
-    def vocabulary(self) -> Vocabulary:
-        return NO_WORDS
-
-
-class PlayedMeasure:
-    """0.9 for two that work in one file, 0.5 for intent, 0.2 within one folder; and what git says."""
-
-    thresholds = Thresholds()
-
-    def __init__(self) -> None:
-        self.scans = 0
-        self.given: Sequence[WorkingSet] = ()
-        self.words: Mapping[Pair, Likeness] = {}
-        #: Two that share nothing come near each other.
-        self.foretells = False
-
-    def scan(
-        self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
-    ) -> Sky:
-        self.scans += 1
-        self.words = words
-        self.given = sets
-        links = {}
-        for one in sets:
-            for other in sets:
-                if one.agent < other.agent and (found := self._between(one, other, merges)) is not None:
-                    links[(one.agent, other.agent)] = found
-        positions = {one.agent: (len(one.files) / 10, 0.0, 0.0) for one in sets}
-        return Sky(links, positions, {FILE: (0.0, 0.0, 0.0)}, 1)
-
-    def _between(self, one: WorkingSet, other: WorkingSet, merges: Mapping[Pair, Merge]) -> Assessment | None:
-        a, b = all_paths(one.files), all_paths(other.files)
-        ia, ib = all_paths(one.intent), all_paths(other.intent)
-        channels = {}
-        for path in sorted(a & b):
-            channels["overlap"] = Reading(0.9, evidence=(Evidence(f"both change {path}", path),))
-        for path in sorted((a & ib) | (b & ia) | (ia & ib)):
-            channels["intent"] = Reading(0.5, alone=False, evidence=(Evidence(f"intent meets {path}", path),))
-        if (merge := merges.get((one.agent, other.agent))) is not None and merge.conflicts:
-            channels["merge"] = Reading(
-                1.0, evidence=(Evidence("git cannot merge them", merge.conflicts[0]),)
-            )
-        if self.foretells and not channels:
-            reading = Reading(0.2, foretells=True, evidence=(Evidence("both were asked about the cart"),))
-            return Assessment(0.2, Level.CLEAR, {"words": reading}, ahead=True)
-        return assess(channels, Thresholds()) if channels else None
-
-    def graph(self) -> dict[str, Any]:
-        return {"files": 1, "edges": 0, "failed": [], "building": False}
-
-
-class House:
-    """A scanner over a real room."""
-
-    def __init__(self, room: Room) -> None:
-        self.room = room
-        self.trees, self.measure = PlayedTrees(), PlayedMeasure()
-        self.frames: list[tuple[str, dict[str, Any]]] = []
-        self.scanner = Scanner(
-            room.store,
-            room.protocol,
-            self.trees,
-            self.measure,
-            lambda: room.settings,
-            agents=lambda: tuple(room.members),
-            publish=lambda type, data: self.frames.append((type, data)),
-            clock=room.clock,
-        )
-        self.live = LiveAirspace(
-            room.store, room.protocol, self.scanner, lambda: room.settings, clock=room.clock
-        )
-
-    async def tick(self, seconds: float = 2.0) -> None:
-        self.room.clock.move(seconds)
-        await self.scanner.tick()
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.scanner.run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 @pytest.fixture
