@@ -1,4 +1,4 @@
-"""Which names may a person or an agent have, and which two would people take for one another?
+"""Which names a person or an agent may have, and which names people would take for one another.
 
 Pure.
 """
@@ -14,8 +14,8 @@ from relay.model.names import RESERVED_NAMES
 
 EVERYONE = "all"
 MAX_NAME = 32
-#: Of an agent that is no part of the configuration: with a UUID in it, and no longer than a tag of the transcript
-#: (relay/room/parsing/line_format.py).
+#: Characters of the name of an agent that is not in the configuration: it may hold a UUID, and fits a tag of the
+#: transcript (relay/room/parsing/line_format.py).
 MAX_AGENT_NAME = 64
 
 #: Letters of other scripts that look like a Latin one in most fonts (the common part of Unicode's
@@ -29,13 +29,13 @@ _SMALL = str.maketrans(
 
 @lru_cache(maxsize=1024)
 def skeleton(name: str) -> str:
-    """What is left of a name for the eye: compatibility forms, case, marks, blanks and lookalikes folded."""
+    """The name with compatibility forms, case, marks, blanks and lookalikes folded: what the eye sees of it."""
     small = unicodedata.normalize("NFKD", name).translate(_CAPITALS).casefold()
     folded = unicodedata.normalize("NFKD", small).translate(_SMALL)
     return "".join(c for c in folded if c.isalnum())
 
 
-#: What reads alike in small letters.
+#: Characters that look alike in small letters.
 _ALIKE_IN_ASCII = str.maketrans("01i|!", "ollll")
 
 
@@ -45,33 +45,34 @@ def _at_a_glance(name: str) -> str:
     that Unicode lists as confusable with a Latin letter."""
     small = unicodedata.normalize("NFKD", name).translate(LOOK_LIKE).casefold()
     folded = unicodedata.normalize("NFKD", small).translate(LOOK_LIKE).translate(_SMALL)
-    seen = "".join(c for c in folded.translate(_ALIKE_IN_ASCII) if c.isalnum())
-    return seen.replace("rn", "m").replace("vv", "w")
+    letters = "".join(c for c in folded.translate(_ALIKE_IN_ASCII) if c.isalnum())
+    return letters.replace("rn", "m").replace("vv", "w")
 
 
 def reads_like(name: str, other: str) -> bool:
-    """Would people take the one for the other? Not of "all", which nobody bears: Ali is a name."""
+    """Whether people would take one name for the other. At a glance "all" is left out: nobody has that name, and Ali
+    is one."""
     if skeleton(name) == skeleton(other):
         return bool(skeleton(name))
-    return other.casefold() != EVERYONE and bool(seen := _at_a_glance(name)) and seen == _at_a_glance(other)
+    glance = _at_a_glance(name)
+    return other.casefold() != EVERYONE and bool(glance) and glance == _at_a_glance(other)
 
 
 def is_reserved(name: str, agent_names: Iterable[str]) -> bool:
-    """Would this name pass for an agent's or the room's own? Then no person may post under it."""
+    """Whether this name could be taken for an agent's or the room's own. No person may post under such a name."""
     return any(reads_like(name, taken) for taken in (*RESERVED_NAMES, *agent_names))
 
 
 def posing_as(name: str, people: Iterable[str]) -> str | None:
-    """Whom of the people who are here this name would pass for without being theirs (in capitals or not); None =
-    nobody."""
+    """The person among `people` whom this name could be taken for; None = nobody. The same name, in capitals or not,
+    is the same person."""
     own = unicodedata.normalize("NFC", name).casefold()
-    others = (one for one in people if unicodedata.normalize("NFC", one).casefold() != own)
-    return next((one for one in others if reads_like(name, one)), None)
+    others = (person for person in people if unicodedata.normalize("NFC", person).casefold() != own)
+    return next((person for person in others if reads_like(name, person)), None)
 
 
 def clean_name(name: str, *, most: int = MAX_NAME) -> str:
-    """The name as it will be shown (NFC, trimmed, at most `most` characters); ValueError, with what to do, when it
-    cannot be one."""
+    """The name as it is shown: NFC, trimmed, at most `most` characters. Raises ValueError, which says what to do."""
     cleaned = unicodedata.normalize("NFC", name).strip()
     if not cleaned:
         raise ValueError(f"The name is empty: give 1 to {most} characters, for example `ann`.")

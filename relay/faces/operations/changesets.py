@@ -50,20 +50,22 @@ class Changeset(Shown):
     changeset_id: str
 
 
-async def _record(services: Services, caller: Caller, asked: RecordChangeset) -> Json:
+async def _record(services: Services, caller: Caller, request: RecordChangeset) -> Json:
     return await services.changesets.record(
         caller,
-        asked.summary,
-        asked.files,
-        base=asked.base,
-        head=asked.head,
-        fencing_token=asked.fencing_token,
+        request.summary,
+        request.files,
+        base=request.base,
+        head=request.head,
+        fencing_token=request.fencing_token,
     )
 
 
-async def _list(services: Services, caller: Caller, asked: ListChangesets) -> list[Json]:
+async def _list(services: Services, caller: Caller, request: ListChangesets) -> list[Json]:
     return list(
-        await services.changesets.list(caller, session=asked.session, agent=asked.agent, limit=asked.limit)
+        await services.changesets.list(
+            caller, session=request.session, agent=request.agent, limit=request.limit
+        )
     )
 
 

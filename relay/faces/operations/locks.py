@@ -146,57 +146,57 @@ def _seconds(minutes: float) -> float:
     return round(minutes * 60, 2)
 
 
-async def _acquire(services: Services, caller: Caller, asked: AcquireLock) -> Json:
+async def _acquire(services: Services, caller: Caller, request: AcquireLock) -> Json:
     return await services.locks.acquire(
         caller,
-        asked.paths,
-        mode=asked.mode,
-        ttl_s=_seconds(asked.ttl_minutes),
-        reason=asked.reason,
-        wait_s=asked.wait_seconds,
-        idempotency_key=asked.idempotency_key,
+        request.paths,
+        mode=request.mode,
+        ttl_s=_seconds(request.ttl_minutes),
+        reason=request.reason,
+        wait_s=request.wait_seconds,
+        idempotency_key=request.idempotency_key,
         on_wait=HEARD.get(),
     )
 
 
-async def _release(services: Services, caller: Caller, asked: ReleaseLock) -> Json:
-    return await services.locks.release(caller, asked.file_path, fencing_token=asked.fencing_token)
+async def _release(services: Services, caller: Caller, request: ReleaseLock) -> Json:
+    return await services.locks.release(caller, request.file_path, fencing_token=request.fencing_token)
 
 
-async def _check(services: Services, caller: Caller, asked: CheckLocks) -> list[Json]:
-    return await services.locks.check(caller, asked.file_paths, limit=asked.limit, cursor=asked.cursor)
+async def _check(services: Services, caller: Caller, request: CheckLocks) -> list[Json]:
+    return await services.locks.check(caller, request.file_paths, limit=request.limit, cursor=request.cursor)
 
 
-async def _renew(services: Services, caller: Caller, asked: Renew) -> Json:
-    seconds = None if asked.ttl_minutes is None else _seconds(asked.ttl_minutes)
-    if asked.kind == "lock":
+async def _renew(services: Services, caller: Caller, request: Renew) -> Json:
+    seconds = None if request.ttl_minutes is None else _seconds(request.ttl_minutes)
+    if request.kind == "lock":
         need(caller, "locks")
-        return await services.locks.renew(caller, asked.id, ttl_s=seconds)
+        return await services.locks.renew(caller, request.id, ttl_s=seconds)
     need(caller, "work")
-    return await services.work.renew(caller, asked.id, lease_s=seconds)
+    return await services.work.renew(caller, request.id, lease_s=seconds)
 
 
-async def _renew_lock(services: Services, caller: Caller, asked: RenewLock) -> Json:
-    seconds = None if asked.ttl_minutes is None else _seconds(asked.ttl_minutes)
-    return await services.locks.renew(caller, asked.path, ttl_s=seconds)
+async def _renew_lock(services: Services, caller: Caller, request: RenewLock) -> Json:
+    seconds = None if request.ttl_minutes is None else _seconds(request.ttl_minutes)
+    return await services.locks.renew(caller, request.path, ttl_s=seconds)
 
 
-async def _explain(services: Services, caller: Caller, asked: Explain) -> Json:
-    if asked.kind == "lock":
-        return await services.locks.explain(caller, asked.id)
-    return await services.work.explain(caller, asked.id)
+async def _explain(services: Services, caller: Caller, request: Explain) -> Json:
+    if request.kind == "lock":
+        return await services.locks.explain(caller, request.id)
+    return await services.work.explain(caller, request.id)
 
 
-async def _explain_lock(services: Services, caller: Caller, asked: ThisLock) -> Json:
-    return await services.locks.explain(caller, asked.path)
+async def _explain_lock(services: Services, caller: Caller, request: ThisLock) -> Json:
+    return await services.locks.explain(caller, request.path)
 
 
-async def _force(services: Services, caller: Caller, asked: ForceRelease) -> Json:
-    return await services.locks.force_release(caller, asked.file_path, reason=asked.reason)
+async def _force(services: Services, caller: Caller, request: ForceRelease) -> Json:
+    return await services.locks.force_release(caller, request.file_path, reason=request.reason)
 
 
-async def _status(services: Services, caller: Caller, asked: StatusPath) -> Json:
-    return await services.locks.status(caller, asked.path)
+async def _status(services: Services, caller: Caller, request: StatusPath) -> Json:
+    return await services.locks.status(caller, request.path)
 
 
 OPERATIONS = (

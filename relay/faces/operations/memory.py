@@ -58,21 +58,23 @@ class Memory(Shown):
     memory_id: str | None = None
 
 
-async def _remember(services: Services, caller: Caller, asked: Remember) -> Json:
+async def _remember(services: Services, caller: Caller, request: Remember) -> Json:
     return await services.memory.remember(
         caller,
-        asked.event_type,
-        asked.summary,
-        details=asked.details,
-        outcome=asked.outcome,
-        lessons=asked.lessons,
-        tags=asked.tags,
-        idempotency_key=asked.idempotency_key,
+        request.event_type,
+        request.summary,
+        details=request.details,
+        outcome=request.outcome,
+        lessons=request.lessons,
+        tags=request.tags,
+        idempotency_key=request.idempotency_key,
     )
 
 
-async def _recall(services: Services, caller: Caller, asked: Recall) -> list[Json]:
-    return await services.memory.recall(caller, asked.task_description, tags=asked.tags, limit=asked.limit)
+async def _recall(services: Services, caller: Caller, request: Recall) -> list[Json]:
+    return await services.memory.recall(
+        caller, request.task_description, tags=request.tags, limit=request.limit
+    )
 
 
 OPERATIONS = (

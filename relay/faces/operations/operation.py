@@ -1,7 +1,7 @@
-"""One operation: its declaration, and how every door runs it.
+"""One operation: its declaration, and how every interface runs it.
 
-Invariant: a request is checked before it runs, nothing in it is bent into shape (`"1"` is not 1), null is as good as
-left out, and no field is unknown. What was not done is a `Refusal`, whichever door asked.
+Invariant: a request is checked before it runs. No value is converted (`"1"` is not 1), null is the same as a field
+that is left out, and unknown fields are refused. What was not done is a `Refusal`, on every interface.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ _MOST_WHOLE = 2**63 - 1
 
 
 def storable(text: str) -> str:
-    """The text, when a database keeps it."""
+    """The text unchanged. Raises ValueError when a database cannot store it."""
     if "\0" in text:
         raise ValueError("it has a NUL character, which a database cannot store")
     return text
 
 
 def _plain(value: Any) -> Any:
-    """A JSON value that can be written again as JSON in UTF-8."""
-    waiting = [(value, 0)]
-    while waiting:
-        one, depth = waiting.pop()
+    """The value unchanged. Raises ValueError when it cannot be written as JSON in UTF-8."""
+    stack = [(value, 0)]
+    while stack:
+        part, depth = stack.pop()
         if depth > _MOST_NESTED:
             raise ValueError(f"it is nested more than {_MOST_NESTED} levels deep")
-        if isinstance(one, str):
+        if isinstance(part, str):
             try:
-                one.encode()
+                part.encode()
             except UnicodeEncodeError:
                 raise ValueError("it has an unpaired surrogate") from None
-        elif isinstance(one, float) and not math.isfinite(one):
+        elif isinstance(part, float) and not math.isfinite(part):
             raise ValueError("it has a number that JSON does not allow")
-        elif isinstance(one, Mapping):
-            waiting += [(part, depth + 1) for pair in one.items() for part in pair]
-        elif isinstance(one, list | tuple):
-            waiting += [(part, depth + 1) for part in one]
+        elif isinstance(part, Mapping):
+            stack += [(inner, depth + 1) for pair in part.items() for inner in pair]
+        elif isinstance(part, list | tuple):
+            stack += [(inner, depth + 1) for inner in part]
     return value
 
 
-#: A text that says something, with no NUL in it.
+#: A text that is not empty and has no NUL.
 Text = Annotated[str, Field(min_length=1), AfterValidator(storable)]
-#: A path, pattern or id: what it means is the wing's to say. 4096 is the most of a path on Linux (PATH_MAX).
+#: A path, pattern or id; the wing that gets it says what it means. 4096 is the most of a path on Linux (PATH_MAX).
 Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(storable)]
 #: Any JSON value.
 Data = Annotated[Any, AfterValidator(_plain)]
@@ -115,13 +115,12 @@ class Shown(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation.
+    """One declared operation.
 
     `request` and `result` are pydantic models (a result may be a list of them: `result_list`); `scope` one of
     `relay.model.SCOPES`, ADMIN, or "" (any good key); `method` and `path` its HTTP endpoint, `aliases` further
     (method, path) pairs; `tool` whether MCP lists it; `read_only`: it changes nothing. `beats`: its own
-    transaction is the heartbeat of the caller's session. `status`: of a good answer on HTTP. `doc`: the first line
-    is a summary, for models and people.
+    transaction is the heartbeat of the caller's session. `doc`: the first line is a summary, for models and people.
     """
 
     name: str
@@ -146,7 +145,7 @@ class Operation:
 
 
 async def perform(services: Services, caller: Caller, operation: Operation, values: Mapping[str, Any]) -> Any:
-    """Run an operation for a caller with what it was sent; a JSON value. Raises Refusal."""
+    """Run an operation for a caller with the values of its request; gives a JSON value. Raises Refusal."""
     need(caller, operation.scope)
     request = read(operation, values)
     if not operation.beats:
@@ -168,7 +167,7 @@ def need(caller: Caller, scope: str) -> None:
 
 
 def read(operation: Operation, values: Mapping[str, Any]) -> Request:
-    """The request that these values are. Raises Refusal, which names the field and what it should be."""
+    """The values as a checked request. Raises Refusal, which names the field and what it should be."""
     try:
         return operation.request.model_validate(values)
     except ValidationError as error:
@@ -176,26 +175,26 @@ def read(operation: Operation, values: Mapping[str, Any]) -> Request:
 
 
 def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Refusal:
-    """The answer to a request that is none, in words: its first fault, and all of their places."""
+    """The refusal of an invalid request: its first fault in words, and the fields of all faults."""
     first = faults[0]
-    field = _place(first["loc"])
+    field = _field(first["loc"])
     if first["type"] == "extra_forbidden":
         known = ", ".join(model.model_fields) or "none"
         message, fix = f"Unknown field {field[:60]!r}.", f"Known: {known}."
     elif first["type"] == "missing":
-        message, fix = f"{field} is missing.", _about(model, first["loc"])
+        message, fix = f"{field} is missing.", _description(model, first["loc"])
     else:
-        text = _said(first)
+        text = _fault_in_words(first)
         message = (
             f"{field[:60]}: {text.rstrip('.')}." if field else f"{text[:1].upper()}{text[1:].rstrip('.')}."
         )
-        fix = _wanted(model, first["loc"]) or _about(model, first["loc"])
-    places = [_place(fault["loc"])[:60] for fault in faults if fault["loc"]]
-    return Refusal(message, fix, Fault.MALFORMED, details={"fields": places[:20]})
+        fix = _expected(model, first["loc"]) or _description(model, first["loc"])
+    fields = [_field(fault["loc"])[:60] for fault in faults if fault["loc"]]
+    return Refusal(message, fix, Fault.MALFORMED, details={"fields": fields[:20]})
 
 
-def _said(fault: ErrorDetails) -> str:
-    """What is wrong with a value. The library calls the characters of a text items, and speaks of its own passes."""
+def _fault_in_words(fault: ErrorDetails) -> str:
+    """What is wrong with a value. pydantic calls the characters of a text items, and names its own validators."""
     bounds = fault.get("ctx") or {}
     if fault["type"] in ("too_long", "too_short", "string_too_long", "string_too_short"):
         what = "characters" if isinstance(fault["input"], str) else "entries"
@@ -206,12 +205,13 @@ def _said(fault: ErrorDetails) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _place(path: tuple[int | str, ...]) -> str:
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).lstrip(".")
+def _field(path: tuple[int | str, ...]) -> str:
+    """A place in a request, like `files[0].path`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
-def _about(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """What a field is for, as its declaration says."""
+def _description(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    """What a field is for, by its declaration."""
     field = model.model_fields.get(str(path[0])) if path else None
     if field is None or not field.description:
         known = ", ".join(model.model_fields)
@@ -222,11 +222,11 @@ def _about(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
 _KINDS = {"integer": "a whole number", "number": "a number", "string": "text", "boolean": "true or false"}
 
 
-def _wanted(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """What to give in a field, by its schema; empty where that says nothing."""
-    known = input_schema(model)["properties"].get(str(path[0])) if path else None
-    said = _in_words(known or {})
-    return f"{path[0]}: {said}." if said else ""
+def _expected(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    """What to give in a field, by its schema; empty when the schema does not say."""
+    schema = input_schema(model)["properties"].get(str(path[0])) if path else None
+    words = _in_words(schema or {})
+    return f"{path[0]}: {words}." if words else ""
 
 
 def _in_words(schema: Mapping[str, Any]) -> str:
@@ -235,18 +235,18 @@ def _in_words(schema: Mapping[str, Any]) -> str:
     if schema.get("type") == "array":
         most = f", at most {schema['maxItems']:,}" if "maxItems" in schema else ""
         return f"a list, each entry {_in_words(schema.get('items') or {}) or 'a value'}{most}"
-    said = _KINDS.get(str(schema.get("type")), "")
+    words = _KINDS.get(str(schema.get("type")), "")
     low, high = schema.get("minimum", schema.get("exclusiveMinimum")), schema.get("maximum")
-    if said and low is not None:
-        said += f" from {low:,g}" + (f" to {high:,g}" if high is not None and high < 1e9 else " on")
+    if words and low is not None:
+        words += f" from {low:,g}" + (f" to {high:,g}" if high is not None and high < 1e9 else " on")
     if "maxLength" in schema:
         low, high = schema.get("minLength", 0), schema["maxLength"]
-        said += f" of {low:,} to {high:,} characters"
-    return said
+        words += f" of {low:,} to {high:,} characters"
+    return words
 
 
 def one_of(request: Request, *fields: str) -> None:
-    """Raises ValueError unless exactly one of these fields was said."""
-    said = [field for field in fields if getattr(request, field) is not None]
-    if len(said) != 1:
-        raise ValueError(f"give one of {' or '.join(fields)}, not {'both' if said else 'neither'}")
+    """Raises ValueError unless the request has exactly one of these fields."""
+    given = [field for field in fields if getattr(request, field) is not None]
+    if len(given) != 1:
+        raise ValueError(f"give one of {' or '.join(fields)}, not {'both' if given else 'neither'}")

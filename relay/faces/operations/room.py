@@ -78,30 +78,30 @@ class HelpAnswer(Shown):
     topics: list[str]
 
 
-async def _intent(services: Services, caller: Caller, asked: DeclareIntent) -> Json:
-    return await services.intents.declare(caller, asked.paths)
+async def _intent(services: Services, caller: Caller, request: DeclareIntent) -> Json:
+    return await services.intents.declare(caller, request.paths)
 
 
-async def _post(services: Services, caller: Caller, asked: PostMessage) -> Json:
+async def _post(services: Services, caller: Caller, request: PostMessage) -> Json:
     return await services.room.post(
-        caller, asked.body, in_reply_to=asked.in_reply_to, client_id=asked.client_id
+        caller, request.body, in_reply_to=request.in_reply_to, client_id=request.client_id
     )
 
 
-async def _read(services: Services, caller: Caller, asked: ReadRoom) -> Json:
-    return await services.room.read(caller, cursor=asked.cursor, limit=asked.limit, to_me=asked.to_me)
+async def _read(services: Services, caller: Caller, request: ReadRoom) -> Json:
+    return await services.room.read(caller, cursor=request.cursor, limit=request.limit, to_me=request.to_me)
 
 
-async def _who(services: Services, caller: Caller, asked: Who) -> Json:
+async def _who(services: Services, caller: Caller, request: Who) -> Json:
     return await services.room.who(caller)
 
 
-async def _help(services: Services, caller: Caller, asked: Help) -> Json:
-    text = help_text(asked.topic)
+async def _help(services: Services, caller: Caller, request: Help) -> Json:
+    text = help_text(request.topic)
     if text is None:
-        message = f"There is no help on {(asked.topic or '')[:40]!r}."
+        message = f"There is no help on {(request.topic or '')[:40]!r}."
         raise Refusal(message, f"Topics: {', '.join(TOPICS)}.", Fault.UNKNOWN, "unknown_topic")
-    return {"topic": asked.topic, "text": text, "topics": list(TOPICS)}
+    return {"topic": request.topic, "text": text, "topics": list(TOPICS)}
 
 
 OPERATIONS = (

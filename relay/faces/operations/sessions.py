@@ -44,25 +44,25 @@ class Beat(Request):
     pass
 
 
-async def _list(services: Services, caller: Caller, asked: ListSessions) -> Sequence[Json]:
-    return await services.sessions.list(caller, all=asked.all, limit=asked.limit, cursor=asked.cursor)
+async def _list(services: Services, caller: Caller, request: ListSessions) -> Sequence[Json]:
+    return await services.sessions.list(caller, all=request.all, limit=request.limit, cursor=request.cursor)
 
 
-async def _end(services: Services, caller: Caller, asked: EndSession) -> Json:
-    if asked.of is None or asked.of == caller.agent:
-        return await services.sessions.end(caller, reason=asked.reason or "by a call of its own")
+async def _end(services: Services, caller: Caller, request: EndSession) -> Json:
+    if request.of is None or request.of == caller.agent:
+        return await services.sessions.end(caller, reason=request.reason or "by a call of its own")
     need(caller, ADMIN)
     if not caller.person:
         message = f"Only a person ends another's session, and {caller.agent} is an agent."
         fix = "Ask a person in the room, or wait: a session that says nothing ends by itself."
         raise Refusal(message, fix, Fault.FORBIDDEN, "person_only")
-    whose = replace(caller, agent=asked.of)
+    whose = replace(caller, agent=request.of)
     return await services.sessions.end(
-        whose, reason=asked.reason or f"ended by {caller.agent}", by=caller.agent
+        whose, reason=request.reason or f"ended by {caller.agent}", by=caller.agent
     )
 
 
-async def _beat(services: Services, caller: Caller, asked: Beat) -> Json:
+async def _beat(services: Services, caller: Caller, request: Beat) -> Json:
     await services.sessions.touch(caller)
     return {"success": True, "agent_id": caller.agent, "session_id": caller.session}
 

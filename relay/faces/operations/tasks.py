@@ -175,84 +175,84 @@ class Explained(Shown):
     success: bool | None = None
 
 
-async def _get(services: Services, caller: Caller, asked: GetWork) -> Json:
-    seconds = None if asked.lease_minutes is None else asked.lease_minutes * 60
+async def _get(services: Services, caller: Caller, request: GetWork) -> Json:
+    seconds = None if request.lease_minutes is None else request.lease_minutes * 60
     return await services.work.get(
         caller,
-        asked.task_types,
-        task_id=asked.task_id,
+        request.task_types,
+        task_id=request.task_id,
         lease_s=seconds,
-        wait_s=asked.wait_seconds,
+        wait_s=request.wait_seconds,
         on_wait=HEARD.get(),
     )
 
 
-async def _complete(services: Services, caller: Caller, asked: CompleteWork) -> Json:
+async def _complete(services: Services, caller: Caller, request: CompleteWork) -> Json:
     return await services.work.complete(
         caller,
-        asked.task_id,
-        asked.success,
-        result=asked.result,
-        error_message=asked.error_message,
-        fencing_token=asked.fencing_token,
+        request.task_id,
+        request.success,
+        result=request.result,
+        error_message=request.error_message,
+        fencing_token=request.fencing_token,
     )
 
 
-async def _submit(services: Services, caller: Caller, asked: SubmitWork) -> Json:
+async def _submit(services: Services, caller: Caller, request: SubmitWork) -> Json:
     return await services.work.submit(
         caller,
-        asked.task_type,
-        asked.task_description,
-        input_data=asked.input_data,
-        priority=asked.priority,
-        depends_on=asked.depends_on,
-        on_failed=asked.on_failed,
-        files=asked.files,
-        max_attempts=asked.max_attempts,
-        task_id=asked.task_id,
-        idempotency_key=asked.idempotency_key,
+        request.task_type,
+        request.task_description,
+        input_data=request.input_data,
+        priority=request.priority,
+        depends_on=request.depends_on,
+        on_failed=request.on_failed,
+        files=request.files,
+        max_attempts=request.max_attempts,
+        task_id=request.task_id,
+        idempotency_key=request.idempotency_key,
     )
 
 
-async def _release(services: Services, caller: Caller, asked: ReleaseWork) -> Json:
-    return await services.work.release(caller, asked.task_id, reason=asked.reason)
+async def _release(services: Services, caller: Caller, request: ReleaseWork) -> Json:
+    return await services.work.release(caller, request.task_id, reason=request.reason)
 
 
-async def _renew(services: Services, caller: Caller, asked: RenewClaim) -> Json:
-    minutes = asked.ttl_minutes if asked.lease_minutes is None else asked.lease_minutes
+async def _renew(services: Services, caller: Caller, request: RenewClaim) -> Json:
+    minutes = request.ttl_minutes if request.lease_minutes is None else request.lease_minutes
     seconds = None if minutes is None else minutes * 60
-    return await services.work.renew(caller, asked.task, lease_s=seconds)
+    return await services.work.renew(caller, request.task, lease_s=seconds)
 
 
-async def _explain(services: Services, caller: Caller, asked: ThisTask) -> Json:
-    return await services.work.explain(caller, asked.task)
+async def _explain(services: Services, caller: Caller, request: ThisTask) -> Json:
+    return await services.work.explain(caller, request.task)
 
 
-async def _needs(services: Services, caller: Caller, asked: SetNeeds) -> Json:
-    return await services.work.set_needs(caller, asked.task_id, asked.depends_on)
+async def _needs(services: Services, caller: Caller, request: SetNeeds) -> Json:
+    return await services.work.set_needs(caller, request.task_id, request.depends_on)
 
 
-async def _reopen(services: Services, caller: Caller, asked: ReleaseWork) -> Json:
-    return await services.work.reopen(caller, asked.task_id, reason=asked.reason)
+async def _reopen(services: Services, caller: Caller, request: ReleaseWork) -> Json:
+    return await services.work.reopen(caller, request.task_id, reason=request.reason)
 
 
-async def _pending(services: Services, caller: Caller, asked: Pending) -> list[Json]:
-    return await services.work.pending(caller, limit=asked.limit)
+async def _pending(services: Services, caller: Caller, request: Pending) -> list[Json]:
+    return await services.work.pending(caller, limit=request.limit)
 
 
-async def _list(services: Services, caller: Caller, asked: ListWork) -> Json:
+async def _list(services: Services, caller: Caller, request: ListWork) -> Json:
     return await services.work.list(
         caller,
-        status=asked.status,
-        task_type=asked.task_type,
-        assignee=asked.assignee,
-        limit=asked.limit,
-        cursor=asked.cursor,
+        status=request.status,
+        task_type=request.task_type,
+        assignee=request.assignee,
+        limit=request.limit,
+        cursor=request.cursor,
     )
 
 
-async def _task(services: Services, caller: Caller, asked: OneTask) -> Json:
-    told = await services.work.task(caller, asked.task_id)
+async def _task(services: Services, caller: Caller, request: OneTask) -> Json:
+    told = await services.work.task(caller, request.task_id)
     # TASK is the board's; here it goes by the queue's names as well.
     return {"task_id": told.get("id"), "task_description": told.get("title"), **told}
 

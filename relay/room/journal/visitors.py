@@ -1,6 +1,6 @@
-"""Who works in the room without being run by it: agents that people started themselves, known by their sessions.
+"""Agents that people started themselves: they work in the room, are not run by it, and are known by their sessions.
 
-Invariant: a visitor is the name of a living session, no person's and no agent's of the configuration. Pure.
+Invariant: a visitor has a living session, and is neither a person nor an agent of the configuration. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from relay.model.speaker_names import skeleton
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """`kind` is what it says that it is; `heard_at` (ISO 8601) its last call; the counts are of all its sessions."""
+    """`kind`: the type that it gives of itself; `heard_at` (ISO 8601): its last call; `locks`, `claims`: how many all
+    its sessions hold."""
 
     name: str
     kind: str
@@ -25,51 +26,56 @@ class Visitor:
 
     def as_json(self) -> dict[str, Any]:
         """VISITOR (docs/coordination.md)."""
-        told = {"name": self.name, "agent_type": self.kind, "heard_at": self.heard_at}
-        return told | {"locks": self.locks, "claims": self.claims}
+        who = {"name": self.name, "agent_type": self.kind, "heard_at": self.heard_at}
+        return who | {"locks": self.locks, "claims": self.claims}
 
     @property
     def holds(self) -> str:
-        """`2 locks, 1 task`, or nothing."""
+        """What it holds, like `2 locks, 1 task`; empty when it holds nothing."""
         counts = ((self.locks, "lock"), (self.claims, "task"))
         return ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts if count)
 
 
 def visitors(sessions: Iterable[Mapping[str, Any]], own: Iterable[str]) -> tuple[Visitor, ...]:
-    """Of these SESSIONs (docs/coordination.md), by name. `own`: the names of the room's agents."""
+    """The visitors among the holders of these SESSIONs (docs/coordination.md), sorted by name. `own`: the names of
+    the room's agents."""
     taken = {skeleton(name) for name in (*own, *RESERVED_NAMES)}
-    found: dict[str, Visitor] = {}
-    for one in sessions:
-        name = str(one.get("agent_id"))
-        if not one.get("alive") or one.get("agent_type") == "person" or skeleton(name) in taken:
+    by_name: dict[str, Visitor] = {}
+    for session in sessions:
+        name = str(session.get("agent_id"))
+        if not session.get("alive") or session.get("agent_type") == "person" or skeleton(name) in taken:
             continue
-        seen = found.get(name, Visitor(name, "", ""))
-        heard, kind = str(one.get("heartbeat_at")), str(one.get("agent_type") or "agent")
-        latest = heard >= seen.heard_at
-        found[name] = Visitor(
+        known = by_name.get(name, Visitor(name, "", ""))
+        heard_at, kind = str(session.get("heartbeat_at")), str(session.get("agent_type") or "agent")
+        is_latest = heard_at >= known.heard_at
+        by_name[name] = Visitor(
             name,
-            kind if latest else seen.kind,
-            heard if latest else seen.heard_at,
-            seen.locks + _count(one.get("locks")),
-            seen.claims + _count(one.get("claims")),
+            kind if is_latest else known.kind,
+            heard_at if is_latest else known.heard_at,
+            known.locks + _count(session.get("locks")),
+            known.claims + _count(session.get("claims")),
         )
-    return tuple(found[name] for name in sorted(found, key=str.casefold))
+    return tuple(by_name[name] for name in sorted(by_name, key=str.casefold))
 
 
 def people(sessions: Iterable[Mapping[str, Any]], spoke: Iterable[str] = ()) -> tuple[str, ...]:
-    """The persons of these SESSIONs, and those who `spoke` as persons, each once, by name."""
-    living = [one for one in sessions if one.get("alive") and one.get("agent_type") == "person"]
-    found = {name.casefold(): name for name in (*spoke, *(str(one.get("agent_id")) for one in living))}
-    return tuple(found[name] for name in sorted(found))
+    """The persons of these SESSIONs, and those who `spoke` as persons, each once, sorted by name."""
+    here = [
+        str(session.get("agent_id"))
+        for session in sessions
+        if session.get("alive") and session.get("agent_type") == "person"
+    ]
+    names = {name.casefold(): name for name in (*spoke, *here)}
+    return tuple(names[name] for name in sorted(names))
 
 
 def told_apart(names: Sequence[str], number: int) -> str:
-    """What becomes of message `number` for visitors that it names, in sentences."""
-    who, one = ", ".join(f"@{name}" for name in names), len(names) == 1
+    """What message `number` does for the visitors that it names, in sentences."""
+    who, single = ", ".join(f"@{name}" for name in names), len(names) == 1
     return (
-        f"{who} {'works on its own' if one else 'work on their own'}: the room does not start "
-        f"{'it' if one else 'them'}. {'It reads' if one else 'They read'} {references.message(number)} with "
-        f"{'its' if one else 'their'} next look at the room (`read_room`)."
+        f"{who} {'works on its own' if single else 'work on their own'}: the room does not start "
+        f"{'it' if single else 'them'}. {'It reads' if single else 'They read'} {references.message(number)} with "
+        f"{'its' if single else 'their'} next look at the room (`read_room`)."
     )
 
 

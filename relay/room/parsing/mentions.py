@@ -1,9 +1,8 @@
-"""Whom does a message address?
+"""Whom a message mentions.
 
-Invariant: a mention is what a reader of the rendered message would take for one. Never one in code, in an
-e-mail address, in a URL, in a path or package name, and never a longer name that only begins like an agent's.
-When in doubt it is no mention: the dispatcher still reads the message, while a false mention would call an
-agent past it.
+Invariant: a mention is what a reader of the rendered message would take for one. There is none in code, in an
+e-mail address, in a URL, in a path or package name, and none in a longer name that only begins like an agent's.
+A doubtful one is no mention: the dispatcher still reads the message, while a false mention would call an agent.
 
 Pure, and linear in the length of the body.
 """
@@ -20,10 +19,10 @@ from relay.model.speaker_names import EVERYONE
 from relay.room.parsing.markdown import prose
 
 _URL = re.compile(r"(?:://|\bwww\.)[^\s<>\"]*", re.IGNORECASE)
-#: What may stand before the @ of an e-mail address or inside a URL or path, letters and digits aside.
+#: What may precede the @ of an e-mail address or of a URL or path, besides letters and digits.
 _JOINS_BEFORE = frozenset("_.+-%&=~@/\\")
-#: Scripts that are written without spaces (and Hangul, whose particles attach to a name): a letter of theirs
-#: beside a Latin name ends it. First and last code point of each range.
+#: Scripts that are written without spaces (and Hangul, whose particles attach to a name). A letter of one of them
+#: ends a Latin name beside it. First and last code point of each range.
 _UNSPACED = (
     (0x0E00, 0x0EFF),
     (0x1000, 0x109F),
@@ -40,8 +39,8 @@ _UNSPACED = (
 def mentions(body: str, agents: Iterable[str], also: Iterable[str] = ()) -> tuple[str, ...]:
     """The agents that `body` names with an @, once each, in order of appearance, spelled as configured.
 
-    `@all` stands for all of `agents`. `also` are names that can be addressed but are not part of `@all` (the
-    steward). Upper and lower case are the same.
+    `@all` means all of `agents`. `also` are names that can be addressed but are not part of `@all` (the steward).
+    Case is ignored.
     """
     names = tuple(agents)
     others = tuple(also)
@@ -49,28 +48,28 @@ def mentions(body: str, agents: Iterable[str], also: Iterable[str] = ()) -> tupl
         return ()
     text = _without_urls(prose(body))
     pattern, targets = _pattern(names, others)
-    found: dict[str, None] = {}
+    named: dict[str, None] = {}
     last_end = -1
     for hit in pattern.finditer(text):
         chained = hit.start() > 0 and text[hit.start() - 1] == "/" and hit.start() - 1 == last_end
         if not (chained or _may_start(text, hit.start())) or not _may_end(text, hit.end()):
             continue
         assert hit.lastindex is not None
-        name, meant = targets[hit.lastindex - 1]
-        if hit[0][1:].casefold() != name.casefold():  # the expression takes a dotless i for an i
+        name, agents_of_name = targets[hit.lastindex - 1]
+        if hit[0][1:].casefold() != name.casefold():  # IGNORECASE also matches a dotless i for an i
             continue
         last_end = hit.end()
-        found.update(dict.fromkeys(meant))
-    return tuple(found)
+        named.update(dict.fromkeys(agents_of_name))
+    return tuple(named)
 
 
 _WORD = re.compile(r"@([A-Za-z][\w-]{2,31})")
-#: How alike a word and a name must be (difflib's ratio): one slip in a name of five letters, two in eight.
+#: The least difflib ratio of a misspelt name: one slip in five letters, two in eight.
 _ALIKE = 0.75
 
 
 def misspelt(body: str, agents: Iterable[str]) -> tuple[str, str] | None:
-    """The first @word that is no name of the room but nearly one, and that name; None when there is none."""
+    """The first @word that is nearly a name of the room, and that name; None when there is none."""
     names = {name.casefold(): name for name in agents}
     for word in strangers(body, names.values()) if names else ():
         near = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=_ALIKE)
@@ -80,24 +79,25 @@ def misspelt(body: str, agents: Iterable[str]) -> tuple[str, str] | None:
 
 
 def strangers(body: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The words that `body` says with an @ and that are no name of the room, once each."""
+    """The words with an @ in `body` that are no name of the room, once each."""
     if "@" not in body:
         return ()
     known = {EVERYONE, *(name.casefold() for name in names)}
     text = _without_urls(prose(body))
-    found = {
+    words = {
         hit[1]: None
         for hit in _WORD.finditer(text)
         if hit[1].casefold() not in known and _may_start(text, hit.start()) and _may_end(text, hit.end())
     }
-    return tuple(found)
+    return tuple(words)
 
 
 @lru_cache(maxsize=64)
 def _pattern(
     agents: tuple[str, ...], also: tuple[str, ...]
 ) -> tuple[re.Pattern[str], tuple[tuple[str, tuple[str, ...]], ...]]:
-    """One group a name, longest first, so that `@claude-2` is not read as `@claude`."""
+    """A pattern with one group a name, longest first, so that `@claude-2` is not read as `@claude`; and for each
+    group its name and the agents that the name means."""
     meanings: dict[str, tuple[str, ...]] = {name: (name,) for name in (*agents, *also)}
     if not any(name.casefold() == EVERYONE for name in meanings) and agents:
         meanings[EVERYONE] = agents
@@ -112,8 +112,8 @@ def _without_urls(text: str) -> str:
     return _URL.sub(_blank_url, text)
 
 
-def _blank_url(found: re.Match[str]) -> str:
-    url = found[0]
+def _blank_url(match: re.Match[str]) -> str:
+    url = match[0]
     # In [text](https://x.y)@CLAUDE the parenthesis ends the URL, unless the URL opened it.
     close = url.find(")")
     length = close if close >= 0 and "(" not in url[:close] else len(url)
@@ -139,7 +139,7 @@ def _may_end(text: str, end: int) -> bool:
 
 
 def _joins_name(char: str) -> bool:
-    """Does this character make a longer word of the name beside it?"""
+    """Whether this character makes the name beside it a longer word."""
     if char.isascii():
         return char.isalnum()
     if not (char.isalnum() or unicodedata.category(char)[0] == "M"):
