@@ -1,0 +1,113 @@
+"""What the documents name is there: files, headings, functions, modules, words."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from relay.model.terms import glossary
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: What a build or a setup makes.
+MADE = {"relay/faces/static/", "web/node_modules/"}
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+#: A path of this repository, in words or in code; not the end of another path (`.relay/x`, `~/relay/x`).
+PATH = re.compile(r"(?<![\w./~%>*-])(?:relay|tests|scripts|web|docs|\.ci)/[\w./*-]*\w[/*]?")
+MODULE = re.compile(r"-m ((?:relay|scripts)\.[\w.]*\w)")
+BARE = re.compile(r"(?<!\[)`(\w+\.(?:py|ts|tsx|sql|sh))`")
+
+
+def text_of(document: Path) -> str:
+    return document.read_text("utf-8")
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.*)$", text_of(document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@cache
+def definitions(file: Path) -> set[str]:
+    """The names that a file defines: `name`, `Class.name`; in SQL those of its queries and functions."""
+    text = file.read_text("utf-8")
+    if file.suffix != ".py":
+        return set(re.findall(r"\w+", text))
+    names: set[str] = set()
+
+    def add(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(prefix + node.name)
+            elif isinstance(node, ast.ClassDef):
+                names.add(prefix + node.name)
+                add(node.body, f"{prefix}{node.name}.")
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names.update(prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+    add(ast.parse(text).body, "")
+    return names
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    wrong = []
+    for text, target in LINK.findall(text_of(document)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        if not file.exists() or not file.is_relative_to(ROOT):
+            wrong.append(f"{target} is not there")
+        elif anchor and anchor not in anchors(file):
+            wrong.append(f"{target}: no such heading")
+        elif (
+            file.is_file()
+            and re.fullmatch(r"`[\w.]+`", text)
+            and file.suffix in (".py", ".sql", ".ts", ".tsx")
+        ):
+            name = text.strip("`")
+            if name not in definitions(file) and name != file.name:
+                wrong.append(f"{path} has no {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_paths_and_modules_are_there(document: Path) -> None:
+    text = text_of(document)
+    paths = {path for path in PATH.findall(re.sub(r"https?://\S+", "", text)) if path not in MADE}
+    assert {path for path in paths if not any(ROOT.glob(path.rstrip("/")))} == set()
+    modules = set(MODULE.findall(text))
+    assert {module for module in modules if importlib.util.find_spec(module) is None} == set()
+
+
+def test_a_file_that_is_named_without_its_folder_is_the_only_one_of_its_name() -> None:
+    files = [
+        path.name for top in ("relay", "scripts", "tests", "web/src") for path in (ROOT / top).rglob("*.*")
+    ]
+    files += [path.name for path in ROOT.glob("*.sh")]
+    named = {(document.name, name) for document in DOCUMENTS for name in BARE.findall(text_of(document))}
+    assert {place for place in named if files.count(place[1]) != 1} == EXAMPLES
+
+
+#: Files of somebody's codebase, in examples.
+EXAMPLES = {("coordination.md", "app.py")}
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/architecture.md"])
+def test_the_tree_has_every_package(document: str) -> None:
+    text = text_of(ROOT / document)
+    packages = {path.parent.name for path in (ROOT / "relay").glob("*/__init__.py")} - {"demo"}  # a stub
+    assert {name for name in packages if not re.search(rf"`?\b{name}/", text)} == set()
+
+
+def test_the_glossary_has_the_words_that_relay_explains_itself() -> None:
+    """One source: `relay/model/terms.json`."""
+    assert glossary() in text_of(ROOT / "docs/glossary.md")
