@@ -16,9 +16,8 @@ import pytest
 from relay.app.commands.archive import ArchiveError, archive
 from relay.config import settings as config
 from relay.config.settings import Settings
-from relay.log import events
 from relay.room.journal import ledger
-from relay.room.journal.ledger import Q, Rules
+from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
 from relay.room.transcript import rotation
 from relay.room.transcript.tail import Transcript
@@ -26,6 +25,7 @@ from relay.store.open import open_store
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import BOTH
+from tests.room.parts import all_messages, transcript
 
 KILL = """
 import asyncio, os, sys
@@ -71,14 +71,14 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 @pytest.fixture
 async def store(settings: Settings) -> AsyncIterator[Store]:
     settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
-    opened = await open_store(settings, (events.FOLDER, ledger.FOLDER))
+    opened = await open_store(settings, engines.wings("log", "room"))
     yield opened
     await opened.close()
 
 
 def tail_of(store: Store, settings: Settings) -> Transcript:
     lock = line_format.lock_path(settings.runtime_dir, settings.transcript_path)
-    return Transcript(store, settings.transcript_path, lock, rules=Rules, max_entry_bytes=1 << 20)
+    return transcript(store, settings.transcript_path, lock, agents=())
 
 
 async def fill(store: Store, tail: Transcript, settings: Settings, count: int = 20) -> None:
@@ -93,8 +93,7 @@ async def fill(store: Store, tail: Transcript, settings: Settings, count: int = 
 
 
 async def bodies(store: Store) -> list[str]:
-    rows = await store.read(lambda tx: tx.all(Q.messages_after, after=0, limit=10_000))
-    return [row["body"] for row in rows]
+    return [message.body for message in await all_messages(store)]
 
 
 async def histories(store: Store) -> int:

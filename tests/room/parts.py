@@ -16,6 +16,7 @@ from relay.room.dispatch.queue import Idle, Outcome, Plan, Policy, claim_next_di
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage, Q, Rules
 from relay.room.journal.values import Job, message_of_row
+from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store
 from tests import engines
 
@@ -52,6 +53,12 @@ async def all_jobs(store: Store) -> list[Job]:
     return [Job.of_row(row) for row in reversed(rows)]
 
 
+async def job_states(store: Store) -> list[tuple[str, bool]]:
+    """State of each job, and whether its turn was interrupted; the newest first."""
+    rows = await store.read(lambda tx: tx.all(Q.jobs, limit=100_000))
+    return [(row["state"], bool(row["interrupted"])) for row in rows]
+
+
 async def waiting_cycles(store: Store) -> list[str]:
     return [row["message_id"] for row in await store.read(lambda tx: tx.all(Q.routing))]
 
@@ -74,6 +81,19 @@ async def plan_of(store: Store, policy: Policy, now: float, holder: str = "me") 
     found = await claim(store, policy, now, holder)
     assert isinstance(found, Plan), found
     return found
+
+
+async def begin(store: Store, agent: str, now: float, *, holder: str, lease_s: float) -> int:
+    """An agent's turn begins; its first job's id."""
+    return (await plan_of(store, Policy(agent, lease_s=lease_s), now, holder)).primary.id
+
+
+def transcript(
+    store: Store, file: Path, lock: Path, *, agents: Iterable[str] = ("ALPHA", "BETA")
+) -> Transcript:
+    """The tail of a room's file, as a daemon has it."""
+    rules = Rules(agents=tuple(agents))
+    return Transcript(store, file, lock, rules=lambda: rules, max_entry_bytes=1 << 20)
 
 
 async def end(store: Store, plan: Plan, outcome: Outcome, now: float, chance: float = 0.0) -> bool:
