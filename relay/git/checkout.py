@@ -17,7 +17,7 @@ _HARMLESS = (
 )
 
 
-class Unfit(Exception):
+class UnusableCheckout(Exception):
     """This folder cannot have worktrees; the message says why and what to do."""
 
 
@@ -60,17 +60,17 @@ async def open_checkout(folder: Path) -> Checkout:
         asked = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
         told = (await git.line("rev-parse", "--path-format=absolute", *asked)).split("\n")
     except GitMissing as error:
-        raise Unfit("git is not installed: install it and start relay again") from error
+        raise UnusableCheckout("git is not installed: install it and start relay again") from error
     except GitError as error:
-        raise Unfit(_why_not(folder, error)) from error
+        raise UnusableCheckout(_why_not(folder, error)) from error
     if len(told) != 4:
-        raise Unfit(f"{folder} has a line break in its path, which relay does not support")
+        raise UnusableCheckout(f"{folder} has a line break in its path, which relay does not support")
     bare, git_dir, common, hash = told
     try:
         top = await git.line("rev-parse", "--path-format=absolute", "--show-toplevel")
     except GitError as error:
         kind = "a bare repository" if bare == "true" else "inside a git directory"
-        raise Unfit(f"{folder} is {kind}, without files: name a checkout of it") from error
+        raise UnusableCheckout(f"{folder} is {kind}, without files: name a checkout of it") from error
     here = Checkout(Path(top), Path(git_dir), Path(common), hash)
     return Checkout(here.top, here.git_dir, here.common, hash, await _settings(here.git))
 
@@ -96,7 +96,7 @@ async def head_of(git: Git) -> Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedWorktree:
     """One entry of `git worktree list`. `gone`: its folder is not there; `locked`: why, when it is."""
 
     path: Path
@@ -106,7 +106,7 @@ class Listed:
     bare: bool = False
 
 
-async def list_worktrees(git: Git) -> list[Listed]:
+async def list_worktrees(git: Git) -> list[ListedWorktree]:
     """All worktrees of the repository, the main one first."""
     done = await git.run("worktree", "list", "--porcelain", "-z")
     found = []
@@ -116,7 +116,7 @@ async def list_worktrees(git: Git) -> list[Listed]:
             branch = fields.get("branch")
             path = Path(fields["worktree"])
             found.append(
-                Listed(
+                ListedWorktree(
                     path,
                     branch.removeprefix("refs/heads/") if branch else None,
                     gone="prunable" in fields or not path.is_dir(),

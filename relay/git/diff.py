@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from relay.git.merge_state import MARKERS, Lines, Open, added_markers
+from relay.git.merge_state import MARKERS, Lines, UnsettledFile, added_markers
 from relay.git.run import Git, GitError, name_of
 from relay.model.working_set import Change, FileTouch, Span
 
@@ -318,7 +318,7 @@ async def attributes(
 
 async def left_markers(
     git: Git, records: Iterable[Record], hunks: Mapping[tuple[str, str], Hunks]
-) -> tuple[Open, ...]:
+) -> tuple[UnsettledFile, ...]:
     """The changed files into which conflict markers were added, with their lines. `conflict-marker-size` of a file
     says, to git too, that such lines are its text."""
     marked = {one.last_path: hunks[one.old, one.new].markers for one in records}

@@ -32,7 +32,7 @@ _FIRST, _MIDDLE, _LAST = b"<", b"=", b">"
 MARKERS = frozenset(char * 7 for char in (b"<", b"|", b"=", b">"))
 #: Of one file: its path, and the first and last line of each place that is not settled; no line for what has none.
 Lines = tuple[tuple[int, int], ...]
-Open = tuple[str, Lines]
+UnsettledFile = tuple[str, Lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedMerge:
     """A merge that relay began: `commit` holds the files as relay left them. `marked`: the files with markers."""
 
     commit: str
@@ -61,14 +61,14 @@ class Begun:
         return list(dict.fromkeys(one.path for one in self.stages))
 
 
-def told(into: str, stages: Iterable[Stage], marked: Iterable[bytes]) -> str:
-    """The message of the commit that `begun` reads. Pure."""
+def started_merge_message(into: str, stages: Iterable[Stage], marked: Iterable[bytes]) -> str:
+    """The message of the commit that `started_merge` reads. Pure."""
     listed = [[one.mode, one.oid, one.number, os.fsdecode(one.path)] for one in stages]
     kept = {"into": into, "stages": listed, "marked": sorted(os.fsdecode(one) for one in marked)}
     return f"A merge that relay began\n\n{json.dumps(kept)}\n"
 
 
-async def begun(checkout: Checkout) -> Begun | None:
+async def started_merge(checkout: Checkout) -> StartedMerge | None:
     """The merge that relay began here, whether it is still under way or not."""
     said = await checkout.git.maybe("log", "-1", "--no-walk", "--format=%H %P%n%b", MERGE, "--")
     if said is None:
@@ -77,7 +77,7 @@ async def begun(checkout: Checkout) -> Begun | None:
     commit, head, other = first.split()
     kept = json.loads(body)
     stages = (Stage(mode, oid, at, os.fsencode(path)) for mode, oid, at, path in kept["stages"])
-    return Begun(
+    return StartedMerge(
         commit,
         head,
         other,
@@ -87,7 +87,7 @@ async def begun(checkout: Checkout) -> Begun | None:
     )
 
 
-async def merging(checkout: Checkout) -> tuple[str, ...]:
+async def merge_heads(checkout: Checkout) -> tuple[str, ...]:
     """The commits that are being merged in (MERGE_HEAD); none when nothing is."""
 
     def read() -> tuple[str, ...]:
@@ -99,7 +99,7 @@ async def merging(checkout: Checkout) -> tuple[str, ...]:
     return await asyncio.to_thread(read)
 
 
-async def unmerged(checkout: Checkout) -> list[Stage]:
+async def unmerged_stages(checkout: Checkout) -> list[Stage]:
     """The conflicts of the checkout's own index."""
     said = await checkout.git.run("ls-files", "-z", "--unmerged")
     return [stage_of(entry) for entry in said.out.split(b"\0") if entry]
@@ -112,15 +112,15 @@ def stage_of(entry: bytes) -> Stage:
     return Stage(mode, oid, int(number), path)
 
 
-async def unsettled(checkout: Checkout, git: Git, tree: str) -> tuple[Open, ...]:
+async def unsettled_files(checkout: Checkout, git: Git, tree: str) -> tuple[UnsettledFile, ...]:
     """The files in conflict that are not settled, of a merge that is under way; `tree` is what stands in the
     checkout, as git stores it (`git` knows it).
 
     A file with markers is settled when none is left, or the file is gone. One that git puts no markers in (binary,
     say) is settled when it is another, is gone, or was added to the index. Nothing is before relay has written all.
     """
-    ours, still = await begun(checkout), await unmerged(checkout)
-    if ours is not None and (ours.other,) != await merging(checkout):
+    ours, still = await started_merge(checkout), await unmerged_stages(checkout)
+    if ours is not None and (ours.other,) != await merge_heads(checkout):
         ours = None
     stages = ours.stages if ours is not None else still
     if ours is not None and await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != ours.commit:
@@ -128,7 +128,7 @@ async def unsettled(checkout: Checkout, git: Git, tree: str) -> tuple[Open, ...]
     waiting, paths = {one.path for one in still}, list(dict.fromkeys(one.path for one in stages))
     now = await _blobs(git, tree, paths)
     before = await _blobs(git, ours.commit, paths) if ours is not None else {}
-    found: list[Open] = []
+    found: list[UnsettledFile] = []
     for path in paths:
         oid, left = now.get(path), before.get(path)
         if ours is not None and oid is None:
@@ -138,7 +138,7 @@ async def unsettled(checkout: Checkout, git: Git, tree: str) -> tuple[Open, ...]
             of_path = [one for one in stages if one.path == path]
             texts = await _texts(git, [oid, *(one.oid for one in of_path)])
             own = frozenset(line for one in of_path if one.number != 1 for line in texts[one.oid])
-            lines = left_lines(texts[oid], own, await put_in(git, left, of_path) if left else own)
+            lines = unsettled_lines(texts[oid], own, await marker_lines(git, left, of_path) if left else own)
         if lines:
             found.append((name_of(path), lines))
         elif path in waiting and (ours is None or (path not in ours.marked and oid == left)):
@@ -151,7 +151,7 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:8000]
 
 
-async def put_in(git: Git, oid: str, stages: Iterable[Stage]) -> frozenset[bytes]:
+async def marker_lines(git: Git, oid: str, stages: Iterable[Stage]) -> frozenset[bytes]:
     """The lines of a merged file with git's markers; they have any length (`conflict-marker-size`)."""
     sides = [one.oid for one in stages]
     texts = await _texts(git, [oid, *sides])
@@ -159,9 +159,9 @@ async def put_in(git: Git, oid: str, stages: Iterable[Stage]) -> frozenset[bytes
     return frozenset(one for one in texts[oid] if _SHAPE.match(one) and one not in known)
 
 
-def left_lines(lines: Sequence[bytes], own: Container[bytes], put: Container[bytes]) -> Lines:
+def unsettled_lines(lines: Sequence[bytes], own: Container[bytes], put: Container[bytes]) -> Lines:
     """First and last line of each conflict that is left in a file. `own`: lines that a side had before they met;
-    `put`: as `put_in`. Seven equals signs below one line of seven signs underline a heading. Pure."""
+    `put`: as `marker_lines`. Seven equals signs below one line of seven signs underline a heading. Pure."""
 
     def is_left(at: int, line: bytes) -> bool:
         if line in own:
@@ -175,7 +175,7 @@ def left_lines(lines: Sequence[bytes], own: Container[bytes], put: Container[byt
 
 
 def added_markers(added: Iterable[tuple[int, bytes]]) -> Lines:
-    """As `left_lines`, of the lines (number, text) that somebody has added to a file. None without a line that
+    """As `unsettled_lines`, of the lines (number, text) that somebody has added to a file. None without a line that
     begins or ends a conflict: seven equals signs may underline a heading. Pure."""
     found = [(number, line) for number, whole in added if _MARKER.match(line := whole.rstrip(b"\r\n"))]
     return _joined(found) if any(line.startswith((_FIRST, _LAST)) for _, line in found) else ()
@@ -183,8 +183,8 @@ def added_markers(added: Iterable[tuple[int, bytes]]) -> Lines:
 
 def located(path: str, lines: Lines) -> str:
     """A file with its lines: "src/cart.py (lines 3-9, 14)"."""
-    told = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in lines)
-    return f"{path} (line{'s' * (not told.isdecimal())} {told})" if told else path
+    ranges = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in lines)
+    return f"{path} (line{'s' * (not ranges.isdecimal())} {ranges})" if ranges else path
 
 
 def _joined(markers: Iterable[tuple[int, bytes]]) -> Lines:

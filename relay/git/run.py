@@ -44,7 +44,7 @@ class GitMissing(GitError):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class GitResult:
     """A call's end: its exit code, its output, and what it said on standard error."""
 
     code: int
@@ -79,7 +79,7 @@ class Git:
         ok: tuple[int, ...] = (0,),
         timeout_s: float = TIMEOUT_S,
         most: int = MOST_OUTPUT,
-    ) -> Done:
+    ) -> GitResult:
         """Run `git ARGS`. Raises GitError for an exit code that is not in `ok`, for too much output and for
         too long a time; GitMissing."""
         words = ["git", "--no-pager"]
@@ -105,7 +105,7 @@ class Git:
 
 async def _run(
     argv: list[str], folder: Path, env: dict[str, str], stdin: bytes, timeout_s: float, most: int, name: str
-) -> Done:
+) -> GitResult:
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *argv,
@@ -143,7 +143,7 @@ async def _run(
         raise GitError(name, -1, f"timed out after {timeout_s:g} s") from None
     finally:
         await _end(process)
-    return Done(code, out, name_of(err).strip())
+    return GitResult(code, out, name_of(err).strip())
 
 
 async def _read(stream: asyncio.StreamReader | None, most: int, name: str) -> bytes:

@@ -19,7 +19,7 @@ from relay.git.run import Git
 MOST_PUBLISHED = 512 * 1_048_576
 
 
-class Scratch:
+class ScratchRepository:
     """Relay's own git directory at `folder`. `excluded` are patterns of files that are never work."""
 
     def __init__(self, folder: Path) -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 import structlog
 
 from relay.git.checkout import Checkout, Head, head_of
-from relay.git.merge_state import Open, merging, unsettled
+from relay.git.merge_state import UnsettledFile, merge_heads, unsettled_files
 from relay.git.run import Git, GitError, name_of
-from relay.git.scratch_repository import Scratch
+from relay.git.scratch_repository import ScratchRepository
 
 log = structlog.get_logger(__name__)
 #: An untracked file beyond this many bytes, and untracked files beyond this many, are output rather than work:
@@ -47,13 +47,15 @@ class Snapshot:
     dirty: bool
     left_out: tuple[str, ...] = ()
     merging: tuple[str, ...] = ()
-    unsettled: tuple[Open, ...] = ()
+    unsettled: tuple[UnsettledFile, ...] = ()
 
 
-class Camera:
+class Snapshotter:
     """Takes snapshots of one checkout. `name` tells its index from others'; calls must not overlap."""
 
-    def __init__(self, scratch: Scratch, checkout: Checkout, name: str, excluded: Sequence[str] = ()) -> None:
+    def __init__(
+        self, scratch: ScratchRepository, checkout: Checkout, name: str, excluded: Sequence[str] = ()
+    ) -> None:
         self.checkout = checkout
         self._scratch = scratch
         self._index = scratch.folder / f"index-{name}"
@@ -175,8 +177,8 @@ class Camera:
 
     async def _finish(self, git: Git, head: Head) -> Snapshot:
         tree = await git.line("write-tree")
-        before, others = self._taken, await merging(self.checkout)
-        more = self._left_out, others, await unsettled(self.checkout, git, tree) if others else ()
+        before, others = self._taken, await merge_heads(self.checkout)
+        more = self._left_out, others, await unsettled_files(self.checkout, git, tree) if others else ()
         if before is not None and (before.tree, before.head, before.merging) == (tree, head, others):
             self._taken = Snapshot(head, tree, before.commit, before.dirty, *more)
             return self._taken

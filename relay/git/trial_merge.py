@@ -4,7 +4,7 @@ Invariants:
 - nothing but the scratch is written, and an answer is git's own (`git merge-tree --write-tree`, the engine of
   `git merge`). Snapshots are commits on top of what was really committed, so git finds the base itself, across
   merges and rebases too. What git cannot answer is None, never clean;
-- `Speculation.trial` is the one place that decides whether X merges into Y: advisories, worktrees, merges and all
+- `TrialMerges.trial` is the one place that decides whether X merges into Y: advisories, worktrees, merges and all
   doors ask it.
 """
 
@@ -85,14 +85,14 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedTree:
     """`tree`: what the merge gives, with markers where it conflicts."""
 
     tree: str
     merge: Merge
 
 
-async def merge_trees(git: Git, ours: str, theirs: str) -> Merged | None:
+async def merge_trees(git: Git, ours: str, theirs: str) -> MergedTree | None:
     """Merge two commits without touching a file. None: git cannot tell (no common history, say)."""
     asked = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
     try:
@@ -102,14 +102,14 @@ async def merge_trees(git: Git, ours: str, theirs: str) -> Merged | None:
     tree, *conflicts = [name_of(part) for part in done.out.rstrip(b"\0").split(b"\0")]
     if (done.code == 0) == bool(conflicts) or not tree:
         return None
-    return Merged(tree, Merge(tuple(dict.fromkeys(conflicts))))
+    return MergedTree(tree, Merge(tuple(dict.fromkeys(conflicts))))
 
 
-class Speculation:
+class TrialMerges:
     """Remembers the merges of pairs of commits."""
 
     def __init__(self, differ: Differ | None = None) -> None:
-        self._known: OrderedDict[tuple[str, str], Merged] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], MergedTree] = OrderedDict()
         self._lines: OrderedDict[tuple[str, str], Mapping[str, Lines]] = OrderedDict()
         self._differ = differ or Differ()
         #: Of the commit that was merged into last: most are merged into one.
@@ -168,7 +168,7 @@ class Speculation:
         touches = [touch_of(one, hunks[one.old, one.new], weight=1.0, churn=None) for one in records]
         return {one.path: one for one in touches}
 
-    async def merge(self, git: Git, ours: str, theirs: str) -> Merged | None:
+    async def merge(self, git: Git, ours: str, theirs: str) -> MergedTree | None:
         """As `merge_trees`. Whether two conflict does not depend on their order, so one order is asked."""
         pair = min(ours, theirs), max(ours, theirs)
         if pair in self._known:

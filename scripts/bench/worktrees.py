@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from relay.airspace.worktrees.change_feed import Listener
-from relay.airspace.worktrees.registry import Hangar
-from relay.airspace.worktrees.watcher import Lookout
+from relay.airspace.worktrees.change_feed import ChangeFeed
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.config import settings
 from relay.git.trial_merge import merge_trees
 from scripts.bench.figures import Figure, at_most, run, single, spread
@@ -77,31 +77,31 @@ async def timed(what: Awaitable[T]) -> tuple[float, T]:
     return time.perf_counter() - started, done
 
 
-async def until(listener: Listener, hangar: Hangar, agent: str, files: int) -> None:
+async def until(feed: ChangeFeed, registry: WorktreeRegistry, agent: str, files: int) -> None:
     async with asyncio.timeout(600):
         while True:
-            work = hangar.berths[agent].work if agent in hangar.berths else None
+            work = registry.worktrees[agent].work if agent in registry.worktrees else None
             if work is not None and len(work.records) == files:
                 return
-            await listener.next()
+            await feed.next()
 
 
-async def quiet(hangar: Hangar) -> None:
+async def quiet(registry: WorktreeRegistry) -> None:
     """Wait until everything was looked at."""
     while any(  # noqa: ASYNC110 - several states are waited for, not one event
-        one.all_stale or one.work is None or one.lock.locked() for one in hangar.berths.values()
+        one.all_stale or one.work is None or one.lock.locked() for one in registry.worktrees.values()
     ):
         await asyncio.sleep(0.01)
 
 
-def hangar_of(folder: Path) -> Hangar:
+def registry_of(folder: Path) -> WorktreeRegistry:
     agents = ",".join(f'{{"name": "{name}", "kind": "scripted", "script": "x.yaml"}}' for name in AGENTS)
-    return Hangar(settings.parse(f'{{"agents": [{agents}]}}', folder / "config.json"))
+    return WorktreeRegistry(settings.parse(f'{{"agents": [{agents}]}}', folder / "config.json"))
 
 
 async def large(folder: Path, files: int, touched: int) -> list[Figure]:
     figures: list[Figure] = []
-    hangar = hangar_of(folder)
+    registry = registry_of(folder)
     note = f"{files:,} files"
 
     def lag(name: str, beat: Beat) -> None:
@@ -118,20 +118,20 @@ async def large(folder: Path, files: int, touched: int) -> list[Figure]:
         await asyncio.sleep(2.0)
     lag("nothing is done", beat)
     async with beating() as beat:
-        took, _ = await timed(hangar.open())
+        took, _ = await timed(registry.open())
     figures.append(single(f"make {len(AGENTS)} worktrees", took * 1000, "ms", note=note))
     lag("making worktrees", beat)
-    look = Lookout(hangar)
-    listener = hangar.listen()
+    look = WorktreeWatcher(registry)
+    feed = registry.listen()
     async with beating() as beat:
         started = time.perf_counter()
         task = asyncio.create_task(look.run())
         await look.watching.wait()
-        await quiet(hangar)
+        await quiet(registry)
         took = time.perf_counter() - started
     figures.append(single("watches stand and all is looked at", took * 1000, "ms", note=note))
     lag("the watches are set up", beat)
-    at = hangar.berths["ALPHA"].checkout.top
+    at = registry.worktrees["ALPHA"].checkout.top
     paths = sorted(at.glob("p*/q*/*.py"))[:: files // touched][:touched]
 
     def touch() -> None:
@@ -141,7 +141,7 @@ async def large(folder: Path, files: int, touched: int) -> list[Figure]:
     async with beating() as beat:
         started = time.perf_counter()
         await asyncio.to_thread(touch)
-        await until(listener, hangar, "ALPHA", len(paths))
+        await until(feed, registry, "ALPHA", len(paths))
         took = time.perf_counter() - started
     figures.append(single(f"from {len(paths):,} writes to the working set", took * 1000, "ms", note=note))
     lag(f"{len(paths):,} files are written", beat)
@@ -151,39 +151,39 @@ async def large(folder: Path, files: int, touched: int) -> list[Figure]:
             path = at / f"one-{number}.py"
             started = time.perf_counter()
             path.write_text("x\n")
-            await until(listener, hangar, "ALPHA", len(paths) + number + 1)
+            await until(feed, registry, "ALPHA", len(paths) + number + 1)
             samples.append(time.perf_counter() - started)
     figures.append(
         spread("from one write to the working set", samples, note=f"{note}, {len(paths):,} changed")
     )
     lag("single files are written", beat)
     async with beating() as beat:
-        samples = [(await timed(hangar.working_sets()))[0] for _ in range(20)]
+        samples = [(await timed(registry.working_sets()))[0] for _ in range(20)]
     figures.append(spread(f"working sets, {len(paths):,} files in one", samples, note=note))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    berth = hangar.berths["BETA"]
-    samples = [(await timed(berth.look(everything=True)))[0] for _ in range(5)]
+    worktree = registry.worktrees["BETA"]
+    samples = [(await timed(worktree.take_snapshot(everything=True)))[0] for _ in range(5)]
     figures.append(spread("one look at all of a clean worktree", samples, note=note))
-    figures += await merging(hangar, note)
+    figures += await merging(registry, note)
     return figures
 
 
-async def merging(hangar: Hangar, note: str) -> list[Figure]:
+async def merging(registry: WorktreeRegistry, note: str) -> list[Figure]:
     """One pair, each time with another edit, so that nothing is remembered."""
-    assert hangar.main is not None
+    assert registry.main is not None
     samples: list[float] = []
-    beta = hangar.berths["BETA"].checkout.top
+    beta = registry.worktrees["BETA"].checkout.top
     path = next(path for path in sorted(beta.rglob("*.py")) if ".git" not in path.parts)
-    await hangar.refresh()
+    await registry.refresh()
     for number in range(20):
         path.write_text(f"y = {number}\n" + path.read_text())
-        hangar.berths["BETA"].touched([str(path.relative_to(beta))])
-        await hangar.refresh()
-        ours, theirs = (hangar.berths[name].work for name in AGENTS)
+        registry.worktrees["BETA"].mark_stale([str(path.relative_to(beta))])
+        await registry.refresh()
+        ours, theirs = (registry.worktrees[name].work for name in AGENTS)
         assert ours is not None and theirs is not None
-        git_of = hangar.scratch.git(hangar.main)
-        took, merged = await timed(merge_trees(git_of, ours.seen.commit, theirs.seen.commit))
+        git_of = registry.scratch.git(registry.main)
+        took, merged = await timed(merge_trees(git_of, ours.snapshot.commit, theirs.snapshot.commit))
         assert merged is not None
         samples.append(took)
     return [spread("one speculative merge", samples, note=note)]
@@ -193,17 +193,17 @@ async def real(repo: Path, folder: Path) -> list[Figure]:
     """A real repository: its last commits' files are edited on both sides."""
     copy = folder / "real"
     git(folder, "clone", "-q", "--shared", str(repo), str(copy))
-    hangar = hangar_of(copy)
-    await hangar.open()
+    registry = registry_of(copy)
+    await registry.open()
     names = git(copy, "log", "-20", "--format=", "--name-only", "--diff-filter=M").split("\n")
     changed = [name for name in dict.fromkeys(names) if name.endswith(".py") and (copy / name).is_file()][:20]
     for at, name in enumerate(AGENTS):
-        for path in (hangar.berths[name].checkout.top / one for one in changed[at::2]):
+        for path in (registry.worktrees[name].checkout.top / one for one in changed[at::2]):
             path.write_text("# edited\n" + path.read_text())
     count = git(copy, "ls-files").count("\n") + 1
     commits = git(copy, "rev-list", "--count", "HEAD")
     return await merging(
-        hangar,
+        registry,
         f"{repo.name if repo.name != 'repo' else repo.parent.name}: {count:,} files, {commits} commits",
     )
 

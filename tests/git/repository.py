@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.worktrees.lifecycle import Happened
-from relay.airspace.worktrees.registry import Hangar
-from relay.airspace.worktrees.turns import Ground
+from relay.airspace.worktrees.lifecycle import WorktreeChange
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.turns import WorktreeActions
 from relay.config import settings
 from relay.model.working_set import FileTouch, WorkingSet
 
@@ -64,7 +64,7 @@ def repository(folder: Path, files: dict[str, str | bytes] | None = None) -> Pat
 
 
 class Room:
-    """A hangar over a repository, opened by hand; `happened` is what it told."""
+    """A registry of worktrees over a repository, opened by hand; `happened` is what it told."""
 
     def __init__(self, folder: Path, *agents: str, **more: Any) -> None:
         self.folder = folder
@@ -80,26 +80,26 @@ class Room:
         }
         path = folder / "config.json"
         self.settings = settings.parse(json.dumps(told), path)
-        self.happened: list[Happened] = []
-        self.hangar = Hangar(self.settings, self._record)
-        self.ground = Ground(self.hangar)
+        self.happened: list[WorktreeChange] = []
+        self.registry = WorktreeRegistry(self.settings, self._record)
+        self.ground = WorktreeActions(self.registry)
 
-    async def _record(self, happened: Happened) -> None:
+    async def _record(self, happened: WorktreeChange) -> None:
         self.happened.append(happened)
 
     async def open(self) -> Room:
-        await self.hangar.open()
-        await self.hangar.refresh()
+        await self.registry.open()
+        await self.registry.refresh()
         return self
 
     def at(self, agent: str) -> Path:
-        return self.hangar.berths[agent].checkout.top
+        return self.registry.worktrees[agent].checkout.top
 
     async def look(self, *agents: str) -> dict[str, WorkingSet]:
-        for name in agents or tuple(self.hangar.berths):
-            self.hangar.berths[name].touched(None)
-        await self.hangar.refresh()
-        return {one.agent: one for one in await self.hangar.working_sets()}
+        for name in agents or tuple(self.registry.worktrees):
+            self.registry.worktrees[name].mark_stale(None)
+        await self.registry.refresh()
+        return {one.agent: one for one in await self.registry.working_sets()}
 
     async def files(self, agent: str) -> dict[str, FileTouch]:
         return {one.path: one for one in (await self.look(agent))[agent].files}

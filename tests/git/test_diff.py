@@ -11,7 +11,7 @@ import pytest
 
 from relay.airspace.globs import matcher
 from relay.git.diff import Hunks, checksum, parse_patch, parse_raw, with_units
-from relay.git.snapshot import Camera
+from relay.git.snapshot import Snapshotter
 from relay.model.working_set import Change, FileTouch, Span
 from tests.git.repository import Room, commit, git, lines, repository, room, write
 
@@ -116,13 +116,13 @@ async def test_line_ends_of_windows(tmp_path: Path, attributes: str) -> None:
 async def path_by_path(one: Room, monkeypatch: pytest.MonkeyPatch, paths: list[str]) -> None:
     """Look at these paths of A, and see that nothing else was looked at."""
 
-    async def take(self: Camera) -> None:
+    async def take(self: Snapshotter) -> None:
         raise AssertionError("all was looked at")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Camera, "take", take)
-        one.hangar.berths["A"].touched(paths)
-        await one.hangar.refresh()
+        patch.setattr(Snapshotter, "take", take)
+        one.registry.worktrees["A"].mark_stale(paths)
+        await one.registry.refresh()
 
 
 async def test_path_by_path_is_as_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +138,11 @@ async def test_path_by_path_is_as_all_at_once(tmp_path: Path, monkeypatch: pytes
     write(tree, {"a.py": lines(1, 8) + "x\n", "new/x.py": "of x\n", "x.log": "1\n", ":(top)": "2\n"})
     told = ["a.py", "b.py", "c.py", "new/x.py", "x.log", "never-was", ":(top)"]
     await path_by_path(one, monkeypatch, told)
-    found = (await one.hangar.working_sets())[0]
+    found = (await one.registry.working_sets())[0]
     assert sorted(file.path for file in found.files) == [":(top)", "a.py", "b.py", "c.py", "new/x.py"]
-    seen = one.hangar.berths["A"].seen
+    seen = one.registry.worktrees["A"].snapshot
     await one.look()
-    again = one.hangar.berths["A"].seen
+    again = one.registry.worktrees["A"].snapshot
     assert seen is not None and again is not None and seen.tree == again.tree
 
 
@@ -170,9 +170,9 @@ async def test_names_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     # And again path by path, as the watcher tells them.
     write(tree, {name: "x\n" + lines(2, 9) for name in NAMES[1::2]})
     await path_by_path(one, monkeypatch, NAMES[1::2])
-    found = {file.path: file for file in (await one.hangar.working_sets())[0].files}
+    found = {file.path: file for file in (await one.registry.working_sets())[0].files}
     assert sorted(found) == sorted(NAMES)
-    assert await one.hangar.text("A", "ümläut/ß.py") == lines(1, 8) + "x\n"
+    assert await one.registry.text("A", "ümläut/ß.py") == lines(1, 8) + "x\n"
 
 
 async def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
@@ -203,9 +203,9 @@ async def test_a_file_becomes_a_folder_and_back(tmp_path: Path) -> None:
     (tree / "d" / "in").unlink()
     (tree / "d").rmdir()
     write(tree, {"d": "now a file\n"})
-    one.hangar.berths["A"].touched(["x", "x/y", "d", "d/in"])
-    await one.hangar.refresh()
-    found = {file.path: file.change for file in (await one.hangar.working_sets())[0].files}
+    one.registry.worktrees["A"].mark_stale(["x", "x/y", "d", "d/in"])
+    await one.registry.refresh()
+    found = {file.path: file.change for file in (await one.registry.working_sets())[0].files}
     assert found == {"x": "D", "x/y": "A", "d/in": "D", "d": "A"}
 
 
@@ -226,8 +226,8 @@ async def test_a_repository_inside_is_left_out_and_said(tmp_path: Path) -> None:
     repository(tree / "nested")
     write(tree, {"a.py": "x\n"})
     assert list(await one.files("A")) == ["a.py"]
-    assert one.hangar.berths["A"].seen is not None
-    assert one.hangar.berths["A"].seen.left_out == ("nested/",)
+    assert one.registry.worktrees["A"].snapshot is not None
+    assert one.registry.worktrees["A"].snapshot.left_out == ("nested/",)
 
 
 async def test_what_is_ignored_or_generated_is_out(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ async def test_a_rebase_keeps_the_working_set_in_new_coordinates(tmp_path: Path)
     assert ranges((await one.files("A"))["a.py"]) == [(20, 20)]
     git(tree, "rebase", "-q", "main")
     assert ranges((await one.files("A"))["a.py"]) == [(22, 22)]
-    work = one.hangar.berths["A"].work
+    work = one.registry.worktrees["A"].work
     assert work is not None and work.base == git(tmp_path / "repo", "rev-parse", "main")
 
 
@@ -322,7 +322,7 @@ async def test_a_shallow_clone_and_a_clone_of_a_person(tmp_path: Path) -> None:
         "A": ["a.py"],
         "ANN": ["a.py"],
     }
-    assert (await one.hangar.merges([("A", "ANN")]))["A", "ANN"].conflicts == ("a.py",)
+    assert (await one.registry.merges([("A", "ANN")]))["A", "ANN"].conflicts == ("a.py",)
 
 
 async def test_a_sparse_checkout(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ async def test_an_unreadable_file_is_left_out_and_said(tmp_path: Path) -> None:
     (tree / "a.py").unlink()
     os.mkfifo(tree / "a.py")
     assert "new" in await one.files("A")
-    seen = one.hangar.berths["A"].seen
+    seen = one.registry.worktrees["A"].snapshot
     assert seen is not None and seen.left_out == ("a.py",)
 
 
@@ -359,7 +359,7 @@ async def test_a_first_commit_is_waited_for(tmp_path: Path) -> None:
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
     one = await room(folder, "A")
-    assert "no commit yet" in one.hangar.trouble
+    assert "no commit yet" in one.registry.trouble
     assert await one.ground.before_turn("A") is None
     commit(folder, {"a.py": "1\n"})
     place = await one.ground.before_turn("A")

@@ -103,21 +103,21 @@ async def test_nothing_of_a_hostile_repository_runs(tmp_path: Path) -> None:
     assert sub.is_dir()
     checkouts = [{"name": "ANN", "path": str(repo)}]
     one = await room(repo, "CLAUDE", "CODEX", workspace={"checkouts": checkouts})
-    assert one.hangar.trouble == "" and one.hangar.troubles == {}
+    assert one.registry.trouble == "" and one.registry.troubles == {}
     claude, codex = one.at("CLAUDE"), one.at("CODEX")
     write(claude, {"a.py": lines(1, 29) + "claude\n", "new.py": "x\n"})
     write(codex, {"a.py": "codex\n" + lines(2, 30)})
     write(repo, {"b.py": lines(1, 8) + "ann\n", "sub/a.py": "changed\n"})
-    for name in one.hangar.berths:
-        one.hangar.berths[name].touched(["a.py", "new.py", "b.py", "sub/a.py"])
-    await one.hangar.refresh()
+    for name in one.registry.worktrees:
+        one.registry.worktrees[name].mark_stale(["a.py", "new.py", "b.py", "sub/a.py"])
+    await one.registry.refresh()
     sets = await one.look()
     assert {name: sorted(file.path for file in each.files) for name, each in sets.items()} == {
         "CLAUDE": ["a.py", "new.py"],
         "CODEX": ["a.py"],
         "ANN": ["b.py"],
     }
-    merges = await one.hangar.merges([("CLAUDE", "CODEX"), ("CLAUDE", "ANN")])
+    merges = await one.registry.merges([("CLAUDE", "CODEX"), ("CLAUDE", "ANN")])
     assert all(merge.clean for merge in merges.values()) and len(merges) == 2
     place = await one.ground.before_turn("CLAUDE")
     assert place is not None and place.cwd == claude

@@ -1,4 +1,4 @@
-"""Who waits for changes of working sets.
+"""A feed of the agents whose working sets changed.
 
 Invariant: nothing is lost between two looks and nothing piles up: names are gathered until they are asked for.
 """
@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 
 
-class Listener:
-    """Names of agents whose working sets changed. `async for names in listener`; `close` when done."""
+class ChangeFeed:
+    """Names of agents whose working sets changed. `async for names in feed`; `close` when done."""
 
-    def __init__(self, group: set[Listener]) -> None:
+    def __init__(self, group: set[ChangeFeed]) -> None:
         self._group = group
         self._names: set[str] = set()
         self._told = asyncio.Event()

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay.airspace.worktrees.registry import Hangar
-from relay.airspace.worktrees.tracked_worktree import Berth, Lost
-from relay.git.checkout import Unfit, open_checkout
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.git.checkout import UnusableCheckout, open_checkout
 from relay.git.run import Git, GitError, name_of
 from relay.model import Fault, Refusal
 
@@ -20,10 +20,10 @@ MOST_REVISION = 255
 
 
 class RepoChanges:
-    """Over one repository; with `hangar` also the agents' worktrees as they stand."""
+    """Over one repository; with `registry` also the agents' worktrees as they stand."""
 
-    def __init__(self, repo: Path, hangar: Hangar | None = None) -> None:
-        self._repo, self._hangar = repo, hangar
+    def __init__(self, repo: Path, registry: WorktreeRegistry | None = None) -> None:
+        self._repo, self._registry = repo, registry
 
     async def changed_files(
         self, agent: str, base: str | None = None, head: str | None = None
@@ -31,7 +31,7 @@ class RepoChanges:
         """Raises Refusal for a revision that is none (MALFORMED), and when git cannot tell now (BUSY)."""
         try:
             return await self._changed(agent, base, head)
-        except (GitError, Unfit, Lost, OSError) as error:
+        except (GitError, UnusableCheckout, WorktreeGone, OSError) as error:
             raise Refusal(
                 f"git cannot say what was changed: {error}.",
                 "Fix that and send it again.",
@@ -40,31 +40,33 @@ class RepoChanges:
             ) from error
 
     async def _changed(self, agent: str, base: str | None, head: str | None) -> Sequence[str] | None:
-        berth = None if self._hangar is None else self._hangar.berth(agent)
-        if berth is not None:
-            async with berth.lock:
-                return await self._in_berth(berth, base, head)
+        worktree = None if self._registry is None else self._registry.find(agent)
+        if worktree is not None:
+            async with worktree.lock:
+                return await self._in_worktree(worktree, base, head)
         if base is None or head is None:
             return None
         git = (await open_checkout(self._repo)).git
         start, end = await _commit(git, "base", base), await _commit(git, "head", head)
         return await _between(git, start, end, end)
 
-    async def _in_berth(self, berth: Berth, base: str | None, head: str | None) -> Sequence[str] | None:
+    async def _in_worktree(
+        self, worktree: TrackedWorktree, base: str | None, head: str | None
+    ) -> Sequence[str] | None:
         """`head` left out: the worktree as it stands, with what is not committed; `base`: the main branch."""
-        asked, git = berth.checkout.git, berth.camera.git
+        asked, git = worktree.checkout.git, worktree.snapshotter.git
         start = await (self._main() if base is None else _commit(asked, "base", base))
         if head is not None:
             end = await _commit(asked, "head", head)
             return None if start is None else await _between(git, start, end, end)
-        seen = await berth.look(everything=True)
+        snapshot = await worktree.take_snapshot(everything=True)
         if start is None:
             return None
-        return await _between(git, start, seen.head.commit or start, seen.tree)
+        return await _between(git, start, snapshot.head.commit or start, snapshot.tree)
 
     async def _main(self) -> str | None:
-        known = self._hangar is not None and self._hangar.main is not None
-        return (await self._hangar.main_head()).commit if self._hangar is not None and known else None
+        known = self._registry is not None and self._registry.main is not None
+        return (await self._registry.main_head()).commit if self._registry is not None and known else None
 
 
 async def _commit(git: Git, field: str, revision: str) -> str:

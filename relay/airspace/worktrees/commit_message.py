@@ -38,7 +38,7 @@ _COAUTHOR = re.compile(r"^co-authored-by:.*$\n?", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class WorkSummary:
     """What an agent's work is about, as the room knows it. `tasks`: those it took; `requests`: what people asked for,
     the first one first; `answer`: its last one; `decided`: what a person said of who goes first, before this one."""
 
@@ -49,18 +49,18 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class BranchCommit:
     """One commit of the branch: its message."""
 
     subject: str
     body: str = ""
 
 
-def proposed(
+def proposed_message(
     branch: str,
     squash: bool,
-    about: About,
-    commits: Sequence[Committed],
+    about: WorkSummary,
+    commits: Sequence[BranchCommit],
     paths: Sequence[str],
     *,
     dirty: bool,
@@ -95,7 +95,7 @@ def asked_of(agent: str, text: str) -> str:
     return " ".join(words for name, words in parts if name == agent.lower()) or text
 
 
-def _subject(about: About, commits: Sequence[Committed], paths: Sequence[str]) -> str:
+def _subject(about: WorkSummary, commits: Sequence[BranchCommit], paths: Sequence[str]) -> str:
     told = [*(about.tasks if len(about.tasks) == 1 else ()), *about.requests[:1], about.answer]
     for text in told:
         # "yes" and "Done." say nothing to who reads the history.
@@ -170,7 +170,7 @@ def _cut(line: str, most: int) -> str:
     return line[: most - 1].rsplit(" ", 1)[0].rstrip(",;:") + "…"
 
 
-def cleaned(text: str) -> str:
+def cleaned_message(text: str) -> str:
     """A message as git keeps one: no control characters, no blank lines at its ends or in a row; "" for none."""
     lines = ["".join(c for c in line if c.isprintable() or c == "\t").rstrip() for line in text.splitlines()]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")

@@ -16,10 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from relay.git.checkout import Checkout, Listed, Unfit, head_of, list_worktrees, open_checkout
+from relay.git.checkout import (
+    Checkout,
+    ListedWorktree,
+    UnusableCheckout,
+    head_of,
+    list_worktrees,
+    open_checkout,
+)
 from relay.git.diff import attributes
 from relay.git.run import LONG_S, Git, GitError, name_of
-from relay.git.scratch_repository import Scratch
+from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshot, on_disk
 
 BRANCHES = "relay/"
@@ -43,7 +50,7 @@ TAKEN_IN, TAKING, UNSETTLED, ABORTED = "taken_in", "taking", "unsettled", "abort
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class WorktreeChange:
     """Something was done to a worktree: created, recreated, forwarded, merged, discarded, restored, removed. The main
     branch was taken into it: taking (it conflicts), unsettled (some files still do), taken_in, aborted. Or a merge
     was tried and is not possible: conflicted (`details` names the `conflicts`). `text`: what the room is told, empty
@@ -64,25 +71,25 @@ class Happened:
 
 
 #: Keeps what happened: an event, and what the room is told, in one transaction.
-Record = Callable[[Happened], Awaitable[None]]
+Record = Callable[[WorktreeChange], Awaitable[None]]
 
 
-async def unrecorded(happened: Happened) -> None:
+async def unrecorded(change: WorktreeChange) -> None:
     """Without a room there is nobody to tell."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class EnsuredWorktree:
     """An agent's worktree. `how`: created, recreated (its folder was gone), kept."""
 
     checkout: Checkout
     how: str
 
 
-class Worktrees:
+class WorktreeLifecycle:
     """The worktrees of one repository below `folder`."""
 
-    def __init__(self, main: Checkout, folder: Path, scratch: Scratch) -> None:
+    def __init__(self, main: Checkout, folder: Path, scratch: ScratchRepository) -> None:
         self.main = main
         self.folder = folder
         self._scratch = scratch
@@ -90,12 +97,12 @@ class Worktrees:
     def path_of(self, agent: str) -> Path:
         return self.folder / folder_name(agent)
 
-    async def mine(self) -> list[Listed]:
+    async def mine(self) -> list[ListedWorktree]:
         """Those below our folder, of agents that the configuration has and of others."""
         folder = await asyncio.to_thread(self.folder.resolve)
         return [one for one in await list_worktrees(self.main.git) if one.path.parent == folder]
 
-    async def ensure(self, agent: str, main: str | None) -> Made:
+    async def ensure(self, agent: str, main: str | None) -> EnsuredWorktree:
         """The agent's worktree, made on its branch when there is none; a new branch begins at the commit `main`, or
         where the main checkout stands when that is not known. Raises Unfit, GitError."""
         path = await asyncio.to_thread(lambda: self.path_of(agent).resolve())
@@ -107,30 +114,34 @@ class Worktrees:
             found = {one.path: one for one in await list_worktrees(self.main.git)}
         have = found.get(path)
         if have is not None and not have.gone:
-            return Made(await self._opened(path), "kept")
+            return EnsuredWorktree(await self._opened(path), "kept")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise Unfit(
+            raise UnusableCheckout(
                 f"{path} exists and is not a worktree of {self.main.top}: move it away, and {agent} gets one"
             )
         await self._free(branch, path, agent, found)
-        return Made(await self._make(path, branch, agent, main), "recreated" if have else "created")
+        return EnsuredWorktree(
+            await self._make(path, branch, agent, main), "recreated" if have else "created"
+        )
 
-    async def _free(self, branch: str, path: Path, agent: str, found: dict[Path, Listed]) -> None:
+    async def _free(self, branch: str, path: Path, agent: str, found: dict[Path, ListedWorktree]) -> None:
         """Refuse a branch that is checked out elsewhere, or that cannot be."""
         for one in found.values():
             if one.branch == branch and one.path != path:
-                raise Unfit(
+                raise UnusableCheckout(
                     f"the branch {branch} is checked out in {one.path}: remove that worktree, "
                     f"or name it as `agents[].worktree` of {agent}"
                 )
         if await self.main.git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{BRANCHES.rstrip('/')}"):
-            raise Unfit(f"a branch called {BRANCHES.rstrip('/')} is in the way of {branch}: rename it")
+            raise UnusableCheckout(
+                f"a branch called {BRANCHES.rstrip('/')} is in the way of {branch}: rename it"
+            )
 
     async def _make(self, path: Path, branch: str, agent: str, main: str | None) -> Checkout:
         git = self.main.git
         begin = main or (await head_of(git)).commit
         if begin is None:
-            raise Unfit(f"{self.main.top} has no commit yet: make the first one")
+            raise UnusableCheckout(f"{self.main.top} has no commit yet: make the first one")
         exists = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}")
         named = [str(path), branch] if exists else ["--no-track", "-b", branch, str(path), begin]
         await asyncio.to_thread(path.parent.mkdir, 0o700, True, True)
@@ -149,7 +160,7 @@ class Worktrees:
     async def _opened(self, path: Path) -> Checkout:
         checkout = await open_checkout(path)
         if checkout.common != self.main.common:
-            raise Unfit(f"{path} belongs to another repository, {checkout.common}: move it away")
+            raise UnusableCheckout(f"{path} belongs to another repository, {checkout.common}: move it away")
         if not checkout.index.exists() and await _is_empty(path):
             # Made and never filled: the daemon was ended in between.
             head = await head_of(checkout.git)
@@ -176,16 +187,16 @@ class Worktrees:
             await git.run("read-tree", "-m", "-u", after, before, timeout_s=LONG_S)
             raise
 
-    async def keep(self, agent: str, checkout: Checkout, seen: Snapshot) -> str | None:
+    async def keep(self, agent: str, checkout: Checkout, snapshot: Snapshot) -> str | None:
         """Hold what stands in a checkout and on no branch by a ref of its own; its name, None when nothing is."""
-        commit, head = seen.commit, seen.head.commit
-        if not seen.dirty and commit is not None:
+        commit, head = snapshot.commit, snapshot.head.commit
+        if not snapshot.dirty and commit is not None:
             held = await checkout.git.run(
                 "for-each-ref", "--count=1", "--format=x", "--contains", commit, "refs/heads", "refs/relay"
             )
             if held.out:
                 return None
-        known = [*([head] if head else []), *seen.merging]
+        known = [*([head] if head else []), *snapshot.merging]
         await self._scratch.publish(checkout, commit, known)
         return await self.hold(agent, commit)
 
@@ -213,7 +224,7 @@ class Worktrees:
             await git.run("update-ref", "-d", branch, commit)
 
 
-async def in_the_way(scratch: Scratch, checkout: Checkout, before: str, after: str) -> list[str]:
+async def in_the_way(scratch: ScratchRepository, checkout: Checkout, before: str, after: str) -> list[str]:
     """Files in a checkout that git does not know and that `after` has: git's own merge writes over ignored ones."""
     asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", before, after)
     added = (await scratch.git(checkout).run(*asked)).out.split(b"\0")
@@ -237,7 +248,9 @@ async def in_the_way(scratch: Scratch, checkout: Checkout, before: str, after: s
     return await asyncio.to_thread(look)
 
 
-async def filtered(scratch: Scratch, checkout: Checkout, tree: str, paths: Sequence[bytes]) -> list[str]:
+async def filtered(
+    scratch: ScratchRepository, checkout: Checkout, tree: str, paths: Sequence[bytes]
+) -> list[str]:
     """Of the files that change when `tree` is written into a checkout, those that git would send through a filter: by
     the `.gitattributes` of the tree, which git reads first, and by those on disk."""
     found = set(await attributes(scratch.git(checkout), ["filter"], paths))

@@ -12,26 +12,26 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from relay.airspace.worktrees.commit_message import proposed
-from relay.airspace.worktrees.lifecycle import Worktrees, filtered, in_the_way, is_ancestor
-from relay.airspace.worktrees.merge import Landing, Side, named
+from relay.airspace.worktrees.commit_message import proposed_message
+from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_the_way, is_ancestor
+from relay.airspace.worktrees.merge import BranchMerger, MergeSource, some_paths
 from relay.git.checkout import Checkout, Head
 from relay.git.diff import attributes, parse_raw
 from relay.git.merge_state import (
     MERGE,
     MOST_BYTES,
     WRITTEN,
-    Begun,
     Stage,
-    begun,
+    StartedMerge,
     is_binary,
-    merging,
-    put_in,
+    marker_lines,
+    merge_heads,
     stage_of,
-    told,
+    started_merge,
+    started_merge_message,
 )
 from relay.git.run import LONG_S, Git, GitError, name_of
-from relay.git.scratch_repository import Scratch
+from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import Snapshot, commit_tree
 from relay.git.trial_merge import Target
@@ -44,19 +44,21 @@ _GITLINK, _FILE = "160000", "100"
 _STYLE = ("merge.conflictStyle=zdiff3",)
 
 
-class Taking:
+class MainMerge:
     """Works in the worktrees of one repository, whose main checkout is `main`."""
 
-    def __init__(self, main: Checkout, worktrees: Worktrees, scratch: Scratch, landing: Landing) -> None:
-        self._main, self._worktrees, self._scratch, self._landing = main, worktrees, scratch, landing
+    def __init__(
+        self, main: Checkout, lifecycle: WorktreeLifecycle, scratch: ScratchRepository, merger: BranchMerger
+    ) -> None:
+        self._main, self._lifecycle, self._scratch, self._merger = main, lifecycle, scratch, merger
 
-    async def begin(self, side: Side, target: Target) -> str | None:
+    async def begin(self, side: MergeSource, target: Target) -> str | None:
         """Merge the main branch into the side's branch: the commit when git could, empty when files conflict (then
-        `begun` names them), None when there is nothing to take in. Raises Refusal, GitError."""
+        `started_merge` names them), None when there is nothing to take in. Raises Refusal, GitError."""
         git, main = self._scratch.git(side.checkout), target.commit
-        if side.seen.head.commit and await is_ancestor(git, main, side.seen.head.commit):
+        if side.snapshot.head.commit and await is_ancestor(git, main, side.snapshot.head.commit):
             return None
-        branch = await self._landing.source(side)
+        branch = await self._merger.source(side)
         head = await self._committed(side, branch)
         if await is_ancestor(git, head, main):
             return None  # it has no work of its own: it is brought up to date as before every turn
@@ -67,7 +69,8 @@ class Taking:
             self._scratch, side.checkout, tree, [one.path for one in parse_raw(raw.out)]
         ):
             raise Refusal(
-                f"The merge writes files that go through a git filter, which relay does not run: {named(paths)}.",
+                "The merge writes files that go through a git filter, which relay does not run: "
+                f"{some_paths(paths)}.",
                 by_hand,
             )
         if any(one.mode == _GITLINK for one in stages):
@@ -77,44 +80,46 @@ class Taking:
             who = signed(of_relay(side.agent), await self._committer(side.agent))
             commit = await commit_tree(git, tree, [head, main], text, who)
             await self._scratch.publish(side.checkout, commit, [head, main])
-            await self._worktrees.forward(side.checkout, branch, head, commit)
+            await self._lifecycle.forward(side.checkout, branch, head, commit)
             return commit
         tree, marked = await self._marked(side.checkout, tree, stages, branch, target.name)
-        text = told(target.name, stages, marked)
+        text = started_merge_message(target.name, stages, marked)
         commit = await commit_tree(
             git, tree, [head, main], text, signed(of_relay("relay"), of_relay("relay"))
         )
         if there := await in_the_way(self._scratch, side.checkout, head, commit):
-            raise Refusal(f"Files that git does not know are where the merge would write: {named(there)}.")
+            raise Refusal(
+                f"Files that git does not know are where the merge would write: {some_paths(there)}."
+            )
         await self._scratch.publish(side.checkout, commit, [head, main])
         await self._carry(side.checkout, stages)
         # Each step can be the last that a daemon makes; `resume` knows by the ref, MERGE_HEAD and the index.
         await side.checkout.git.run("update-ref", "-m", "relay: merge", MERGE, commit, "")
         await asyncio.to_thread(_write_heads, side.checkout, main, f"Merge {target.name} into {branch}\n")
-        found = await begun(side.checkout)
+        found = await started_merge(side.checkout)
         assert found is not None
         await self._fill(side.checkout, found, ("-m",), head)
         return ""
 
-    async def resume(self, agent: str, checkout: Checkout, seen: Snapshot) -> Begun | None:
+    async def resume(self, agent: str, checkout: Checkout, snapshot: Snapshot) -> StartedMerge | None:
         """The merge that relay began and that still is under way, brought to where its files and its index are
         written. The agent is not at work. Raises Refusal, GitError."""
-        found = await begun(checkout)
+        found = await started_merge(checkout)
         if found is None:
             return None
-        if not await self.is_under_way(checkout, found, seen.head):
+        if not await self.is_under_way(checkout, found, snapshot.head):
             return None
         if await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != found.commit:
             # Cut off while they were written, or put back: some of the files may be, and half of one.
-            await self._free(checkout, seen, found.commit)
-            if seen.tree not in (await _tree(checkout, found.head), await _tree(checkout, found.commit)):
-                await self._worktrees.keep(agent, checkout, seen)
+            await self._free(checkout, snapshot, found.commit)
+            if snapshot.tree not in (await _tree(checkout, found.head), await _tree(checkout, found.commit)):
+                await self._lifecycle.keep(agent, checkout, snapshot)
             await self._fill(checkout, found, ("--reset",))
         return found
 
-    async def is_under_way(self, checkout: Checkout, found: Begun, head: Head) -> bool:
+    async def is_under_way(self, checkout: Checkout, found: StartedMerge, head: Head) -> bool:
         """False: it was committed, or given up, by relay or with git; what was left of it is cleared away then."""
-        other = await merging(checkout)
+        other = await merge_heads(checkout)
         if head.commit and await is_ancestor(checkout.git, found.other, head.commit):
             await self._forget(checkout, heads=other == (found.other,))
             return False
@@ -123,47 +128,48 @@ class Taking:
         await self._forget(checkout, heads=False)
         return False
 
-    async def conclude(self, agent: str, checkout: Checkout, seen: Snapshot, found: Begun) -> str:
+    async def conclude(self, agent: str, checkout: Checkout, snapshot: Snapshot, found: StartedMerge) -> str:
         """Commit the merge, all of whose files are settled; the commit. Raises Refusal, GitError."""
         git = self._scratch.git(checkout)
-        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", found.commit, seen.tree)
+        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", found.commit, snapshot.tree)
         paths = [one.path for one in parse_raw(raw.out) if one.letter != "D"]
         if told_by := await attributes(git, ["filter"], paths):
             raise Refusal(
                 f"Files of the merge go through a git filter, which relay does not run: "
-                f"{named([name_of(path) for path in told_by])}.",
+                f"{some_paths([name_of(path) for path in told_by])}.",
                 f"Commit the merge by hand in {checkout.top}.",
             )
-        branch = seen.head.branch
-        if branch is None or seen.unsettled or seen.merging != (found.other,):
+        branch = snapshot.head.branch
+        if branch is None or snapshot.unsettled or snapshot.merging != (found.other,):
             raise Refusal("The worktree changed at the same time.", "Try again.")
         who = signed(of_relay(agent), await self._committer(agent))
         parents = [found.head, found.other]
-        commit = await commit_tree(git, seen.tree, parents, f"Merge {found.into} into {branch}\n", who)
+        commit = await commit_tree(git, snapshot.tree, parents, f"Merge {found.into} into {branch}\n", who)
         await self._scratch.publish(checkout, commit, parents)
         own = self._scratch.git(checkout, checkout.index)
         await own.run("read-tree", "--reset", commit)
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))
-        await self._landing.move_branch(checkout, branch, found.head, commit, "relay: main is taken in")
+        await self._merger.move_branch(checkout, branch, found.head, commit, "relay: main is taken in")
         await self._forget(checkout)
         return commit
 
-    async def abort(self, agent: str, checkout: Checkout, seen: Snapshot, found: Begun) -> str:
+    async def abort(self, agent: str, checkout: Checkout, snapshot: Snapshot, found: StartedMerge) -> str:
         """Put the files back to what the branch holds; the ref that keeps what stood in them. Raises Refusal,
         GitError."""
-        if seen.left_out:
+        if snapshot.left_out:
             raise Refusal(
-                f"It has files that git would not store: {named(seen.left_out)}.", "Move them away first."
+                f"It has files that git would not store: {some_paths(snapshot.left_out)}.",
+                "Move them away first.",
             )
-        await self._free(checkout, seen, found.head)
-        await self._scratch.publish(checkout, seen.commit, [found.head, found.other])
-        kept = await self._worktrees.hold(agent, seen.commit)
+        await self._free(checkout, snapshot, found.head)
+        await self._scratch.publish(checkout, snapshot.commit, [found.head, found.other])
+        kept = await self._lifecycle.hold(agent, snapshot.commit)
         # Without this ref nothing counts as settled. Who is cut off from here on finds the merge begun anew.
         await checkout.git.run("update-ref", "-d", WRITTEN)
         own = self._scratch.git(checkout, checkout.index)
         try:
             # First all that there is into the index: what the merge or its agent added goes as well, and is kept.
-            await own.run("read-tree", "--reset", seen.commit)
+            await own.run("read-tree", "--reset", snapshot.commit)
             await own.run("update-index", "-q", "--refresh", ok=(0, 1))
             await own.run("read-tree", "--reset", "-u", found.head, timeout_s=LONG_S)
         except GitError as error:
@@ -175,11 +181,11 @@ class Taking:
         await self._forget(checkout)
         return kept
 
-    async def _free(self, checkout: Checkout, seen: Snapshot, after: str) -> None:
+    async def _free(self, checkout: Checkout, snapshot: Snapshot, after: str) -> None:
         """Refuse to write the files of `after` over such as the snapshot has not. Raises Refusal."""
-        if there := await in_the_way(self._scratch, checkout, seen.commit, after):
+        if there := await in_the_way(self._scratch, checkout, snapshot.commit, after):
             raise Refusal(
-                f"Files that git does not know are where it would write: {named(there)}.",
+                f"Files that git does not know are where it would write: {some_paths(there)}.",
                 "Move them away first.",
             )
 
@@ -207,17 +213,17 @@ class Taking:
             raise GitError("merge-tree", done.code, "its answer cannot be read")
         return tree.decode(), stages
 
-    async def _committed(self, side: Side, branch: str) -> str:
-        if not side.seen.dirty:
-            assert side.seen.head.commit is not None
-            return side.seen.head.commit
+    async def _committed(self, side: MergeSource, branch: str) -> str:
+        if not side.snapshot.dirty:
+            assert side.snapshot.head.commit is not None
+            return side.snapshot.head.commit
         git = self._scratch.git(side.checkout)
-        old = side.seen.head.commit or side.seen.tree
-        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.seen.tree)
+        old = side.snapshot.head.commit or side.snapshot.tree
+        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)
         paths = [name_of(one.last_path) for one in parse_raw(raw.out)]
-        about = await self._landing.tell(side.agent, side.since)
-        text = proposed(branch, True, about, [], paths, dirty=True)
-        return await self._landing.commit_work(side, branch, text, await self._committer(side.agent))
+        about = await self._merger.tell(side.agent, side.since)
+        text = proposed_message(branch, True, about, [], paths, dirty=True)
+        return await self._merger.commit_work(side, branch, text, await self._committer(side.agent))
 
     async def _committer(self, agent: str) -> Signature:
         return await of_person(self._main) or of_relay(agent)
@@ -244,7 +250,7 @@ class Taking:
             data = (await git.run("cat-file", "blob", oid)).out
             if is_binary(data):
                 continue
-            if await put_in(git, oid, [one for one in stages if one.path == path]):
+            if await marker_lines(git, oid, [one for one in stages if one.path == path]):
                 marked.add(path)
             elif len(sides) == 1:
                 text = _around(data, branch, into, ours=2 in sides)
@@ -273,7 +279,7 @@ class Taking:
                 data = (await git.run("cat-file", "blob", oid)).out
                 await checkout.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=data)
 
-    async def _fill(self, checkout: Checkout, found: Begun, how: Sequence[str], *since: str) -> None:
+    async def _fill(self, checkout: Checkout, found: StartedMerge, how: Sequence[str], *since: str) -> None:
         """Write the files of the merge, then what conflicts into the index."""
         own = self._scratch.git(checkout, checkout.index)
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))

@@ -15,14 +15,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relay.airspace.worktrees.commit_message import About, Committed, cleaned, proposed
-from relay.airspace.worktrees.lifecycle import Worktrees, filtered, in_the_way, is_ancestor
+from relay.airspace.worktrees.commit_message import (
+    BranchCommit,
+    WorkSummary,
+    cleaned_message,
+    proposed_message,
+)
+from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_the_way, is_ancestor
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
 from relay.git.diff import Differ, Record, attributes, left_markers, parse_raw
-from relay.git.merge_state import begun, located, merging
+from relay.git.merge_state import located, merge_heads, started_merge
 from relay.git.run import LONG_S, Git, GitError, name_of
-from relay.git.scratch_repository import Scratch
+from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import Snapshot, commit_tree
 from relay.git.trial_merge import merge_trees
@@ -31,7 +36,7 @@ from relay.model import Refusal
 #: Asked before a merge: whose branch, who merges, which paths. Raises Refusal.
 MayLand = Callable[[str, str, Sequence[str]], Awaitable[None]]
 #: What the room knows of the work of an agent, since a time in Unix seconds.
-Tell = Callable[[str, float], Awaitable[About]]
+Tell = Callable[[str, float], Awaitable[WorkSummary]]
 #: Names of files that a refusal lists.
 MOST_NAMED = 8
 #: What git keeps in a git directory while something is under way there.
@@ -49,20 +54,20 @@ MOST_MESSAGE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class MergeSource:
     """What is to be merged: `agent`'s checkout as it was seen. `own`: relay made this worktree; `person`: a person
     works in it. `since`: when the work began, Unix seconds."""
 
     agent: str
     checkout: Checkout
-    seen: Snapshot
+    snapshot: Snapshot
     own: bool
     person: bool = False
     since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MergeOptions:
     """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
     the work as it was shown, empty = as it is now."""
 
@@ -110,7 +115,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class MergeResult:
     """`commit` is now the head of the branch `into`; `committed`: relay committed the open work first. `left`
     says why the agent's own worktree could not be brought up to it; empty when it was. `kept`: the ref that holds
     what a squash made one commit of."""
@@ -127,7 +132,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class Discarded:
+class DiscardResult:
     """The ref `kept` holds the work that was on `branch`, which stands on `main` now. `files`: those it changed."""
 
     branch: str
@@ -138,7 +143,7 @@ class Discarded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _PreparedMerge:
     """A merge that was worked out: into `main`, with these files of it changed."""
 
     proposal: Proposal
@@ -148,13 +153,13 @@ class _Ready:
     work: str
 
 
-def named(paths: tuple[str, ...] | list[str]) -> str:
+def some_paths(paths: tuple[str, ...] | list[str]) -> str:
     """Some of these paths, for a sentence."""
     more = len(paths) - MOST_NAMED
     return ", ".join(paths[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-async def under_way(checkout: Checkout) -> str:
+async def operation_under_way(checkout: Checkout) -> str:
     """What has begun in a checkout and not ended, in words; empty for nothing."""
     there = await asyncio.to_thread(
         lambda: [words for name, words in _UNDER_WAY.items() if (checkout.git_dir / name).exists()]
@@ -180,13 +185,13 @@ async def _anything(agent: str, by: str, paths: Sequence[str]) -> None:
     """Nothing is locked."""
 
 
-async def _nothing(agent: str, since: float) -> About:
+async def _nothing(agent: str, since: float) -> WorkSummary:
     """Without a room nobody knows what the work is about."""
-    return About()
+    return WorkSummary()
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _MergedTree:
     """What git says of a merge: its tree, and what of `main` it changes."""
 
     git: Git
@@ -197,31 +202,31 @@ class _Found:
     changed: list[Record]
 
 
-class Landing:
+class BranchMerger:
     """Merges into the branch `head`, which the checkout `main` is on. Without one, it is not known."""
 
     def __init__(
         self,
         main: Checkout,
         head: Head,
-        worktrees: Worktrees,
-        scratch: Scratch,
+        lifecycle: WorktreeLifecycle,
+        scratch: ScratchRepository,
         may_land: MayLand | None = None,
         tell: Tell | None = None,
     ) -> None:
         self._may_land = may_land or _anything
         self.tell = tell or _nothing
         self._main, self._head = main, head
-        self._worktrees = worktrees
+        self._lifecycle = lifecycle
         self._scratch = scratch
 
-    async def propose(self, side: Side, by: str, wish: Wish) -> Proposal:
+    async def propose(self, side: MergeSource, by: str, options: MergeOptions) -> Proposal:
         """What `merge` would commit now. Raises Refusal for what it would refuse; GitError."""
-        return (await self._prepare(side, by, wish)).proposal
+        return (await self._prepare(side, by, options)).proposal
 
-    async def merge(self, side: Side, by: str, wish: Wish) -> Landed:
+    async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
-        ready = await self._prepare(side, by, wish)
+        ready = await self._prepare(side, by, options)
         told, main = ready.proposal, ready.main
         git = self._scratch.git(self._main)
         head = await self.commit_work(side, told.branch, ready.work, told.committer)
@@ -232,42 +237,42 @@ class Landing:
         same = side.checkout.common == self._main.common
         await self._scratch.publish(self._main, commit, [main, head] if same else [main])
         # Before anything moves: what becomes one commit is held as it was.
-        kept = await self._worktrees.hold(side.agent, head) if told.squash and side.own else ""
+        kept = await self._lifecycle.hold(side.agent, head) if told.squash and side.own else ""
         await self._move(told.into, main, commit)
         left = await self._follow(side, told.branch, head, commit)
         more = {"left": left, "kept": kept, "note": told.note, "decided": told.decided}
-        return Landed(commit, told.branch, told.into, told.files, side.seen.dirty, **more)
+        return MergeResult(commit, told.branch, told.into, told.files, side.snapshot.dirty, **more)
 
-    async def discard(self, side: Side) -> Discarded:
+    async def discard(self, side: MergeSource) -> DiscardResult:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
         into, main = await self._target()
         branch = await self.source(side)
         git = self._scratch.git(self._main)
-        head = side.seen.head.commit
-        if not side.seen.dirty and await is_ancestor(git, side.seen.commit, main):
+        head = side.snapshot.head.commit
+        if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
             raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
-        base = (await git.maybe("merge-base", main, side.seen.commit)) or main
-        asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, side.seen.tree)
+        base = (await git.maybe("merge-base", main, side.snapshot.commit)) or main
+        asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, side.snapshot.tree)
         files = (await git.run(*asked)).out.count(b"\0")
         commits = int(await git.line("rev-list", "--count", f"{main}..{head}")) if head else 0
         committer = await of_person(self._main) or of_relay(side.agent)
         text = f"Uncommitted work of {side.agent}\n\nAs it stood in the worktree when its branch was discarded.\n"
         head = await self.commit_work(side, branch, text, committer)
-        kept = await self._worktrees.hold(side.agent, head)
+        kept = await self._lifecycle.hold(side.agent, head)
         try:
-            await self._worktrees.forward(side.checkout, branch, head, main)
+            await self._lifecycle.forward(side.checkout, branch, head, main)
         except GitError as error:
             raise Refusal(
                 f"The work stays in {side.agent}'s worktree ({_said(error)}). It is committed and kept in {kept}.",
                 "Move what is in the way, then discard it again.",
             ) from error
-        return Discarded(branch, kept, main, commits, files)
+        return DiscardResult(branch, kept, main, commits, files)
 
-    async def restore(self, side: Side, ref: str) -> tuple[str, str]:
+    async def restore(self, side: MergeSource, ref: str) -> tuple[str, str]:
         """Put what a ref holds onto the side's branch again; the branch and its commit. Raises Refusal, GitError."""
         into, main = await self._target()
         branch = await self.source(side)
-        head = side.seen.head.commit
+        head = side.snapshot.head.commit
         git = self._scratch.git(self._main)
         kept = await self._main.git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
         by_hand = f"To have it on a branch of its own: `git branch NAME {ref}`."
@@ -277,31 +282,31 @@ class Landing:
         merged = await merge_trees(git, main, kept)
         if merged and merged.merge.clean and merged.tree == await git.line("rev-parse", f"{main}^{{tree}}"):
             raise Refusal(f"{into} has the work of {ref} already.", by_hand)
-        if side.seen.dirty or head is None or not await is_ancestor(git, head, main):
+        if side.snapshot.dirty or head is None or not await is_ancestor(git, head, main):
             raise Refusal(
                 f"{branch} has other work, which would be lost.",
                 f"Merge or discard that first, or make a branch of what is kept: `git branch NAME {ref}`.",
             )
-        await self._worktrees.forward(side.checkout, branch, head, kept)
+        await self._lifecycle.forward(side.checkout, branch, head, kept)
         return branch, kept
 
-    async def _prepare(self, side: Side, by: str, wish: Wish) -> _Ready:
+    async def _prepare(self, side: MergeSource, by: str, options: MergeOptions) -> _PreparedMerge:
         into, main = await self._target(moves=True)
         branch = await self.source(side)
-        if wish.head and wish.head != side.seen.commit:
+        if options.head and options.head != side.snapshot.commit:
             raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
         # In the scratch: a clone of its own has its commits in objects of its own.
         git = self._scratch.git(self._main)
         nothing = Refusal(f"{branch} of {side.agent} has nothing to merge: {into} has all of it.")
-        if not side.seen.dirty and await is_ancestor(git, side.seen.commit, main):
+        if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
             raise nothing
-        merged = await merge_trees(git, main, side.seen.commit)
+        merged = await merge_trees(git, main, side.snapshot.commit)
         if merged is None:
             raise Refusal(f"{branch} and {into} have no common history.", "Merge it by hand.")
         if not merged.merge.clean:
             raise Conflict(
                 merged.merge.conflicts,
-                f"{branch} and {into} conflict in {named(merged.merge.conflicts)}.",
+                f"{branch} and {into} conflict in {some_paths(merged.merge.conflicts)}.",
                 f"`/update @{side.agent}` asks {side.agent} to merge {into} into its branch. Or merge by hand."
                 if side.own
                 else f"Merge {into} into {branch} in {side.checkout.top}.",
@@ -315,7 +320,7 @@ class Landing:
         if left := await left_markers(self._scratch.git(side.checkout), changed, hunks):
             raise Conflict(
                 [path for path, _ in left],
-                f"Conflicts are not settled in {named([located(*one) for one in left])} of {branch}.",
+                f"Conflicts are not settled in {some_paths([located(*one) for one in left])} of {branch}.",
                 (
                     f"`/update @{side.agent}` asks {side.agent} to settle them."
                     if side.own
@@ -325,24 +330,30 @@ class Landing:
             )
         await self._may_land(side.agent, by, [name_of(one.path) for one in changed])
         await self._can_write(changed, main, merged.tree)
-        return await self._worded(side, by, wish, _Found(git, branch, into, main, merged.tree, changed))
+        return await self._worded(
+            side, by, options, _MergedTree(git, branch, into, main, merged.tree, changed)
+        )
 
-    async def _worded(self, side: Side, by: str, wish: Wish, found: _Found) -> _Ready:
+    async def _worded(
+        self, side: MergeSource, by: str, options: MergeOptions, found: _MergedTree
+    ) -> _PreparedMerge:
         """Who signs it, and in which words."""
         known = await of_person(self._main)
         committer = known or of_relay(by)
         note = "" if known else _unknown(self._main, committer)
         author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
-        commits, people = await _history(found.git, found.main, side.seen.head.commit)
+        commits, people = await _history(found.git, found.main, side.snapshot.head.commit)
         about = await self.tell(side.agent, side.since)
         paths = [name_of(one.last_path) for one in found.changed]
-        dirty = side.seen.dirty
-        text = cleaned(wish.text)
-        if wish.text and not text:
+        dirty = side.snapshot.dirty
+        text = cleaned_message(options.text)
+        if options.text and not text:
             raise Refusal("The message is empty.", "Write what the change does, or leave it out.")
         if len(text.encode()) > MOST_MESSAGE:
             raise Refusal(f"The message is longer than {MOST_MESSAGE:,} bytes.", "Write a shorter one.")
-        text = text or cleaned(proposed(found.branch, wish.squash, about, commits, paths, dirty=dirty))
+        text = text or cleaned_message(
+            proposed_message(found.branch, options.squash, about, commits, paths, dirty=dirty)
+        )
         known_addresses = {author.email.lower(), committer.email.lower()}
         rest = [one for one in people if one.email.lower() not in known_addresses]
         trailers = tuple(f"Co-authored-by: {one}" for one in rest)
@@ -350,8 +361,8 @@ class Landing:
         told = Proposal(
             branch=found.branch,
             into=found.into,
-            squash=wish.squash,
-            head=side.seen.commit,
+            squash=options.squash,
+            head=side.snapshot.commit,
             text=text,
             trailers=trailers,
             message=message,
@@ -362,8 +373,8 @@ class Landing:
             files=len(found.changed),
             decided=about.decided,
         )
-        work = proposed(found.branch, True, about, [], paths, dirty=True)
-        return _Ready(told, found.main, found.tree, found.changed, work)
+        work = proposed_message(found.branch, True, about, [], paths, dirty=True)
+        return _PreparedMerge(told, found.main, found.tree, found.changed, work)
 
     async def _target(self, *, moves: bool = False) -> tuple[str, str]:
         """The main branch and its commit. `moves`: it is moved, and the files of its checkout with it."""
@@ -379,49 +390,49 @@ class Landing:
                 f"The branch {head.branch} in {self._main.top} has no commit yet.",
                 "Make its first commit, or check out the branch to merge into.",
             )
-        if doing := await under_way(self._main):
+        if doing := await operation_under_way(self._main):
             raise Refusal(f"In {self._main.top} {doing} is under way.", _way_out(self._main, doing))
         return head.branch, head.commit
 
-    async def source(self, side: Side) -> str:
+    async def source(self, side: MergeSource) -> str:
         """The side's branch, when its work can be committed as it stands."""
-        head = side.seen.head
+        head = side.snapshot.head
         if head.branch is None:
             raise Refusal(
                 f"{side.agent}'s worktree is on no branch.", f"Check out its branch in {side.checkout.top}."
             )
-        if doing := await under_way(side.checkout):
-            found, fix = await begun(side.checkout), _way_out(side.checkout, doing)
-            if side.own and found and (found.other,) == await merging(side.checkout):
+        if doing := await operation_under_way(side.checkout):
+            found, fix = await started_merge(side.checkout), _way_out(side.checkout, doing)
+            if side.own and found and (found.other,) == await merge_heads(side.checkout):
                 gives_up = command(f"worktrees abort {side.agent}")
                 fix = f"`/update @{side.agent}` asks to settle it; {gives_up} gives it up."
             raise Refusal(f"In {side.agent}'s worktree {doing} is under way.", fix)
-        if side.seen.dirty and not side.own:
+        if side.snapshot.dirty and not side.own:
             raise Refusal(
                 f"{side.agent}'s checkout has uncommitted work.", f"Commit it in {side.checkout.top} first."
             )
-        if side.seen.left_out:
+        if side.snapshot.left_out:
             raise Refusal(
                 f"{side.agent}'s worktree has files that relay does not commit by itself (too large, unreadable, or "
-                f"a repository inside): {named(side.seen.left_out)}.",
+                f"a repository inside): {some_paths(side.snapshot.left_out)}.",
                 "Commit them, ignore them or move them away.",
             )
-        if side.seen.dirty:
+        if side.snapshot.dirty:
             await self._no_filters(side)
         return head.branch
 
-    async def _no_filters(self, side: Side) -> None:
+    async def _no_filters(self, side: MergeSource) -> None:
         """Files that a filter belongs to would be committed as they are on disk: that is not what is wanted."""
         git = self._scratch.git(side.checkout)
-        old = side.seen.head.commit or side.seen.tree
+        old = side.snapshot.head.commit or side.snapshot.tree
         raw = parse_raw(
-            (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.seen.tree)).out
+            (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)).out
         )
         told = await attributes(git, ["filter"], [one.path for one in raw if one.letter != "D"])
         if told:
             paths = [name_of(path) for path in told]
             raise Refusal(
-                f"Uncommitted files go through a git filter, which relay does not run: {named(paths)}.",
+                f"Uncommitted files go through a git filter, which relay does not run: {some_paths(paths)}.",
                 f"Commit them in {side.checkout.top} first.",
             )
 
@@ -429,25 +440,26 @@ class Landing:
         """May these files of the main checkout be written?"""
         if paths := await filtered(self._scratch, self._main, tree, [one.path for one in changed]):
             raise Refusal(
-                f"The merge writes files that go through a git filter, which relay does not run: {named(paths)}.",
+                "The merge writes files that go through a git filter, which relay does not run: "
+                f"{some_paths(paths)}.",
                 f"Merge by hand in {self._main.top}.",
             )
         if there := await in_the_way(self._scratch, self._main, main, tree):
             raise Refusal(
-                f"{self._main.top} has untracked files where the merge would write: {named(there)}.",
+                f"{self._main.top} has untracked files where the merge would write: {some_paths(there)}.",
                 "Move them away first.",
             )
 
-    async def commit_work(self, side: Side, branch: str, text: str, committer: Signature) -> str:
+    async def commit_work(self, side: MergeSource, branch: str, text: str, committer: Signature) -> str:
         """Commit what stands uncommitted onto the agent's branch; the branch's head then."""
-        seen, checkout = side.seen, side.checkout
-        before = seen.head.commit
-        if not seen.dirty:
+        snapshot, checkout = side.snapshot, side.checkout
+        before = snapshot.head.commit
+        if not snapshot.dirty:
             assert before is not None
             return before
         git = self._scratch.git(checkout)
         parents = [before] if before else []
-        commit = await commit_tree(git, seen.tree, parents, text, signed(of_relay(side.agent), committer))
+        commit = await commit_tree(git, snapshot.tree, parents, text, signed(of_relay(side.agent), committer))
         await self._scratch.publish(checkout, commit, parents)
         # First the index, then the branch: whoever is cut off in between has everything staged.
         own = self._scratch.git(checkout, checkout.index)
@@ -480,18 +492,18 @@ class Landing:
             await git.run("read-tree", "-m", "-u", after, before, timeout_s=LONG_S)
             raise
 
-    async def _follow(self, side: Side, branch: str, before: str, after: str) -> str:
+    async def _follow(self, side: MergeSource, branch: str, before: str, after: str) -> str:
         """Bring the agent's worktree up to the merge, if it is relay's."""
         if not side.own:
             return ""
         try:
-            await self._worktrees.forward(side.checkout, branch, before, after)
+            await self._lifecycle.forward(side.checkout, branch, before, after)
         except GitError as error:
             return f"its worktree could not be updated ({_said(error)})"
         return ""
 
 
-async def _history(git: Git, main: str, head: str | None) -> tuple[list[Committed], list[Signature]]:
+async def _history(git: Git, main: str, head: str | None) -> tuple[list[BranchCommit], list[Signature]]:
     """The commits that a branch has before the main branch, the oldest first, and everybody they name as author."""
     if head is None:
         return [], []
@@ -500,11 +512,11 @@ async def _history(git: Git, main: str, head: str | None) -> tuple[list[Committe
     parts = name_of((await git.run(*all_of, told, "--")).out).split("\0")[:-1]
     # Only of a commit that stands alone does the body become the message.
     body = name_of((await git.run(*all_of, "--format=%b", "--")).out) if len(parts) == 4 else ""
-    commits: list[Committed] = []
+    commits: list[BranchCommit] = []
     people: dict[str, Signature] = {}
     for at in range(len(parts) - 4, -1, -4):
         name, email, subject, coauthors = parts[at : at + 4]
-        commits.append(Committed(subject, body))
+        commits.append(BranchCommit(subject, body))
         named_here = [(name.strip(), email), *(_person(line) for line in coauthors.splitlines())]
         for who, address in named_here:
             if who and address:

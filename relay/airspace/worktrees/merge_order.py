@@ -19,7 +19,7 @@ from relay.model.working_set import Pair
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MergeStep:
     """One merge of the order. `sets_back`: by agent, the files that it then conflicts with main in. `first`: what
     the agent has to do before ("merge main into its branch" for who conflicts, or will); empty when it merges as it
     is."""
@@ -36,13 +36,13 @@ class Turn:
 TAKE_MAIN = "merge main into its branch"
 
 
-def best(
+def best_order(
     merging: Sequence[str],
     behind: Sequence[str],
     collisions: Mapping[Pair, tuple[str, ...]],
     yields: Callable[[str, str], bool] = lambda one, other: False,
     decided: Collection[str] = (),
-) -> list[Turn]:
+) -> list[MergeStep]:
     """`merging`: those that merge clean now; `behind`: those that conflict with main now; `collisions`: the files
     in which a pair cannot be merged together; `yields`: does the one steer for the other? Of those that are equally
     entangled, who has the right of way goes first; then by name. `decided`: of whom a person said that it goes first:
@@ -70,7 +70,7 @@ def best(
             able.discard(agent)
             left.discard(agent)
             hit = {name: near[agent][name] for name in sorted(near[agent].keys() & able)}
-            turns.append(Turn(agent, hit, TAKE_MAIN if agent in owing else ""))
+            turns.append(MergeStep(agent, hit, TAKE_MAIN if agent in owing else ""))
             able -= hit.keys()
             later |= hit.keys()
             owing |= hit.keys()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.base.terminal_text import flat as one_line
-from relay.git.merge_state import Open, located
+from relay.git.merge_state import UnsettledFile, located
 
 #: Files that one line names before it only counts.
 MOST_FILES = 3
@@ -25,14 +25,14 @@ def take_in(branch: str) -> str:
     )
 
 
-def listed(told: Sequence[Open]) -> str:
+def listed(told: Sequence[UnsettledFile]) -> str:
     """Files with the lines of their conflicts: "src/cart.py (lines 3-9)"."""
     shown = ", ".join(flat(located(path, lines)) for path, lines in told[:MOST_FILES])
     more = len(told) - MOST_FILES
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def to_clean(told: Sequence[Open]) -> str:
+def to_clean(told: Sequence[UnsettledFile]) -> str:
     """What an agent is told whose commits have conflict markers in them."""
     return (
         f"Your branch has main's commits already, but conflict markers are left in {listed(told)}. Resolve them by "
@@ -40,7 +40,7 @@ def to_clean(told: Sequence[Open]) -> str:
     )
 
 
-def to_settle(branch: str, told: Sequence[Open]) -> str:
+def to_settle(branch: str, told: Sequence[UnsettledFile]) -> str:
     """What an agent is told whose branch relay is merging the main branch into."""
     branch = flat(branch)
     if not told:

@@ -1,7 +1,7 @@
-"""The hangar: every worktree of the room, what stands in each, and what it has in hand.
+"""The registry of worktrees: every worktree of the room, its last snapshot, and the work in it.
 
-Invariants: each checkout is looked at by one task at a time; nothing is looked at again that did not change;
-whoever asks gets the last complete survey, never half of one.
+Invariants: one task at a time reads a checkout; what did not change is not read again; a caller gets the last
+complete survey, never half of one.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import structlog
 
 from relay.airspace.globs import matcher
 from relay.airspace.words import Vocabulary
-from relay.airspace.worktrees.change_feed import Listener
+from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.lifecycle import (
-    Happened,
     Record,
-    Worktrees,
+    WorktreeChange,
+    WorktreeLifecycle,
     branch_name,
     is_ancestor,
     unrecorded,
 )
 from relay.airspace.worktrees.merge import MayLand, Tell
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
-from relay.airspace.worktrees.tracked_worktree import Berth, Lost
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.settings import AgentSettings, Settings, parse
 from relay.git import diff
-from relay.git.checkout import Checkout, Head, Unfit, head_of, list_worktrees, open_checkout
+from relay.git.checkout import Checkout, Head, UnusableCheckout, head_of, list_worktrees, open_checkout
 from relay.git.diff import Differ, Outline
 from relay.git.run import GitError
-from relay.git.scratch_repository import Scratch
-from relay.git.snapshot import Camera
-from relay.git.trial_merge import Merge, Speculation, Target, Trial, Verdict
+from relay.git.scratch_repository import ScratchRepository
+from relay.git.snapshot import Snapshotter
+from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
 from relay.model.working_set import WorkingSet, could_collide
 
 log = structlog.get_logger(__name__)
@@ -54,8 +54,8 @@ AT_ONCE = 2
 MOST_TEXT = 4 * 1_048_576
 
 
-class Hangar:
-    """All worktrees of one room. `open` first; then `refresh` whenever something changed (`lookout.py`).
+class WorktreeRegistry:
+    """All worktrees of one room. `open` first; then `refresh` whenever something changed (`watcher.py`).
 
     `scratch`: where git keeps what nobody committed; None = in the room's folder. `outline` finds definitions.
     `make` false: only worktrees that are there.
@@ -77,24 +77,24 @@ class Hangar:
         #: Why single ones have none, by name.
         self.troubles: dict[str, str] = {}
         self.differ = Differ(outline)
-        self.scratch = Scratch(scratch or settings.runtime_dir / "airspace.git")
+        self.scratch = ScratchRepository(scratch or settings.runtime_dir / "airspace.git")
         #: Asked before a worktree is merged into the main branch (floor 4 asks the locks).
         self.may_land: MayLand | None = None
         #: Asked what an agent's work is about, for the message of its merge (floor 4 asks the room).
         self.tell: Tell | None = None
-        self.berths: dict[str, Berth] = {}
+        self.worktrees: dict[str, TrackedWorktree] = {}
         self.main: Checkout | None = None
-        self.worktrees: Worktrees | None = None
+        self.lifecycle: WorktreeLifecycle | None = None
         #: Held while worktrees are made, merged or removed.
-        self.alone = asyncio.Lock()
+        self.exclusive = asyncio.Lock()
         #: Set when there is something to look at, and when other folders are to be watched.
-        self.wake, self.moved = asyncio.Event(), asyncio.Event()
+        self.wake, self.folders_changed = asyncio.Event(), asyncio.Event()
         #: Set once every worktree was looked at, or when there is none: before, nobody's hands are known to be empty.
-        self.looked = asyncio.Event()
+        self.surveyed = asyncio.Event()
         #: Agents whose turn runs, with the tree that it began with.
-        self.at_work: dict[str, str] = {}
+        self.turn_trees: dict[str, str] = {}
         self._make = make
-        self._speculation = Speculation(self.differ)
+        self._speculation = TrialMerges(self.differ)
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         #: The branch that the main checkout was on when it last was on one.
@@ -104,19 +104,19 @@ class Hangar:
         self._churn: tuple[str, Mapping[bytes, int]] = ("", {})
         #: Of the main branch's newest messages.
         self.vocabulary = Vocabulary()
-        self._listeners: set[Listener] = set()
+        self._feeds: set[ChangeFeed] = set()
 
     # -- who is in it
 
     async def open(self) -> None:
         """Find the repository and the worktrees that are there, and make those that are missing."""
-        async with self.alone:
+        async with self.exclusive:
             if self.main is None:
                 await self._find_main()
             if self.main is not None:
                 await self._settle()
             else:
-                self.looked.set()
+                self.surveyed.set()
 
     def _surveyor_of(self, settings: Settings) -> Surveyor:
         return Surveyor(self.differ, matcher(settings.airspace.ignored))
@@ -126,9 +126,9 @@ class Hangar:
         before, self.settings = self.settings, settings
         if before.airspace.ignored != settings.airspace.ignored:
             self._surveyor = self._surveyor_of(settings)
-            for berth in self.berths.values():
-                berth.touched(None)
-                berth.work = None
+            for worktree in self.worktrees.values():
+                worktree.mark_stale(None)
+                worktree.work = None
             self.wake.set()
         await self.open()
 
@@ -140,18 +140,18 @@ class Hangar:
             main = await open_checkout(self.settings.repo)
             head = await head_of(main.git)
             if head.commit is None:
-                raise Unfit(f"{main.top} has no commit yet: make the first one")
+                raise UnusableCheckout(f"{main.top} has no commit yet: make the first one")
             await self.scratch.empty(main.hash)
             await self.scratch.borrow([main])
-        except (Unfit, GitError, OSError) as error:
+        except (UnusableCheckout, GitError, OSError) as error:
             self.trouble = f"Agents have no worktrees, and only read: {error}."
             return
         self.main, self._main_commit, self._main_branch = main, head.commit, head.branch
-        self.worktrees = Worktrees(main, self.settings.worktrees_dir, self.scratch)
+        self.lifecycle = WorktreeLifecycle(main, self.settings.worktrees_dir, self.scratch)
 
     async def _settle(self) -> None:
-        """A berth for everybody who is to have one, and for what is left of agents that are gone."""
-        assert self.worktrees is not None
+        """Track the worktree of each agent and each named checkout, and those that agents which are gone left."""
+        assert self.lifecycle is not None
         wanted: set[str] = set()
         for agent in self.settings.agents:
             if agent.kind in EDITORS and (agent.worktree is not None or self.settings.workspace.worktrees):
@@ -160,14 +160,14 @@ class Hangar:
         for checkout in self.settings.workspace.checkouts:
             wanted.add(checkout.name)
             await self._attempt(checkout.name, self._dock(checkout.name, checkout.path, own=False))
-        for listed in await self.worktrees.mine():
+        for listed in await self.lifecycle.mine():
             name = listed.path.name.upper()
             if name not in wanted and not listed.gone:
                 wanted.add(name)
                 await self._attempt(name, self._dock(name, listed.path, own=True))
-        for name in self.berths.keys() - wanted:
-            del self.berths[name]
-        self.moved.set()
+        for name in self.worktrees.keys() - wanted:
+            del self.worktrees[name]
+        self.folders_changed.set()
         self.wake.set()
 
     async def _attempt(self, name: str, docking: Awaitable[None]) -> None:
@@ -175,36 +175,36 @@ class Hangar:
         try:
             await docking
             self.troubles.pop(name, None)
-        except (Unfit, GitError, OSError) as error:
+        except (UnusableCheckout, GitError, OSError) as error:
             if self.troubles.get(name) != str(error):
                 log.warning("no worktree", agent=name, reason=str(error))
             self.troubles[name] = str(error)
-            self.berths.pop(name, None)
+            self.worktrees.pop(name, None)
 
     async def _dock_agent(self, agent: AgentSettings) -> None:
-        assert self.worktrees is not None
+        assert self.lifecycle is not None
         if agent.worktree is not None:
             await self._dock(agent.name, agent.worktree, own=False)
             return
-        have = self.berths.get(agent.name)
+        have = self.worktrees.get(agent.name)
         if have is not None and have.own and await have.is_there():
             return
-        if not self._make and not await asyncio.to_thread(self.worktrees.path_of(agent.name).is_dir):
+        if not self._make and not await asyncio.to_thread(self.lifecycle.path_of(agent.name).is_dir):
             return
-        made = await self.worktrees.ensure(agent.name, (await self.main_head()).commit)
+        made = await self.lifecycle.ensure(agent.name, (await self.main_head()).commit)
         await self._dock(agent.name, made.checkout.top, own=True)
         if made.how != "kept":
             log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)
-            await self.record(Happened(made.how, agent.name, branch_name(agent.name), "RELAY"))
+            await self.record(WorktreeChange(made.how, agent.name, branch_name(agent.name), "RELAY"))
 
     async def _dock(self, name: str, path: Path, *, own: bool) -> None:
-        have = self.berths.get(name)
+        have = self.worktrees.get(name)
         if have is not None and have.named == path and await have.is_there():
             return
         checkout = await open_checkout(path)
         await self.scratch.borrow([checkout])
-        camera = Camera(self.scratch, checkout, _file_name(name), self._not_work(checkout.top))
-        self.berths[name] = Berth(name, path, checkout, camera, own)
+        snapshotter = Snapshotter(self.scratch, checkout, _file_name(name), self._not_work(checkout.top))
+        self.worktrees[name] = TrackedWorktree(name, path, checkout, snapshotter, own)
 
     def _not_work(self, top: Path) -> tuple[str, ...]:
         """The room's own files inside a checkout, as patterns of `.gitignore`."""
@@ -214,9 +214,9 @@ class Hangar:
 
     # -- what stands in them
 
-    def listen(self) -> Listener:
-        """Tells, from now on, whose working sets changed: `async for agents in hangar.listen(): ...`."""
-        return Listener(self._listeners)
+    def listen(self) -> ChangeFeed:
+        """A feed of the agents whose working sets change from now on."""
+        return ChangeFeed(self._feeds)
 
     async def refresh(self) -> None:
         """Look at what changed since the last look, and tell who listens."""
@@ -227,18 +227,18 @@ class Hangar:
         gate = asyncio.Semaphore(AT_ONCE)
         changed: set[str] = set()
 
-        async def look(berth: Berth) -> None:
+        async def look(worktree: TrackedWorktree) -> None:
             async with gate:
-                if await self.survey(berth):
-                    changed.add(berth.name)
+                if await self.survey(worktree):
+                    changed.add(worktree.name)
 
         async with asyncio.TaskGroup() as group:
-            for berth in list(self.berths.values()):
-                group.create_task(look(berth), name=f"survey-{berth.name}")
-        self.looked.set()
+            for worktree in list(self.worktrees.values()):
+                group.create_task(look(worktree), name=f"survey-{worktree.name}")
+        self.surveyed.set()
         if changed:
-            for listener in self._listeners:
-                listener.tell(changed)
+            for feed in self._feeds:
+                feed.tell(changed)
 
     async def _sweep(self) -> None:
         """Empty the scratch when it is full; what is needed of it is written again."""
@@ -246,15 +246,15 @@ class Hangar:
         if not await asyncio.to_thread(self.scratch.is_full):
             return
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self.alone)
-            for berth in list(self.berths.values()):
-                await stack.enter_async_context(berth.lock)
+            await stack.enter_async_context(self.exclusive)
+            for worktree in list(self.worktrees.values()):
+                await stack.enter_async_context(worktree.lock)
             await self.scratch.empty(self.main.hash)
             self._speculation.forget()
-            for berth in self.berths.values():
-                berth.camera.forget()
-                berth.touched(None)
-                await berth.look()
+            for worktree in self.worktrees.values():
+                worktree.snapshotter.forget()
+                worktree.mark_stale(None)
+                await worktree.take_snapshot()
 
     async def _look_at_main(self) -> None:
         assert self.main is not None
@@ -270,42 +270,47 @@ class Hangar:
             except GitError as error:
                 log.warning("history not read", reason=str(error))
 
-    async def survey(self, berth: Berth) -> bool:
-        """Bring one berth up to date; True when its work is another."""
-        main, before = self._main_commit, berth.work
+    async def survey(self, worktree: TrackedWorktree) -> bool:
+        """Bring one worktree up to date; True when its work changed."""
+        main, before = self._main_commit, worktree.work
         assert main is not None
         try:
-            async with berth.lock:
-                seen = await berth.look()
-                if before is not None and (before.seen, before.main) == (seen, main):
+            async with worktree.lock:
+                snapshot = await worktree.take_snapshot()
+                if before is not None and (before.snapshot, before.main) == (snapshot, main):
                     return False
                 work = await self._surveyor.survey(
-                    berth.camera.git, berth.checkout, seen, main, berth.first_seen, time.time()
+                    worktree.snapshotter.git,
+                    worktree.checkout,
+                    snapshot,
+                    main,
+                    worktree.first_seen,
+                    time.time(),
                 )
                 work = await self._without_what_is_in(work)
                 if before is not None and before.started_at and work.started_at:
                     # A file that is written again has a new time; the work began when it began.
                     work = replace(work, started_at=min(work.started_at, before.started_at))
-                berth.work = work
-        except Lost:
-            self.troubles[berth.name] = f"its folder {berth.checkout.top} is gone"
-            self.berths.pop(berth.name, None)
-            self.moved.set()
+                worktree.work = work
+        except WorktreeGone:
+            self.troubles[worktree.name] = f"its folder {worktree.checkout.top} is gone"
+            self.worktrees.pop(worktree.name, None)
+            self.folders_changed.set()
             return True
         except (GitError, OSError) as error:
-            if berth.trouble != str(error):
-                log.warning("worktree not read", agent=berth.name, reason=str(error))
-            berth.trouble = str(error)
-            berth.touched(None)
+            if worktree.trouble != str(error):
+                log.warning("worktree not read", agent=worktree.name, reason=str(error))
+            worktree.trouble = str(error)
+            worktree.mark_stale(None)
             return False
-        berth.trouble = ""
+        worktree.trouble = ""
         return work != before
 
     async def _without_what_is_in(self, work: Work) -> Work:
         """The main branch may have all of it by other commits (a squash): then it has nothing in hand."""
-        if not work.records or not await self.has(work.main, work.seen.commit):
+        if not work.records or not await self.has(work.main, work.snapshot.commit):
             return work
-        return replace(work, records=(), committed=0, unsettled=work.seen.unsettled)
+        return replace(work, records=(), committed=0, unsettled=work.snapshot.unsettled)
 
     async def has(self, main: str, commit: str) -> bool:
         """Would a merge of this commit change nothing in `main`? Raises GitError."""
@@ -314,16 +319,20 @@ class Hangar:
         trial = await self._speculation.trial(self.scratch.git(self.main), commit, main, nothing=False)
         return trial.verdict is Verdict.NOTHING
 
-    def berth(self, agent: str) -> Berth | None:
+    def find(self, agent: str) -> TrackedWorktree | None:
         """By the agent's name, in any case."""
-        return self.berths.get(agent) or self.berths.get(agent.upper())
+        return self.worktrees.get(agent) or self.worktrees.get(agent.upper())
 
     # -- for the scanner
 
     async def working_sets(self) -> Sequence[WorkingSet]:
         """W_a of every agent and person with a worktree, weights as of now."""
         now, half_life = time.time(), self.settings.airspace.half_life_s
-        found = [(berth.name, berth.work) for berth in self.berths.values() if berth.work is not None]
+        found = [
+            (worktree.name, worktree.work)
+            for worktree in self.worktrees.values()
+            if worktree.work is not None
+        ]
         churn = self._churn[1]
         return await asyncio.to_thread(
             lambda: [work.working_set(name, churn, now=now, half_life_s=half_life) for name, work in found]
@@ -333,10 +342,11 @@ class Hangar:
         """Look anew where the main branch has moved since the last look; a merge that is under way is waited for."""
         target = await self.target()
         if target is None or all(
-            one.work is None or one.trouble or one.work.main == target.commit for one in self.berths.values()
+            one.work is None or one.trouble or one.work.main == target.commit
+            for one in self.worktrees.values()
         ):
             return
-        async with self.alone:
+        async with self.exclusive:
             pass
         await self.refresh()
 
@@ -382,17 +392,17 @@ class Hangar:
                 lines = {path: told for path, told in work.unsettled if told}
                 paths = tuple(path for path, _ in work.unsettled)
                 found[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
-                if work.seen.merging == (target.commit,):
+                if work.snapshot.merging == (target.commit,):
                     return
             async with gate:
                 try:
-                    empty = not work.seen.dirty and (
+                    empty = not work.snapshot.dirty and (
                         work.empty
                         if work.main == target.commit
-                        else await is_ancestor(git, work.seen.commit, target.commit)
+                        else await is_ancestor(git, work.snapshot.commit, target.commit)
                     )
                     tried = await self._speculation.trial(
-                        git, work.seen.commit, target.commit, nothing=empty, lines=True
+                        git, work.snapshot.commit, target.commit, nothing=empty, lines=True
                     )
                     # What is not settled, and what the main branch has got since then.
                     found[name] = tried.joined(found[name]) if name in found else tried
@@ -401,13 +411,13 @@ class Hangar:
                     found.setdefault(name, Trial(None))
 
         async with asyncio.TaskGroup() as group:
-            for name, berth in list(self.berths.items()):
-                group.create_task(ask(name, berth.work), name=f"trial-{name}")
+            for name, worktree in list(self.worktrees.items()):
+                group.create_task(ask(name, worktree.work), name=f"trial-{name}")
         return found
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs that git is asked about, by whoever asks."""
-        works = {name: one.work for name, one in self.berths.items() if one.work is not None}
+        works = {name: one.work for name, one in self.worktrees.items() if one.work is not None}
         moved = {name for name, work in works.items() if any(one.new_path for one in work.records)}
         return could_collide({name: work.paths for name, work in works.items()}, moved)
 
@@ -432,7 +442,7 @@ class Hangar:
 
         async def ask(pair: tuple[str, str], a: Work, b: Work) -> None:
             async with gate:
-                merged = await self._speculation.merge(git, a.seen.commit, b.seen.commit)
+                merged = await self._speculation.merge(git, a.snapshot.commit, b.snapshot.commit)
             if merged is not None:
                 # What has markers in it merges with nothing, whatever git makes of the markers.
                 held = dict.fromkeys(path for one in (a, b) for path, _ in one.unsettled)
@@ -442,7 +452,7 @@ class Hangar:
         asked = 0
         async with asyncio.TaskGroup() as group:
             for pair in dict.fromkeys(pairs):
-                a, b = (self.berths[name].work if name in self.berths else None for name in pair)
+                a, b = (self.worktrees[name].work if name in self.worktrees else None for name in pair)
                 if a is None or b is None:
                     continue
                 verdicts = [one.verdict for name in pair if (one := trials.get(name))]
@@ -451,7 +461,7 @@ class Hangar:
                     if None not in verdicts:
                         found[pair] = Merge(())
                     continue
-                if not self._speculation.knows(a.seen.commit, b.seen.commit):
+                if not self._speculation.knows(a.snapshot.commit, b.snapshot.commit):
                     if most is not None and asked >= most:
                         continue
                     asked += 1
@@ -460,12 +470,12 @@ class Hangar:
 
     async def text(self, agent: str, path: str, *, base: bool = False) -> str | None:
         """A file as the agent has it now (`base`: as its base has it); None: not there, or not text."""
-        berth = self.berths.get(agent)
-        if berth is None or berth.work is None:
+        worktree = self.worktrees.get(agent)
+        if worktree is None or worktree.work is None:
             return None
-        tree = berth.work.base if base else berth.work.seen.tree
+        tree = worktree.work.base if base else worktree.work.snapshot.tree
         try:
-            done = await berth.camera.git.run("cat-file", "blob", f"{tree}:{path}", most=MOST_TEXT)
+            done = await worktree.snapshotter.git.run("cat-file", "blob", f"{tree}:{path}", most=MOST_TEXT)
         except GitError:
             return None
         # git's own rule for binary: a zero byte near the beginning.
@@ -482,12 +492,12 @@ async def scan_repo(
         # Nothing of the room's is asked: where it would be is in the temporary folder.
         config = f'{{"agents": [], "airspace": {{"half_life_s": {half_life_s}}}}}'
         settings = parse(config, Path(made).resolve() / "config.json")
-        hangar = Hangar(settings, outline=outline, scratch=Path(made) / "scratch.git")
+        registry = WorktreeRegistry(settings, outline=outline, scratch=Path(made) / "scratch.git")
         head = await head_of(main.git)
         if head.commit is None:
-            raise Unfit(f"{main.top} has no commit yet: there is nothing to compare")
-        hangar.main, hangar._main_commit = main, head.commit
-        await hangar.scratch.empty(main.hash)
+            raise UnusableCheckout(f"{main.top} has no commit yet: there is nothing to compare")
+        registry.main, registry._main_commit = main, head.commit
+        await registry.scratch.empty(main.hash)
         names: set[str] = set()
         for listed in await list_worktrees(main.git):
             if listed.gone or listed.bare:
@@ -495,15 +505,15 @@ async def scan_repo(
             name = listed.branch or listed.path.name
             name = name if name not in names else str(listed.path)
             names.add(name)
-            await hangar._dock(name, listed.path, own=False)
-        await hangar.refresh()
-        unread = [f"{one.name}: {one.trouble}" for one in hangar.berths.values() if one.work is None]
+            await registry._dock(name, listed.path, own=False)
+        await registry.refresh()
+        unread = [f"{one.name}: {one.trouble}" for one in registry.worktrees.values() if one.work is None]
         if unread:
             raise GitError("scan", 1, "; ".join(unread))
         told = sorted(names)
         pairs = [(a, b) for number, a in enumerate(told) for b in told[number + 1 :]]
         # No main branch stands apart here: each checkout is one of the sides.
-        return list(await hangar.working_sets()), dict(await hangar.merges(pairs, {}))
+        return list(await registry.working_sets()), dict(await registry.merges(pairs, {}))
 
 
 def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ, Hunks, Record, attributes, left_markers, touch_of
-from relay.git.merge_state import Open
+from relay.git.merge_state import UnsettledFile
 from relay.git.run import Git, GitError, name_of
 from relay.git.snapshot import Snapshot, on_disk
 from relay.model.working_set import WorkingSet, recency
@@ -33,7 +33,7 @@ class Work:
     `changed_at`: Unix seconds of each path's last change. `generated`: paths that are in no working set.
     """
 
-    seen: Snapshot
+    snapshot: Snapshot
     main: str
     base: str
     records: tuple[Record, ...]
@@ -47,12 +47,12 @@ class Work:
     #: Of its commits that the main branch has not got, the newest first.
     messages: tuple[str, ...] = ()
     #: Files in which a conflict is not settled: of a merge that is under way, or with markers that were committed.
-    unsettled: tuple[Open, ...] = ()
+    unsettled: tuple[UnsettledFile, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Has it nothing that the main branch lacks?"""
-        return not self.ahead and not self.seen.dirty
+        return not self.ahead and not self.snapshot.dirty
 
     @property
     def paths(self) -> frozenset[str]:
@@ -85,7 +85,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class CommitTimes:
     """When the commits of a branch were made, and when each changed which paths: Unix seconds."""
 
     first: float
@@ -93,12 +93,12 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class BranchHistory:
     """What a branch is against the main branch. `committed`: files that its commits change; `messages`: of its
     commits, the newest first."""
 
     base: str
-    times: Times
+    times: CommitTimes
     committed: int
     ahead: int
     behind: int
@@ -111,29 +111,29 @@ class Surveyor:
     def __init__(self, differ: Differ, ignored: Callable[[str], bool]) -> None:
         self._differ = differ
         self._ignored = ignored
-        self._known: OrderedDict[tuple[str | None, str], History] = OrderedDict()
+        self._known: OrderedDict[tuple[str | None, str], BranchHistory] = OrderedDict()
 
     async def survey(
         self,
         git: Git,
         checkout: Checkout,
-        seen: Snapshot,
+        snapshot: Snapshot,
         main: str,
         first_seen: dict[bytes, float],
         now: float,
     ) -> Work:
         """`first_seen`: when a path that has no time of its own (a deleted one) was first found changed; kept
         from survey to survey. Raises GitError."""
-        head = seen.head.commit
+        head = snapshot.head.commit
         past = await self._history(git, head, main)
-        if seen.merging:
+        if snapshot.merging:
             # What the merge brings in is not this branch's work.
-            past = replace(past, base=await git.maybe("merge-base", main, seen.commit) or past.base)
-        records = tuple(await self._differ.records(git, past.base, seen.tree))
+            past = replace(past, base=await git.maybe("merge-base", main, snapshot.commit) or past.base)
+        records = tuple(await self._differ.records(git, past.base, snapshot.tree))
         hunks, generated, open_work = await asyncio.gather(
-            self._differ.hunks(git, past.base, seen.tree, records),
+            self._differ.hunks(git, past.base, snapshot.tree, records),
             self._generated(git, records),
-            self._open_work(git, seen, past.base, records),
+            self._open_work(git, snapshot, past.base, records),
         )
         changed_at = await asyncio.to_thread(
             _changed_at, checkout, records, open_work, past.times, first_seen, now
@@ -142,7 +142,7 @@ class Surveyor:
             (changed_at[one.last_path] for one in records if one.last_path in open_work), default=now
         )
         return Work(
-            seen=seen,
+            snapshot=snapshot,
             main=main,
             base=past.base,
             records=records,
@@ -155,17 +155,17 @@ class Surveyor:
             behind=past.behind,
             messages=past.messages,
             unsettled=tuple(
-                {**dict(await left_markers(git, records, hunks)), **dict(seen.unsettled)}.items()
+                {**dict(await left_markers(git, records, hunks)), **dict(snapshot.unsettled)}.items()
             ),
         )
 
-    async def _history(self, git: Git, head: str | None, main: str) -> History:
+    async def _history(self, git: Git, head: str | None, main: str) -> BranchHistory:
         """What follows from two commits alone, and so is asked once."""
         if (head, main) in self._known:
             return self._known[head, main]
         base = (await git.maybe("merge-base", main, head) if head else None) or main
         if head is None:
-            past = History(base, Times(float("inf"), {}), 0, 0, 0)
+            past = BranchHistory(base, CommitTimes(float("inf"), {}), 0, 0, 0)
         else:
             times, committed, sides, told = await asyncio.gather(
                 _times(git, base, head),
@@ -174,20 +174,20 @@ class Surveyor:
                 messages(git, f"{main}..{head}", MOST_MESSAGES),
             )
             behind, ahead = (int(side) for side in sides.split())
-            past = History(base, times, len(committed), ahead, behind, told)
+            past = BranchHistory(base, times, len(committed), ahead, behind, told)
         self._known[head, main] = past
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return past
 
     async def _open_work(
-        self, git: Git, seen: Snapshot, base: str, records: tuple[Record, ...]
+        self, git: Git, snapshot: Snapshot, base: str, records: tuple[Record, ...]
     ) -> frozenset[bytes]:
         """The paths of what is not committed."""
-        if not seen.dirty:
+        if not snapshot.dirty:
             return frozenset()
-        if seen.head.commit not in (None, base):
-            records = tuple(await self._differ.records(git, str(seen.head.commit), seen.tree))
+        if snapshot.head.commit not in (None, base):
+            records = tuple(await self._differ.records(git, str(snapshot.head.commit), snapshot.tree))
         return frozenset(path for one in records for path in (one.path, one.last_path))
 
     async def _generated(self, git: Git, records: tuple[Record, ...]) -> frozenset[bytes]:
@@ -202,14 +202,14 @@ async def messages(git: Git, commits: str, most: int) -> tuple[str, ...]:
     return tuple(one for one in texts if one)
 
 
-async def _times(git: Git, base: str, head: str | None) -> Times:
+async def _times(git: Git, base: str, head: str | None) -> CommitTimes:
     if head is None or head == base:
-        return Times(float("inf"), {})
+        return CommitTimes(float("inf"), {})
     asked = ("log", f"-{MOST_COMMITS}", "--format=%x01%ct %at", "--name-only", "-z", "--no-renames")
     try:
         done = await git.run(*asked, f"{base}..{head}", "--")
     except GitError:
-        return Times(float("inf"), {})
+        return CommitTimes(float("inf"), {})
     first, of_path = float("inf"), dict[bytes, float]()
     for entry in done.out.split(b"\x01")[1:]:
         told, *paths = entry.split(b"\0")
@@ -217,14 +217,14 @@ async def _times(git: Git, base: str, head: str | None) -> Times:
         first = min(first, float(authored))
         for path in paths:
             of_path.setdefault(path.removeprefix(b"\n"), float(committed))
-    return Times(first, of_path)
+    return CommitTimes(first, of_path)
 
 
 def _changed_at(
     checkout: Checkout,
     records: tuple[Record, ...],
     dirty: frozenset[bytes],
-    times: Times,
+    times: CommitTimes,
     first_seen: dict[bytes, float],
     now: float,
 ) -> dict[bytes, float]:

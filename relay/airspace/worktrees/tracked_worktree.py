@@ -1,7 +1,7 @@
-"""One checkout in the hangar: what was seen of it last, and what has changed since.
+"""One tracked checkout: its last snapshot, and the paths that changed since.
 
-Invariant: only the holder of `lock` looks or writes. What was told as changed while a look was under way is
-looked at again.
+Invariant: only the holder of `lock` takes a snapshot or writes. A path that changes while a snapshot is taken is read
+again by the next one.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from pathlib import Path
 from relay.airspace.worktrees.survey import Work
 from relay.git.checkout import Checkout
 from relay.git.run import GitError
-from relay.git.snapshot import Camera, Snapshot
+from relay.git.snapshot import Snapshot, Snapshotter
 
 
-class Lost(Exception):
+class WorktreeGone(Exception):
     """The folder of the checkout is gone."""
 
 
 @dataclass(slots=True)
-class Berth:
+class TrackedWorktree:
     """`named`: the path that it was asked for by. `own`: relay made this worktree, and may write in it."""
 
     name: str
     named: Path
     checkout: Checkout
-    camera: Camera
+    snapshotter: Snapshotter
     own: bool
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    seen: Snapshot | None = None
+    snapshot: Snapshot | None = None
     work: Work | None = None
     stale: set[bytes] = field(default_factory=set)
     all_stale: bool = True
@@ -42,26 +42,26 @@ class Berth:
     async def is_there(self) -> bool:
         return await asyncio.to_thread(self.checkout.top.is_dir)
 
-    def touched(self, paths: Iterable[str] | None) -> None:
+    def mark_stale(self, paths: Iterable[str] | None) -> None:
         """These paths changed; None: anything may have."""
         if paths is None:
             self.all_stale = True
         else:
             self.stale.update(os.fsencode(path) for path in paths)
 
-    async def look(self, everything: bool = False) -> Snapshot:
+    async def take_snapshot(self, everything: bool = False) -> Snapshot:
         """The checkout as it stands now. Raises GitError, Lost."""
         if not await self.is_there():
-            raise Lost
-        stale, whole = self.stale, everything or self.all_stale or self.seen is None
+            raise WorktreeGone
+        stale, whole = self.stale, everything or self.all_stale or self.snapshot is None
         self.stale, self.all_stale = set(), False
         try:
             if whole:
-                self.seen = await self.camera.take()
+                self.snapshot = await self.snapshotter.take()
             elif stale:
-                self.seen = await self.camera.update(stale)
+                self.snapshot = await self.snapshotter.update(stale)
         except GitError:
             self.all_stale = True
             raise
-        assert self.seen is not None
-        return self.seen
+        assert self.snapshot is not None
+        return self.snapshot

@@ -1,4 +1,4 @@
-"""Keeps the hangar up to date: follows what changes, and looks.
+"""Keeps the registry of worktrees up to date: follows file changes and refreshes it.
 
 Invariant: while the watcher stands, only what it tells is looked at; when it cannot be had (no watches left, no
 process), everything is looked at every `POLL_S` seconds, and `polling` says why.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.git.folder_watch import Watched, changes
 
 log = structlog.get_logger(__name__)
@@ -26,11 +26,13 @@ AGAIN_S = 60.0
 GATHER_S = 0.05
 
 
-class Lookout:
-    """Runs for ever over one hangar."""
+class WorktreeWatcher:
+    """Follows the worktrees of one registry for ever."""
 
-    def __init__(self, hangar: Hangar, *, poll_s: float = POLL_S, again_s: float = AGAIN_S) -> None:
-        self._hangar = hangar
+    def __init__(
+        self, registry: WorktreeRegistry, *, poll_s: float = POLL_S, again_s: float = AGAIN_S
+    ) -> None:
+        self._registry = registry
         self._poll_s, self._again_s = poll_s, again_s
         #: Why everything is polled; empty while the watcher stands.
         self.polling = ""
@@ -40,26 +42,26 @@ class Lookout:
         self.watching = asyncio.Event()
 
     async def run(self) -> None:
-        """Open the hangar and follow what changes."""
-        hangar = self._hangar
-        await hangar.open()
+        """Open the registry and follow what changes."""
+        registry = self._registry
+        await registry.open()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_for_ever(), name="lookout-follow")
+            group.create_task(self._follow_for_ever(), name="worktrees-follow")
             while True:
-                await hangar.wake.wait()
-                hangar.wake.clear()
+                await registry.wake.wait()
+                registry.wake.clear()
                 await asyncio.sleep(GATHER_S)
-                await hangar.refresh()
+                await registry.refresh()
 
     async def _follow_for_ever(self) -> None:
-        hangar = self._hangar
+        registry = self._registry
         while True:
-            hangar.moved.clear()
-            if not hangar.berths:
-                await hangar.moved.wait()
+            registry.folders_changed.clear()
+            if not registry.worktrees:
+                await registry.folders_changed.wait()
                 continue
-            following = asyncio.create_task(self._follow(), name="lookout-watch")
-            moved = asyncio.create_task(hangar.moved.wait(), name="lookout-moved")
+            following = asyncio.create_task(self._follow(), name="worktrees-watch")
+            moved = asyncio.create_task(registry.folders_changed.wait(), name="worktrees-moved")
             try:
                 await asyncio.wait([following, moved], return_when=asyncio.FIRST_COMPLETED)
                 if following.done() and (error := following.exception()) is not None:
@@ -75,16 +77,16 @@ class Lookout:
     async def _poll(self) -> None:
         """Look at everything now and then, until the watcher is worth another try."""
         until = time.monotonic() + self._again_s
-        while time.monotonic() < until and not self._hangar.moved.is_set():
+        while time.monotonic() < until and not self._registry.folders_changed.is_set():
             self._all_stale()
             if self.code is not None:
                 self.code(None)
             await asyncio.sleep(self._poll_s)
 
     def _all_stale(self) -> None:
-        for berth in self._hangar.berths.values():
-            berth.touched(None)
-        self._hangar.wake.set()
+        for worktree in self._registry.worktrees.values():
+            worktree.mark_stale(None)
+        self._registry.wake.set()
 
     async def _follow(self) -> None:
         watched = await asyncio.to_thread(self._watched)
@@ -101,21 +103,21 @@ class Lookout:
                     kind, _, name = key.partition(":")
                     if kind == "code" and self.code is not None:
                         self.code(paths)
-                    berth = self._hangar.berths.get(name)
-                    if berth is not None:
-                        berth.touched(paths if kind == "tree" else None)
-                self._hangar.wake.set()
+                    worktree = self._registry.worktrees.get(name)
+                    if worktree is not None:
+                        worktree.mark_stale(paths if kind == "tree" else None)
+                self._registry.wake.set()
 
     def _watched(self) -> Watched:
-        hangar = self._hangar
-        berths = [one for one in hangar.berths.values() if one.checkout.top.is_dir()]
-        gits = {f"git:{one.name}": one.checkout.git_dir.resolve() for one in berths}
+        registry = self._registry
+        worktrees = [one for one in registry.worktrees.values() if one.checkout.top.is_dir()]
+        gits = {f"git:{one.name}": one.checkout.git_dir.resolve() for one in worktrees}
         refs: dict[str, Path] = {}
-        if hangar.main is not None:
-            gits["main:"] = hangar.main.common.resolve()
-            gits["head:"] = hangar.main.git_dir.resolve()
-            refs["refs:"] = (hangar.main.common / "refs").resolve()
-        trees = {f"tree:{one.name}": one.checkout.top.resolve() for one in berths}
-        if self.code is not None and hangar.main is not None:
-            trees["code:"] = hangar.main.top.resolve()
-        return Watched(trees, refs, gits, (hangar.settings.runtime_dir.resolve(),))
+        if registry.main is not None:
+            gits["main:"] = registry.main.common.resolve()
+            gits["head:"] = registry.main.git_dir.resolve()
+            refs["refs:"] = (registry.main.common / "refs").resolve()
+        trees = {f"tree:{one.name}": one.checkout.top.resolve() for one in worktrees}
+        if self.code is not None and registry.main is not None:
+            trees["code:"] = registry.main.top.resolve()
+        return Watched(trees, refs, gits, (registry.settings.runtime_dir.resolve(),))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from relay.airspace.words import Vocabulary
-from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import Location
 from relay.model.working_set import FileTouch, Pair, Span, WorkingSet, all_paths, recency
@@ -24,18 +24,18 @@ MOST_TEXT = 1_000_000
 MOST_PLACES = 200
 
 
-class Sightings:
+class WorkingSetSource:
     """`relay.airspace.live.picture.Worktrees`. `working` names the agents whose turn runs."""
 
     def __init__(
         self,
-        hangar: Hangar,
+        registry: WorktreeRegistry,
         working: Callable[[], Collection[str]],
         *,
         changed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._hangar = hangar
+        self._registry = registry
         self._working = working
         self._changed = changed
         self._clock = clock
@@ -54,8 +54,8 @@ class Sightings:
         self._changed()
 
     async def working_sets(self) -> Sequence[WorkingSet]:
-        await self._hangar.catch_up()
-        found = {one.agent: one for one in await self._hangar.working_sets()}
+        await self._registry.catch_up()
+        found = {one.agent: one for one in await self._registry.working_sets()}
         working = set(self._working())
         self._named = {agent: places for agent, places in self._named.items() if agent in working}
         for agent, places in self._named.items():
@@ -64,7 +64,7 @@ class Sightings:
 
     def _with(self, work: WorkingSet, places: Mapping[str, tuple[Location, float]]) -> WorkingSet:
         seen = all_paths(work.files)
-        now, half_life_s = self._clock(), self._hangar.settings.airspace.half_life_s
+        now, half_life_s = self._clock(), self._registry.settings.airspace.half_life_s
         named = tuple(
             FileTouch(
                 path,
@@ -77,40 +77,42 @@ class Sightings:
         return replace(work, files=(*work.files, *named)) if named else work
 
     async def target(self) -> Target | None:
-        return await self._hangar.target()
+        return await self._registry.target()
 
     def no_main(self) -> str:
-        return self._hangar.no_main
+        return self._registry.no_main
 
     def behind(self, agent: str) -> int | None:
-        berth = self._hangar.berths.get(agent)
-        return berth.work.behind if berth is not None and berth.work is not None else None
+        worktree = self._registry.worktrees.get(agent)
+        return worktree.work.behind if worktree is not None and worktree.work is not None else None
 
     async def trials(self, target: Target) -> Mapping[str, Trial]:
-        return await self._hangar.trials(target)
+        return await self._registry.trials(target)
 
     def pairs(self) -> Sequence[Pair]:
-        return self._hangar.pairs()
+        return self._registry.pairs()
 
     async def merges(
         self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
     ) -> Mapping[Pair, Merge | None]:
-        return await self._hangar.merges(pairs, trials, most=most)
+        return await self._registry.merges(pairs, trials, most=most)
 
     def branches(self) -> Mapping[str, str]:
-        seen = {name: one.work.seen.head.branch for name, one in self._hangar.berths.items() if one.work}
+        seen = {
+            name: one.work.snapshot.head.branch for name, one in self._registry.worktrees.items() if one.work
+        }
         return {name: branch for name, branch in seen.items() if branch}
 
     def messages(self) -> Mapping[str, Sequence[str]]:
-        return {name: one.work.messages for name, one in self._hangar.berths.items() if one.work}
+        return {name: one.work.messages for name, one in self._registry.worktrees.items() if one.work}
 
     def vocabulary(self) -> Vocabulary:
-        return self._hangar.vocabulary
+        return self._registry.vocabulary
 
     def root(self, agent: str) -> Path | None:
         """The top folder of an agent's checkout; None without one."""
-        berth = self._hangar.berths.get(agent)
-        return None if berth is None else berth.checkout.top
+        worktree = self._registry.worktrees.get(agent)
+        return None if worktree is None else worktree.checkout.top
 
     def text(self, work: WorkingSet, path: str) -> str | None:
         """A file as the agent has it now; None: not there, or not text. Blocks: called in the scan's thread."""

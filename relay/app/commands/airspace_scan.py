@@ -32,7 +32,7 @@ from relay.airspace.worktrees.registry import scan_repo
 from relay.base.terminal_text import indented, safe_line
 from relay.code.build.listing import ListingError, listed, read_file, wanted
 from relay.code.code_graph import graph_of
-from relay.git.checkout import Unfit, open_checkout
+from relay.git.checkout import UnusableCheckout, open_checkout
 from relay.git.run import GitError
 from relay.git.trial_merge import Merge
 from relay.model.working_set import WorkingSet
@@ -85,7 +85,7 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
             for path in listed(top)
             if wanted(path) and (data := read_file(top, path)) is not None
         )
-    except (Unfit, GitError, ListingError, OSError) as error:
+    except (UnusableCheckout, GitError, ListingError, OSError) as error:
         return _fail(f"{folder} cannot be scanned: {error}", 1)
     # As in the live scan: who has nothing in hand has nothing that could collide.
     busy = {one.agent for one in sets if one.files}

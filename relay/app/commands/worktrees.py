@@ -130,8 +130,8 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
 @asynccontextmanager
 async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     """The worktrees without a daemon: those that are there; none is made."""
-    from relay.airspace.worktrees.registry import Hangar
-    from relay.airspace.worktrees.turns import Ground
+    from relay.airspace.worktrees.registry import WorktreeRegistry
+    from relay.airspace.worktrees.turns import WorktreeActions
     from relay.app.daemon.daemon import open_room_store
     from relay.app.wiring.merge_permission import may_land
     from relay.app.wiring.merge_words import tell
@@ -142,12 +142,14 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
     store = await open_room_store(settings)
     try:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
-            hangar = Hangar(settings, recorder(store), scratch=Path(made) / "scratch.git", make=False)
-            hangar.may_land = may_land(store, LockJudge(fold=folds_case(settings.repo)))
-            hangar.tell = tell(store)
-            await hangar.open()
-            await hangar.refresh()
-            yield WorktreesDoor(hangar, Ground(hangar), lambda: recordable(store))
+            registry = WorktreeRegistry(
+                settings, recorder(store), scratch=Path(made) / "scratch.git", make=False
+            )
+            registry.may_land = may_land(store, LockJudge(fold=folds_case(settings.repo)))
+            registry.tell = tell(store)
+            await registry.open()
+            await registry.refresh()
+            yield WorktreesDoor(registry, WorktreeActions(registry), lambda: recordable(store))
     finally:
         await store.close()
 

@@ -24,17 +24,17 @@ from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import LiveAirspace
 from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import Profile
-from relay.airspace.worktrees.registry import Hangar
-from relay.airspace.worktrees.turns import Ground
-from relay.airspace.worktrees.watcher import Lookout
-from relay.airspace.worktrees.working_sets import Sightings
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.turns import WorktreeActions
+from relay.airspace.worktrees.watcher import WorktreeWatcher
+from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.guard import git_hook
 from relay.app.guard.questions import Unasked
 from relay.app.wiring.asked import asked
 from relay.app.wiring.worktree_events import recorder, tell_trouble
 from relay.config.airspace import AirspaceSettings
 from relay.config.settings import Settings
-from relay.git.merge_state import merging
+from relay.git.merge_state import merge_heads
 from relay.log import follow
 from relay.model import Board, HeldPath
 from relay.room.advisory_voice import RoomVoice
@@ -66,12 +66,12 @@ class Tower:
         self._store = store
         self._around = around
         self._applied = asyncio.Event()
-        self.hangar = Hangar(around.settings(), recorder(store), outline=outline)
-        self.ground = Ground(self.hangar)
-        self.lookout = Lookout(self.hangar)
-        self.sightings = Sightings(self.hangar, self._working, changed=self._poke)
-        self.chart = Chart(store, lambda: self.measure, self.sightings.text, self._poke)
-        self.lookout.code = self.chart.changed
+        self.registry = WorktreeRegistry(around.settings(), recorder(store), outline=outline)
+        self.ground = WorktreeActions(self.registry)
+        self.watcher = WorktreeWatcher(self.registry)
+        self.working_sets = WorkingSetSource(self.registry, self._working, changed=self._poke)
+        self.chart = Chart(store, lambda: self.measure, self.working_sets.text, self._poke)
+        self.watcher.code = self.chart.changed
         self.measure = LiveMeasure(
             self._profile, lambda: self._settings().floor, graph_state=self.chart.state
         )
@@ -82,7 +82,7 @@ class Tower:
         self.scanner = Scanner(
             store,
             self.protocol,
-            self.sightings,
+            self.working_sets,
             self.measure,
             self._settings,
             agents=self._agents,
@@ -116,7 +116,7 @@ class Tower:
         )
         follow.check_acyclic(self.followers)
         around.drain.workplaces = self.ground
-        around.drain.touched = self.sightings.named
+        around.drain.touched = self.working_sets.named
 
     def start(self, start: Start) -> None:
         """Start all that runs for ever."""
@@ -130,7 +130,7 @@ class Tower:
 
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration."""
-        await self.hangar.apply(settings)
+        await self.registry.apply(settings)
         self._applied.set()
         self._poke()
 
@@ -162,19 +162,19 @@ class Tower:
             return None
         repo = self._around.settings().repo
         top, own = self.home(), seat.cwd or repo
-        return self.sightings.root(agent) or (top if own.is_relative_to(top) else own)
+        return self.working_sets.root(agent) or (top if own.is_relative_to(top) else own)
 
     async def brought(self, agent: str, path: str) -> bool:
         """Does a file of the agent's worktree stand there as on the main branch, as a merge of that leaves it?"""
-        target = await self.hangar.target()
-        berth = self.hangar.berths.get(agent)
-        if target is None or berth is None:
+        target = await self.registry.target()
+        worktree = self.registry.worktrees.get(agent)
+        if target is None or worktree is None:
             return False
-        checkout = berth.checkout
-        at = self.hangar.scratch.git(checkout, checkout.index)
+        checkout = worktree.checkout
+        at = self.registry.scratch.git(checkout, checkout.index)
         place = {name: value for name, value in at.env.items() if value is not None}
         run = partial(git_hook.git, "-C", str(checkout.top), place=place, config=at.config)
-        heads = (target.commit, *await merging(checkout))
+        heads = (target.commit, *await merge_heads(checkout))
 
         def look() -> bool:
             known = run("ls-tree", target.commit, "--", path)
@@ -189,12 +189,12 @@ class Tower:
 
     def home(self) -> Path:
         """The top of the main checkout."""
-        return self.hangar.main.top if self.hangar.main is not None else self._around.settings().repo
+        return self.registry.main.top if self.registry.main is not None else self._around.settings().repo
 
     def checkouts(self) -> list[Path]:
         """The tops of all checkouts of the codebase that the room knows: the main one and the agents'."""
-        main = [self.hangar.main.top] if self.hangar.main is not None else []
-        return [*main, *(berth.checkout.top for berth in self.hangar.berths.values())]
+        main = [self.registry.main.top] if self.registry.main is not None else []
+        return [*main, *(worktree.checkout.top for worktree in self.registry.worktrees.values())]
 
     def _poke(self) -> None:
         self.scanner.poke()
@@ -205,29 +205,29 @@ class Tower:
     # -- tasks
 
     async def _keep_worktrees(self) -> None:
-        await self.hangar.open()
-        await tell_trouble(self._store, self.hangar.trouble)
+        await self.registry.open()
+        await tell_trouble(self._store, self.registry.trouble)
         await self.ground.recover()
-        await self.lookout.run()
+        await self.watcher.run()
 
     async def _scan(self) -> None:
         """After a start, what stands is not clear because nobody has looked yet."""
-        await self.hangar.looked.wait()
+        await self.registry.surveyed.wait()
         await self.scanner.run()
 
     async def _listen(self) -> None:
         """A working set that changed asks for a look."""
-        listener = self.hangar.listen()
+        feed = self.registry.listen()
         try:
-            async for agents in listener:
+            async for agents in feed:
                 await self.ground.give_up_stale(agents)
                 self.scanner.poke()
         finally:
-            listener.close()
+            feed.close()
 
     async def _keep_graph(self) -> None:
-        await self.hangar.open()
-        while self.hangar.main is None or not self._settings().enabled:
+        await self.registry.open()
+        while self.registry.main is None or not self._settings().enabled:
             self._applied.clear()
             await self._applied.wait()
-        await self.chart.run(self.hangar.main.top)
+        await self.chart.run(self.registry.main.top)

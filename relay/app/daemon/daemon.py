@@ -187,7 +187,7 @@ class Daemon:
             current=lambda: self.settings,
             keys=self._keys,
             fold=fold,
-            changes=lambda: RepoChanges(self.settings.repo, self._tower.hangar),
+            changes=lambda: RepoChanges(self.settings.repo, self._tower.registry),
             root_of=self._root_of,
             in_hand=lambda agent, paths: self._tower.live.in_hand(agent, paths),  # noqa: PLW0108 -- made later
         )
@@ -214,8 +214,8 @@ class Daemon:
                 held=lambda: store.read(self._judge.held),
             ),
         )
-        self._tower.hangar.may_land = may_land(store, self._judge)
-        self._tower.hangar.tell = tell(store)
+        self._tower.registry.may_land = may_land(store, self._judge)
+        self._tower.registry.tell = tell(store)
         follow.check_acyclic([*self._tower.followers, *self._coordination.followers])
         self._guard = LockGuard(
             store, self._judge, self._tower.guard, self._coordination.refused, self._tower.brought
@@ -340,10 +340,10 @@ class Daemon:
         app.add_routes(HeldDoors(self._room, self._reserved).table())
         tower = self._tower
         door = WorktreesDoor(
-            tower.hangar,
+            tower.registry,
             tower.ground,
             lambda: recordable(self._store),
-            lambda: tower.lookout.polling,
+            lambda: tower.watcher.polling,
             tower.protocol.behind,
             tower.protocol.decided,
         )

@@ -13,7 +13,7 @@ from relay.airspace.worktrees.registry import EDITORS
 from relay.app.health.scene import Check, Scene, Status
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
 from relay.config.settings import AgentSettings
-from relay.git.checkout import Unfit, head_of, open_checkout
+from relay.git.checkout import UnusableCheckout, head_of, open_checkout
 
 OLLAMA_S = 5.0
 
@@ -63,7 +63,7 @@ async def worktrees(scene: Scene) -> Check:
     try:
         checkout = await open_checkout(settings.repo)
         head = await head_of(checkout.git)
-    except Unfit as error:
+    except UnusableCheckout as error:
         return Check(
             "worktrees", Status.WARNING, f"agents only read: {error}", "Agents need git worktrees to edit."
         )

@@ -6,7 +6,7 @@ Invariant: only words of the time in which the work was made; an answer that cha
 from __future__ import annotations
 
 from relay.airspace.advisories import table
-from relay.airspace.worktrees.commit_message import About, asked_of
+from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
 from relay.airspace.worktrees.merge import Tell
 from relay.coordination.tasks import claims
 from relay.model import Kind
@@ -22,8 +22,8 @@ _COARSE_S = 2.0
 def tell(store: Store) -> Tell:
     """Nobody's merge waits for a database that cannot be read: its message is then made of what git knows."""
 
-    async def ask(agent: str, since: float) -> About:
-        async def work(tx: Tx) -> About:
+    async def ask(agent: str, since: float) -> WorkSummary:
+        async def work(tx: Tx) -> WorkSummary:
             tasks = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
             answers = await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)
             told = [one for one in answers if "worktree" in one.meta]
@@ -32,11 +32,11 @@ def tell(store: Store) -> Tell:
             requests = dict.fromkeys(asked_of(agent, body) for body in people)
             said = (one.decided_against(agent) for one in (await table.standing(tx)).advisories.values())
             decided = next((words for words in said if words), "")
-            return About(tuple(tasks), tuple(requests), told[-1].body if told else "", decided)
+            return WorkSummary(tuple(tasks), tuple(requests), told[-1].body if told else "", decided)
 
         try:
             return await store.read(work)
         except (StoreError, store.transient, store.errors):
-            return About()
+            return WorkSummary()
 
     return ask

@@ -11,7 +11,7 @@ import time
 
 import structlog
 
-from relay.airspace.worktrees.lifecycle import CHANGED, Happened, Record
+from relay.airspace.worktrees.lifecycle import CHANGED, Record, WorktreeChange
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.room.journal import ledger
@@ -33,17 +33,17 @@ async def recordable(store: Store) -> None:
 def recorder(store: Store) -> Record:
     """Keeps what happened to worktrees in this room."""
 
-    async def record(happened: Happened) -> None:
+    async def record(change: WorktreeChange) -> None:
         async def work(tx: Tx) -> None:
             lane = Lane("room", f"worktree:{ledger.new_id()}", short=True)
-            outputs = happened.as_json()
+            outputs = change.as_json()
             event = await events.append(
                 tx,
-                NewEvent(CHANGED, lane, outputs=outputs, branch=happened.branch, snapshot=happened.commit),
+                NewEvent(CHANGED, lane, outputs=outputs, branch=change.branch, snapshot=change.commit),
             )
-            if happened.text:
-                meta = {"notice": "worktree", "agent": happened.agent, "change": happened.what}
-                await ledger.say(tx, happened.text, now=time.time(), parents=[event.id], meta=meta)
+            if change.text:
+                meta = {"notice": "worktree", "agent": change.agent, "change": change.what}
+                await ledger.say(tx, change.text, now=time.time(), parents=[event.id], meta=meta)
 
         for wait in (*WAITS_S, None):
             try:
@@ -51,7 +51,7 @@ def recorder(store: Store) -> Record:
                 return
             except (StoreBusy, OSError, store.transient) as error:
                 if wait is None:
-                    log.warning("change of a worktree not recorded", error=str(error), **happened.as_json())
+                    log.warning("change of a worktree not recorded", error=str(error), **change.as_json())
                     return
                 await asyncio.sleep(wait)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
-from relay.airspace.worktrees.merge import Wish
-from relay.airspace.worktrees.registry import Hangar
-from relay.airspace.worktrees.turns import Ground
+from relay.airspace.worktrees.merge import MergeOptions
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.turns import WorktreeActions
 from relay.airspace.worktrees.view import difference, rows
 from relay.git.run import GitError
 from relay.model import Refusal
@@ -24,49 +24,51 @@ class WorktreesDoor:
 
     def __init__(
         self,
-        hangar: Hangar,
-        ground: Ground,
+        registry: WorktreeRegistry,
+        ground: WorktreeActions,
         recordable: Callable[[], Awaitable[None]],
         polling: Callable[[], str] = lambda: "",
         behind: Callable[[str], Collection[str]] = lambda agent: (),
         decided: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
-        self._hangar, self._ground, self._polling = hangar, ground, polling
+        self._registry, self._ground, self._polling = registry, ground, polling
         self._recordable, self._behind, self._decided = recordable, behind, decided
 
     async def state(self) -> dict[str, Any]:
         found, order = await rows(
-            self._hangar, lambda one, other: one in self._behind(other), self._decided()
+            self._registry, lambda one, other: one in self._behind(other), self._decided()
         )
         return {
             "worktrees": found,
             "order": order,
-            "trouble": self._hangar.trouble or self._hangar.no_main,
-            "troubles": {**self._hangar.troubles, **self._unread()},
+            "trouble": self._registry.trouble or self._registry.no_main,
+            "troubles": {**self._registry.troubles, **self._unread()},
             "polling": self._polling(),
         }
 
     def _unread(self) -> dict[str, str]:
-        return {name: berth.trouble for name, berth in self._hangar.berths.items() if berth.trouble}
+        return {
+            name: worktree.trouble for name, worktree in self._registry.worktrees.items() if worktree.trouble
+        }
 
     def has(self, agent: str) -> bool:
-        return self._hangar.berth(agent) is not None
+        return self._registry.find(agent) is not None
 
     async def diff(self, agent: str) -> dict[str, Any] | None:
         try:
-            return await difference(self._hangar, agent)
+            return await difference(self._registry, agent)
         except GitError as error:
             raise Refusal(f"git could not show it: {error}.") from error
 
     async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
         await self._recordable()
-        return await self._ground.propose(agent, by, Wish(squash=squash))
+        return await self._ground.propose(agent, by, MergeOptions(squash=squash))
 
     async def merge(
         self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
     ) -> dict[str, Any]:
         await self._recordable()
-        return await self._ground.merge(agent, by, Wish(squash, text, head))
+        return await self._ground.merge(agent, by, MergeOptions(squash, text, head))
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         await self._recordable()

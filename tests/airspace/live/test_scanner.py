@@ -16,7 +16,7 @@ from relay.airspace.live.picture import Sampled
 from relay.airspace.live.scanner import with_intents, without
 from relay.airspace.readings import Level
 from relay.airspace.worktrees.view import rows
-from relay.airspace.worktrees.working_sets import Sightings
+from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.model import Refusal
 from relay.model.working_set import WorkingSet, all_paths
@@ -99,9 +99,9 @@ async def test_the_scanner_and_the_page_say_the_same_of_a_pair(
     commit(one.at("CODEX"), {"src/new.py": lines(1, 5)})  # git asks where it belongs now
     await one.look()
     house.room.settings = one.settings.airspace
-    house.scanner._worktrees = Sightings(one.hangar, tuple)
+    house.scanner._worktrees = WorkingSetSource(one.registry, tuple)
     await house.tick()
-    found = {row["agent"]: row["collides"] for row in (await rows(one.hangar))[0]}
+    found = {row["agent"]: row["collides"] for row in (await rows(one.registry))[0]}
     (paths,) = [tuple(each["paths"]) for each in found["CLAUDE"]]
     assert house.scanner.conflicts[PAIR] == paths == ("lib/new.py",)
     # What is muted is no matter of an advisory; that git cannot merge it is said all the same.

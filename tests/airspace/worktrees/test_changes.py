@@ -15,7 +15,7 @@ async def test_between_two_revisions_or_as_the_worktree_stands(tmp_path: Path) -
     repo = repository(tmp_path / "repo", {"a.py": "1\n", "b.py": "2\n", "größe x.py": "3\n"})
     one = await room(repo, "CLAUDE")
     tree = one.at("CLAUDE")
-    changes = RepoChanges(repo, one.hangar)
+    changes = RepoChanges(repo, one.registry)
     assert await changes.changed_files("CLAUDE") == []
     git(tree, "mv", "a.py", "z.py")
     first = commit(tree)

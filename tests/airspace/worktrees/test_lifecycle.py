@@ -11,18 +11,18 @@ import pytest
 
 from relay import cli
 from relay.airspace.worktrees.changes import RepoChanges
-from relay.airspace.worktrees.registry import Hangar
+from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, rows
 from relay.app.health import outside
 from relay.app.health.scene import survey
 from relay.app.wiring.worktrees import WorktreesDoor
-from relay.git.checkout import Unfit, list_worktrees, open_checkout
+from relay.git.checkout import UnusableCheckout, list_worktrees, open_checkout
 from relay.model import Refusal
 from tests.git.repository import Room, commit, git, lines, ready, repository, room, write
 
 
 async def shown(one: Room) -> dict[str, dict[str, object]]:
-    return {row["agent"]: row for row in (await rows(one.hangar))[0]}
+    return {row["agent"]: row for row in (await rows(one.registry))[0]}
 
 
 async def test_what_each_merge_would_do_to_the_others_is_told(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ async def test_what_each_merge_would_do_to_the_others_is_told(tmp_path: Path) ->
     write(one.at("C"), {"b.py": "of c\n"})
     write(one.at("D"), {"new.py": "of d\n"})
     await one.look()
-    found, order = await rows(one.hangar)
+    found, order = await rows(one.registry)
     seen = {row["agent"]: row for row in found}
     assert {name: (row["merges"], row["into"]) for name, row in seen.items()} == dict.fromkeys(
         "ABCD", ("clean", "main")
@@ -95,7 +95,7 @@ async def test_who_was_squashed_into_main_collides_with_nobody(tmp_path: Path) -
     await one.look()
     seen = await shown(one)
     assert (seen["B"]["merges"], seen["A"]["collides"], seen["B"]["collides"]) == ("clean", [], [])
-    assert (await one.hangar.merges([("A", "B")]))["A", "B"].clean
+    assert (await one.registry.merges([("A", "B")]))["A", "B"].clean
 
 
 async def test_a_look_at_an_older_commit_is_no_other_main_branch(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_main_is_one_thing_for_all_while_head_is_detached(tmp_path: Path) 
     git(repo, "checkout", "-q", "--detach", "HEAD~1")
     # What the agent changed is counted from main, not from where a person looks.
     git(one.at("A"), "merge", "-q", "main")
-    assert await RepoChanges(repo, one.hangar).changed_files("A") == ["a.py"]
+    assert await RepoChanges(repo, one.registry).changed_files("A") == ["a.py"]
     # Its files cannot follow a branch that is not checked out; what needs no files goes on.
     with pytest.raises(Refusal, match=r"is on no branch.*`git switch main`"):
         await one.ground.merge("B", "ann")
@@ -139,7 +139,7 @@ async def test_main_is_one_thing_for_all_while_head_is_detached(tmp_path: Path) 
     assert (await both.ground.remove("B", "ann"))["success"]
     assert "relay/b" in git(repo, "branch", "--list", "relay/b"), "nobody knows that main has it"
     git(repo, "branch", "-D", "relay/b")
-    await one.hangar.open()
+    await one.registry.open()
     assert git(repo, "rev-parse", "relay/b") == newest
     assert (await one.ground.remove("B", "ann"))["success"]
     assert git(repo, "branch", "--list", "relay/b") == ""
@@ -179,18 +179,18 @@ async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_p
     commit(repo, {"c.py": "of main\n"})
     git(repo, "checkout", "-q", "--detach", "HEAD~1")
     one = await room(repo, "A")
-    assert await one.hangar.target() is None
+    assert await one.registry.target() is None
     seen = (await shown(one))["A"]
     assert (seen["merges"], seen["into"]) == (None, None)
-    state = await WorktreesDoor(one.hangar, one.ground, ready).state()
+    state = await WorktreesDoor(one.registry, one.ground, ready).state()
     assert "is on no branch" in state["trouble"] and "is not known" in state["trouble"]
     for act in (one.ground.merge, one.ground.discard):
         with pytest.raises(Refusal, match=r"is on no branch.*is not known.*Check out the branch"):
             await act("A", "ann")
-    assert await RepoChanges(repo, one.hangar).changed_files("A") is None
+    assert await RepoChanges(repo, one.registry).changed_files("A") is None
     git(repo, "checkout", "-q", "main")
     assert (await shown(one))["A"]["into"] == "main"
-    assert (await WorktreesDoor(one.hangar, one.ground, ready).state())["trouble"] == ""
+    assert (await WorktreesDoor(one.registry, one.ground, ready).state())["trouble"] == ""
 
 
 # -- made and found again
@@ -233,10 +233,10 @@ async def test_a_folder_deleted_while_the_room_runs(tmp_path: Path) -> None:
     at = one.at("A")
     shutil.rmtree(at)
     assert "A" not in await one.look("A")
-    assert "gone" in one.hangar.troubles["A"]
+    assert "gone" in one.registry.troubles["A"]
     place = await one.ground.before_turn("A")
     assert place is not None and (place.cwd / "a.py").exists()
-    assert one.hangar.troubles == {}
+    assert one.registry.troubles == {}
 
 
 async def test_a_locked_one_that_is_gone_comes_back(tmp_path: Path) -> None:
@@ -263,8 +263,11 @@ async def test_a_branch_that_is_checked_out_elsewhere(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "-b", "relay/a", str(tmp_path / "else"))
     one = await room(repo, "A", "B")
-    assert "checked out in" in one.hangar.troubles["A"] and str(tmp_path / "else") in one.hangar.troubles["A"]
-    assert list(one.hangar.berths) == ["B"]
+    assert (
+        "checked out in" in one.registry.troubles["A"]
+        and str(tmp_path / "else") in one.registry.troubles["A"]
+    )
+    assert list(one.registry.worktrees) == ["B"]
     assert await one.ground.before_turn("A") is None
 
 
@@ -272,7 +275,7 @@ async def test_something_else_in_its_place(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     write(repo, {".relay/worktrees/a/precious": "x"})
     one = await room(repo, "A")
-    assert "not a worktree of" in one.hangar.troubles["A"]
+    assert "not a worktree of" in one.registry.troubles["A"]
     assert (repo / ".relay" / "worktrees" / "a" / "precious").read_text() == "x"
 
 
@@ -280,7 +283,7 @@ async def test_a_branch_called_relay_is_in_the_way(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     git(repo, "branch", "relay")
     one = await room(repo, "A")
-    assert "in the way" in one.hangar.troubles["A"]
+    assert "in the way" in one.registry.troubles["A"]
 
 
 async def test_a_repository_that_was_moved_takes_its_worktrees_along(tmp_path: Path) -> None:
@@ -289,7 +292,7 @@ async def test_a_repository_that_was_moved_takes_its_worktrees_along(tmp_path: P
     write(one.at("A"), {"a.py": "mine\n"})
     repo.rename(tmp_path / "moved")
     again = await room(tmp_path / "moved", "A")
-    assert again.hangar.troubles == {}
+    assert again.registry.troubles == {}
     assert list(await again.files("A")) == ["a.py"]
 
 
@@ -333,8 +336,8 @@ async def test_an_agent_that_is_taken_out_keeps_its_worktree(tmp_path: Path) -> 
     one = await room(repo, "A", "B")
     write(one.at("B"), {"a.py": "x\n"})
     fewer = Room(repo, "A")
-    await one.hangar.apply(fewer.settings)
-    assert sorted(one.hangar.berths) == ["A", "B"]
+    await one.registry.apply(fewer.settings)
+    assert sorted(one.registry.worktrees) == ["A", "B"]
     assert list(await one.files("B")) == ["a.py"]
 
 
@@ -356,9 +359,9 @@ async def test_where_there_can_be_none_it_is_said(tmp_path: Path, kind: str) -> 
         repository(tmp_path / "other")
         folder = tmp_path / "other" / ".git"
     one = await room(folder, "A")
-    assert "only read" in one.hangar.trouble
+    assert "only read" in one.registry.trouble
     words = {"none": "not in a git repository", "bare": "bare repository", "inside": "git directory"}
-    assert words[kind] in one.hangar.trouble
+    assert words[kind] in one.registry.trouble
     assert await one.ground.before_turn("A") is None
 
 
@@ -366,7 +369,7 @@ async def test_without_git_it_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     repo = repository(tmp_path / "repo")
     monkeypatch.setenv("PATH", str(tmp_path))
     one = await room(repo, "A")
-    assert "git is not installed" in one.hangar.trouble
+    assert "git is not installed" in one.registry.trouble
 
 
 async def test_a_subfolder_is_the_same_subfolder(tmp_path: Path) -> None:
@@ -571,13 +574,13 @@ async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "agent\n"})
-    real = merge.Landing.commit_work
+    real = merge.BranchMerger.commit_work
 
-    async def meanwhile(self: merge.Landing, *args: object) -> str:
+    async def meanwhile(self: merge.BranchMerger, *args: object) -> str:
         git(repo, "commit", "-q", "--allow-empty", "-m", "meanwhile")
         return await real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(merge.Landing, "commit_work", meanwhile)
+    monkeypatch.setattr(merge.BranchMerger, "commit_work", meanwhile)
     with pytest.raises(Refusal, match="changed while this ran"):
         await one.ground.merge("A", "ann")
     assert git(repo, "log", "-1", "--format=%s") == "meanwhile"
@@ -634,11 +637,11 @@ async def test_a_locked_one_is_not_removed(tmp_path: Path) -> None:
 async def test_a_difference_is_cut_and_says_so(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
     write(one.at("A"), {"big.txt": lines(1, 150_000), "umlaut ü.txt": "ü\n"})
-    told = await difference(one.hangar, "a")
+    told = await difference(one.registry, "a")
     assert told is not None
     assert told["truncated"] and told["diff"].endswith("\n")
     assert [file["path"] for file in told["files"]] == ["big.txt", "umlaut ü.txt"]
-    assert await difference(one.hangar, "NOBODY") is None
+    assert await difference(one.registry, "NOBODY") is None
 
 
 async def test_the_scratch_is_emptied_and_filled_again(tmp_path: Path) -> None:
@@ -648,19 +651,19 @@ async def test_the_scratch_is_emptied_and_filled_again(tmp_path: Path) -> None:
     before = await one.look()
     write(one.at("A"), {f"f{number}": f"{number}\n" for number in range(600)})
     await one.look()
-    one.hangar.scratch.most_objects = 1
+    one.registry.scratch.most_objects = 1
     for path in (one.at("A")).glob("f*"):
         path.unlink()
     again = await one.look()
-    loose = sum(1 for path in one.hangar.scratch.folder.glob("objects/??/*"))
+    loose = sum(1 for path in one.registry.scratch.folder.glob("objects/??/*"))
     assert loose < 50
     assert [file.path for file in again["A"].files] == [file.path for file in before["A"].files]
-    assert (await one.hangar.merges([("A", "B")]))["A", "B"].conflicts == ("a.py",)
-    assert await one.hangar.text("A", "a.py") == "a\n"
+    assert (await one.registry.merges([("A", "B")]))["A", "B"].conflicts == ("a.py",)
+    assert await one.registry.text("A", "a.py") == "a\n"
 
 
 async def test_open_checkout_says_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(Unfit, match="not in a git repository"):
+    with pytest.raises(UnusableCheckout, match="not in a git repository"):
         await open_checkout(tmp_path)
 
 
@@ -686,12 +689,12 @@ def test_the_command_wants_an_agent_where_one_is_meant(
 async def test_without_a_room_the_command_makes_nothing(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     one = Room(repo, "A")
-    bare = Hangar(one.settings, scratch=tmp_path / "scratch.git", make=False)
+    bare = WorktreeRegistry(one.settings, scratch=tmp_path / "scratch.git", make=False)
     await bare.open()
-    assert bare.berths == {} and not (repo / ".relay" / "worktrees").exists()
+    assert bare.worktrees == {} and not (repo / ".relay" / "worktrees").exists()
     await one.open()
     await bare.open()
-    assert list(bare.berths) == ["A"]
+    assert list(bare.worktrees) == ["A"]
 
 
 @pytest.mark.parametrize(("kind", "status"), [("git", "ok"), ("empty", "warning"), ("none", "warning")])
@@ -729,7 +732,7 @@ async def test_a_change_of_the_same_size_in_the_same_second_is_seen_and_kept(tmp
     second = (at / "a.py").stat().st_mtime_ns - 100 * 1_000_000_000
     os.utime(at / "a.py", ns=(second, second))
     git(at, "update-index", "--refresh")
-    os.utime(one.hangar.berths["A"].checkout.index, ns=(second, second))
+    os.utime(one.registry.worktrees["A"].checkout.index, ns=(second, second))
     (at / "a.py").write_text("two\n")
     os.utime(at / "a.py", ns=(second, second))
     assert list(await one.files("A")) == ["a.py"]

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from relay.airspace.worktrees import main_merge
-from relay.airspace.worktrees.main_merge import Taking
-from relay.airspace.worktrees.merge import Landing, Wish
+from relay.airspace.worktrees.main_merge import MainMerge
+from relay.airspace.worktrees.merge import BranchMerger, MergeOptions
 from relay.airspace.worktrees.view import rows
 from relay.git.checkout import Checkout
-from relay.git.merge_state import left_lines
+from relay.git.merge_state import unsettled_lines
 from relay.git.run import Git, GitError
-from relay.git.scratch_repository import Scratch
+from relay.git.scratch_repository import ScratchRepository
 from relay.model import Refusal
 from tests.git.repository import Room, commit, git, lines, repository, room, write
 
@@ -40,7 +40,7 @@ async def behind(
 
 async def merges(one: Room) -> tuple[object, object]:
     await one.look()
-    [row] = (await rows(one.hangar))[0]
+    [row] = (await rows(one.registry))[0]
     return row["merges"], row["conflicts"]
 
 
@@ -92,7 +92,7 @@ async def test_the_names_of_the_branches_stand_behind_the_markers(tmp_path: Path
     await turn(one, {})
     text = (one.at("A") / "a.py").read_text()
     assert "<<<<<<< relay/a\n" in text and ">>>>>>> main\n" in text
-    assert await one.hangar.scratch.git(one.hangar.berths["A"].checkout).line("for-each-ref") == ""
+    assert await one.registry.scratch.git(one.registry.worktrees["A"].checkout).line("for-each-ref") == ""
 
 
 async def test_a_clean_one_is_committed_at_once(tmp_path: Path) -> None:
@@ -302,9 +302,9 @@ async def test_markers_that_an_agent_commits_are_not_settled(tmp_path: Path) -> 
     await one.ground.after_turn("A")
     assert "A has committed conflict markers: a.py (lines 10-16)" in one.happened[-1].text
     assert await merges(one) == ("conflicts", ["a.py"])
-    [row] = (await rows(one.hangar))[0]
+    [row] = (await rows(one.registry))[0]
     assert (row["lines"], row["unsettled"], row["merging"]) == ({"a.py": [[10, 16]]}, True, False)
-    for act in (one.ground.merge("A", "ann"), one.ground.propose("A", "ann", Wish())):
+    for act in (one.ground.merge("A", "ann"), one.ground.propose("A", "ann", MergeOptions())):
         with pytest.raises(Refusal, match=r"not settled in a.py \(lines 10-16\)"):
             await act
     # Asked again, it has something to do, though main is in its branch.
@@ -406,7 +406,7 @@ async def test_what_is_ignored_is_not_written_over_by_who_goes_on(
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Taking, "_fill", dies)
+        patch.setattr(MainMerge, "_fill", dies)
         await one.ground.before_turn("A", take_main=True)
     write(one.at("A"), {".gitignore": "conf.env\n", "conf.env": "of the run\n"})
     one = await room(repo, "A")
@@ -460,7 +460,7 @@ async def test_what_main_got_since_the_merge_began_conflicts_too(tmp_path: Path)
     await turn(one, {})
     commit(tmp_path / "repo", {"b.py": "theirs\n" + lines(2, 10), "a.py": THEIRS + "more\n"})
     assert await merges(one) == ("conflicts", ["a.py", "b.py"])
-    [row] = (await rows(one.hangar))[0]
+    [row] = (await rows(one.registry))[0]
     assert row["lines"] == {"a.py": [[10, 16]], "b.py": [[1, 1]]} and row["unsettled"]
 
 
@@ -480,7 +480,7 @@ STEPS = (
     ("move_branch", 2),
     ("_remove", 1),
 )
-WHERE = {"publish": Scratch, "move_branch": Landing, "_fill": Taking, "_stage": Taking}
+WHERE = {"publish": ScratchRepository, "move_branch": BranchMerger, "_fill": MainMerge, "_stage": MainMerge}
 
 
 @pytest.mark.parametrize(("step", "call"), STEPS)
@@ -587,16 +587,16 @@ async def test_files_that_were_half_written_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = await conflicting(tmp_path)
-    real = Taking._fill
+    real = MainMerge._fill
 
-    async def dies(self: Taking, checkout: Checkout, *args: Any) -> None:
+    async def dies(self: MainMerge, checkout: Checkout, *args: Any) -> None:
         write(checkout.top, {"new.py": "ne", "a.py": "<<<<<<< half\n"})
         raise Killed
 
-    monkeypatch.setattr(Taking, "_fill", dies)
+    monkeypatch.setattr(MainMerge, "_fill", dies)
     with pytest.raises(Killed):
         await one.ground.before_turn("A", take_main=True)
-    monkeypatch.setattr(Taking, "_fill", real)
+    monkeypatch.setattr(MainMerge, "_fill", real)
     one = await room(tmp_path / "repo", "A")
     await one.ground.recover()
     assert await merges(one) == ("conflicts", ["a.py"])
@@ -606,7 +606,7 @@ async def test_files_that_were_half_written_are_written_again(
 
 def test_markers_are_found_with_their_lines() -> None:
     def left(text: bytes, *put: bytes) -> object:
-        return left_lines([one.rstrip(b"\r") for one in text.split(b"\n")], (), put)
+        return unsettled_lines([one.rstrip(b"\r") for one in text.split(b"\n")], (), put)
 
     assert left(b"a\n<<<<<<< x\nb\n=======\nc\n>>>>>>> y\nd\n<<<<<<< x\n") == ((2, 6), (8, 8))
     assert left(b"<<<<<<\n========= not\n>>>>>>>x\n") == ()

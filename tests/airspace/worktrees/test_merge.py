@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.worktrees.commit_message import About
-from relay.airspace.worktrees.merge import Wish
+from relay.airspace.worktrees.commit_message import WorkSummary
+from relay.airspace.worktrees.merge import MergeOptions
 from relay.airspace.worktrees.view import rows
 from relay.model import Refusal
 from tests.git.repository import ENV, Room, commit, git, lines, repository, room, write
@@ -18,7 +18,7 @@ from tests.git.test_run import set_traps
 
 ANN = "Ann Lee <ann@example.com>"
 DID = "Added `total()`. It rounds to cents."
-SQUASH = Wish(squash=True)
+SQUASH = MergeOptions(squash=True)
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +39,10 @@ def knows(repo: Path) -> None:
 
 
 def told(one: Room, **more: object) -> None:
-    async def tell(agent: str, since: float) -> About:
-        return About(**more)  # type: ignore[arg-type]
+    async def tell(agent: str, since: float) -> WorkSummary:
+        return WorkSummary(**more)  # type: ignore[arg-type]
 
-    one.hangar.tell = tell
+    one.registry.tell = tell
 
 
 def shown(repo: Path, commit: str = "main") -> list[str]:
@@ -94,7 +94,7 @@ async def test_without_an_identity_the_room_signs_and_says_so(tmp_path: Path, ha
         git(repo, "config", "user.name", "Ann Lee")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "agent\n"})
-    before = await one.ground.propose("A", "ann", Wish())
+    before = await one.ground.propose("A", "ann", MergeOptions())
     done = await one.ground.merge("A", "ann")
     assert shown(repo)[:2] == ["A <a@relay>", "ann <ann@relay>"]
     for said in (before["note"], done["reason"], one.happened[-1].text):
@@ -140,7 +140,7 @@ async def test_what_is_shown_is_what_is_committed(tmp_path: Path, method: str) -
     commit(one.at("A"), {"a.py": "x\n"}, "Begin\n\nCo-authored-by: Bo <bo@example.net>")
     git(one.at("A"), "commit", "-q", "--allow-empty", "--author=Cy <cy@example.net>", "-m", "More")
     write(one.at("A"), {"b.py": "open\n"})
-    wish = Wish(squash=method == "squash")
+    wish = MergeOptions(squash=method == "squash")
     before = await one.ground.propose("A", "ann", wish)
     assert (before["method"], before["commits"], before["files"]) == (method, 3, 2)
     assert "".join((before["text"], "\n", *(f"{line}\n" for line in before["trailers"]))) == before["message"]
@@ -164,7 +164,7 @@ async def test_a_message_of_ones_own_keeps_who_else_contributed(tmp_path: Path) 
     commit(one.at("A"), {"a.py": "x\n"})
     trailers = ["Refs: 12", "Co-authored-by: Ann <ann@example.org>"]
     text = "\n".join(["Round totals", "", "Cents only.", "", "", "", *trailers, ""])
-    await one.ground.merge("A", "ann", Wish(squash=True, text=text))
+    await one.ground.merge("A", "ann", MergeOptions(squash=True, text=text))
     assert shown(repo)[2:] == [
         "Round totals",
         "",
@@ -175,21 +175,21 @@ async def test_a_message_of_ones_own_keeps_who_else_contributed(tmp_path: Path) 
     ]
     write(one.at("A"), {"b.py": "x\n"})
     with pytest.raises(Refusal, match="The message is empty"):
-        await one.ground.merge("A", "ann", Wish(text=" \n\x07\n"))
+        await one.ground.merge("A", "ann", MergeOptions(text=" \n\x07\n"))
     with pytest.raises(Refusal, match="longer than"):
-        await one.ground.merge("A", "ann", Wish(text="x" * 70_000))
+        await one.ground.merge("A", "ann", MergeOptions(text="x" * 70_000))
 
 
 async def test_work_that_changed_since_it_was_shown_is_not_merged(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "x\n"})
-    seen = (await one.ground.propose("A", "ann", Wish()))["head"]
+    seen = (await one.ground.propose("A", "ann", MergeOptions()))["head"]
     write(one.at("A"), {"b.py": "y\n"})
     with pytest.raises(Refusal, match="has changed since it was shown"):
-        await one.ground.merge("A", "ann", Wish(head=seen))
-    seen = (await one.ground.propose("A", "ann", Wish()))["head"]
-    assert (await one.ground.merge("A", "ann", Wish(head=seen)))["success"]
+        await one.ground.merge("A", "ann", MergeOptions(head=seen))
+    seen = (await one.ground.propose("A", "ann", MergeOptions()))["head"]
+    assert (await one.ground.merge("A", "ann", MergeOptions(head=seen)))["success"]
 
 
 async def test_a_squash_is_one_commit_and_the_branch_goes_on_from_it(tmp_path: Path) -> None:
@@ -226,13 +226,13 @@ async def test_a_squashed_checkout_of_a_persons_has_nothing_left_to_merge(tmp_pa
     assert shown(repo)[0] == "Pat <pat@example.com>"
     assert "still has its own commits" in done["reason"]
     await one.look()
-    assert [row["merges"] for row in (await rows(one.hangar))[0]] == ["nothing"]
+    assert [row["merges"] for row in (await rows(one.registry))[0]] == ["nothing"]
     with pytest.raises(Refusal, match="nothing to merge"):
         await one.ground.merge("pat", "ann")
 
 
-@pytest.mark.parametrize("wish", [Wish(), SQUASH])
-async def test_no_hook_and_no_filter_runs(tmp_path: Path, wish: Wish) -> None:
+@pytest.mark.parametrize("wish", [MergeOptions(), SQUASH])
+async def test_no_hook_and_no_filter_runs(tmp_path: Path, wish: MergeOptions) -> None:
     repo = repository(tmp_path / "repo")
     knows(repo)
     one = await room(repo, "A")
@@ -255,10 +255,10 @@ async def test_a_branch_without_a_commit_takes_no_merge(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=r"The branch fresh in .* has no commit yet"):
         await one.ground.merge("A", "ann")
     with pytest.raises(Refusal, match="no commit yet"):
-        await one.ground.propose("A", "ann", Wish())
+        await one.ground.propose("A", "ann", MergeOptions())
     git(repo, "checkout", "-q", "-f", "--detach", "main")
     with pytest.raises(Refusal, match="on no branch"):
-        await one.ground.propose("A", "ann", Wish())
+        await one.ground.propose("A", "ann", MergeOptions())
 
 
 async def test_an_agent_on_no_branch_is_not_merged_nor_discarded(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Outcome, Steering
-from relay.airspace.worktrees.merge_order import best
+from relay.airspace.worktrees.merge_order import best_order
 from relay.git.trial_merge import Target, Trial, Verdict
 from relay.model import Refusal
 from tests.airspace.parts import FILE, Sky, near, open_sky, work
@@ -352,12 +352,12 @@ async def test_who_goes_on_is_asked_once(sky: Sky) -> None:
 )
 def test_the_least_entangled_goes_first(merging: str, pairs: Sequence[str], order: str) -> None:
     collisions = {(pair[0], pair[1]): ("f",) for pair in pairs}
-    turns = best(list(merging), [], collisions)
+    turns = best_order(list(merging), [], collisions)
     assert " ".join(turn.agent + "!" * bool(turn.first) for turn in turns) == order
     # A person's word comes before that, also of who has to merge main first.
-    told = best(list(merging), [], collisions, decided={"C"})
+    told = best_order(list(merging), [], collisions, decided={"C"})
     assert told[0].agent == "C" and {turn.agent for turn in told} == set(merging)
-    told = best(list(merging[:-1]), [merging[-1]], collisions, decided={merging[-1]})
+    told = best_order(list(merging[:-1]), [merging[-1]], collisions, decided={merging[-1]})
     assert (told[0].agent, bool(told[0].first)) == (merging[-1], True)
     # Of equals, who has the right of way.
-    assert best(["A", "B"], [], {("A", "B"): ("f",)}, lambda one, _: one == "A")[0].agent == "B"
+    assert best_order(["A", "B"], [], {("A", "B"): ("f",)}, lambda one, _: one == "A")[0].agent == "B"

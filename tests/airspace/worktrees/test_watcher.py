@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from relay.airspace.worktrees import watcher
-from relay.airspace.worktrees.change_feed import Listener
-from relay.airspace.worktrees.watcher import Lookout
+from relay.airspace.worktrees.change_feed import ChangeFeed
+from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.git.folder_watch import MOST_PATHS, Changed, Watched, WatchError, changes, sort_changes
-from relay.git.snapshot import Camera
+from relay.git.snapshot import Snapshotter
 from tests.git.repository import Room, commit, git, lines, repository, write
 
 PATIENT_S = 60.0
@@ -99,39 +99,40 @@ async def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 class Kept:
-    """A room whose lookout runs."""
+    """A room whose watcher runs."""
 
-    def __init__(self, one: Room, listener: Listener, look: Lookout) -> None:
-        self.room, self.listener, self.look = one, listener, look
+    def __init__(self, one: Room, feed: ChangeFeed, look: WorktreeWatcher) -> None:
+        self.room, self.feed, self.look = one, feed, look
 
     async def until(self, agent: str, *paths: str) -> None:
         """Wait until this agent's working set is of these files."""
         async with asyncio.timeout(PATIENT_S):
             while sorted(await self.paths(agent)) != sorted(paths):
-                await self.listener.next()
+                await self.feed.next()
 
     async def until_quiet(self) -> None:
         """Wait until the watches stand and all was looked at."""
         async with asyncio.timeout(PATIENT_S):
             await self.look.watching.wait()
-            berths = self.room.hangar.berths
+            worktrees = self.room.registry.worktrees
             while any(  # noqa: ASYNC110 - several states are waited for, not one event
-                berth.all_stale or berth.work is None or berth.lock.locked() for berth in berths.values()
+                worktree.all_stale or worktree.work is None or worktree.lock.locked()
+                for worktree in worktrees.values()
             ):
                 await asyncio.sleep(0.01)
 
     async def paths(self, agent: str) -> list[str]:
-        sets = {each.agent: each for each in await self.room.hangar.working_sets()}
+        sets = {each.agent: each for each in await self.room.registry.working_sets()}
         return [file.path for file in sets[agent].files] if agent in sets else ["unseen"]
 
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
     one = Room(repository(tmp_path / "repo"), "A", "B")
-    look = Lookout(one.hangar, poll_s=0.05)
-    listener = one.hangar.listen()
+    look = WorktreeWatcher(one.registry, poll_s=0.05)
+    feed = one.registry.listen()
     task = asyncio.create_task(look.run())
-    yield Kept(one, listener, look)
+    yield Kept(one, feed, look)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -167,18 +168,18 @@ async def test_the_main_branch_moves(kept: Kept) -> None:
 async def test_only_what_changed_is_looked_at(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     await kept.until_quiet()
     looked: list[tuple[str, object]] = []
-    take, update = Camera.take, Camera.update
+    take, update = Snapshotter.take, Snapshotter.update
 
-    async def counted_take(self: Camera) -> Any:
+    async def counted_take(self: Snapshotter) -> Any:
         looked.append((self.checkout.top.name, "all"))
         return await take(self)
 
-    async def counted_update(self: Camera, paths: Any) -> Any:
+    async def counted_update(self: Snapshotter, paths: Any) -> Any:
         looked.append((self.checkout.top.name, sorted(paths)))
         return await update(self, paths)
 
-    monkeypatch.setattr(Camera, "take", counted_take)
-    monkeypatch.setattr(Camera, "update", counted_update)
+    monkeypatch.setattr(Snapshotter, "take", counted_take)
+    monkeypatch.setattr(Snapshotter, "update", counted_update)
     write(kept.room.at("A"), {"a.py": "x\n"})
     await kept.until("A", "a.py")
     assert looked and set(map(str, looked)) == {str(("a", [b"a.py"]))}
@@ -193,8 +194,8 @@ async def test_without_a_watcher_everything_is_polled(
 
     monkeypatch.setattr(watcher, "changes", broken)
     one = Room(repository(tmp_path / "repo"), "A")
-    look = Lookout(one.hangar, poll_s=0.02)
-    kept = Kept(one, one.hangar.listen(), look)
+    look = WorktreeWatcher(one.registry, poll_s=0.02)
+    kept = Kept(one, one.registry.listen(), look)
     task = asyncio.create_task(look.run())
     try:
         await kept.until("A")

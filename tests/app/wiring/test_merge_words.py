@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.worktrees.commit_message import About, Committed, asked_of, proposed
+from relay.airspace.worktrees.commit_message import BranchCommit, WorkSummary, asked_of, proposed_message
 from relay.app.wiring.merge_words import tell
 from relay.app.wiring.schema import WINGS
 from relay.log.events import Lane
@@ -53,10 +53,10 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
 
     try:
         await store.write(work)
-        assert await tell(store)("AVA", T0) == About(
+        assert await tell(store)("AVA", T0) == WorkSummary(
             ("task 1", "task 2"), ("@AVA round the totals", "@AVA and test it"), "Tested, and it holds."
         )
-        assert await tell(store)("BEN", T0) == About()
+        assert await tell(store)("BEN", T0) == WorkSummary()
     finally:
         await store.close()
 
@@ -68,35 +68,35 @@ LONG = "Make every total of the cart and of the invoice round to cents by banker
 @pytest.mark.parametrize(
     ("squash", "about", "commits", "dirty", "message"),
     [
-        (True, About(), ["Add x"], False, "Add x\n\nbody\n"),
-        (False, About(requests=("no",)), ["Add x"], False, "Merge relay/a: Add x\n"),
-        (True, About(requests=("@A, could you please fix the cart?",)), [], True, "Fix the cart\n"),
-        (True, About(("Task",), ("go on",), "Done."), [], True, "Go on\n"),
+        (True, WorkSummary(), ["Add x"], False, "Add x\n\nbody\n"),
+        (False, WorkSummary(requests=("no",)), ["Add x"], False, "Merge relay/a: Add x\n"),
+        (True, WorkSummary(requests=("@A, could you please fix the cart?",)), [], True, "Fix the cart\n"),
+        (True, WorkSummary(("Task",), ("go on",), "Done."), [], True, "Go on\n"),
         (
             True,
-            About(("Fix totals now",), ("x y",), "Done."),
+            WorkSummary(("Fix totals now",), ("x y",), "Done."),
             ["1", "2"],
             True,
             "Fix totals now\n\n- 1\n- 2\n",
         ),
-        (True, About((), ("yes",), "Done."), [], True, "Change a.py and 1 more file\n"),
-        (True, About((), ("ok",), "Done."), ["Begin", "End"], False, "Begin\n\n- Begin\n- End\n"),
+        (True, WorkSummary((), ("yes",), "Done."), [], True, "Change a.py and 1 more file\n"),
+        (True, WorkSummary((), ("ok",), "Done."), ["Begin", "End"], False, "Begin\n\n- Begin\n- End\n"),
         (
             True,
-            About((), ("Round it all",), A_FENCE),
+            WorkSummary((), ("Round it all",), A_FENCE),
             [],
             True,
             "Round it all\n\nI changed it:\n\n- rounds half up\n- tells BEN\n",
         ),
-        (True, About((), (LONG,)), [], True, f"{LONG[: LONG.index(' banker')]}…\n"),
+        (True, WorkSummary((), (LONG,)), [], True, f"{LONG[: LONG.index(' banker')]}…\n"),
     ],
 )
-def test_the_message(squash: bool, about: About, commits: list[str], dirty: bool, message: str) -> None:
+def test_the_message(squash: bool, about: WorkSummary, commits: list[str], dirty: bool, message: str) -> None:
     made = [
-        Committed(one, "body\n\nCo-authored-by: Bo <bo@x.org>" if len(commits) == 1 else "")
+        BranchCommit(one, "body\n\nCo-authored-by: Bo <bo@x.org>" if len(commits) == 1 else "")
         for one in commits
     ]
-    assert proposed("relay/a", squash, about, made, ["a.py", "b.py"], dirty=dirty) == message
+    assert proposed_message("relay/a", squash, about, made, ["a.py", "b.py"], dirty=dirty) == message
 
 
 BOTH_ASKED = "@ANN please put the tax into total, @BOB please put the discount into total"

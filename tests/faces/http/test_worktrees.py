@@ -1,4 +1,4 @@
-"""The HTTP doors of the worktrees, over a real hangar."""
+"""The HTTP doors of the worktrees, over a real registry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.git.repository import Room, commit, git, ready, repository, room, wri
 @asynccontextmanager
 async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[House, Room]]:
     one = await room(repository(tmp_path / "repo"), "A")
-    door = WorktreesDoor(one.hangar, one.ground, ready)
+    door = WorktreesDoor(one.registry, one.ground, ready)
     table = WorktreeDoors(door, reserved=lambda: RESERVED_NAMES | {"A"}, owner="owner").table()
     from relay.faces.http import app as http
     from tests.faces import house as stands_in
