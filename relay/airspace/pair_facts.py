@@ -73,7 +73,7 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class PairFacts:
     """Everything known about one pair beyond the two sets themselves.
 
     `coupling`: direction-agnostic, any distance; `directed`: by the smaller of the two directed distances, at

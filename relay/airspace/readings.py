@@ -88,7 +88,7 @@ class Reading:
         }
 
 
-class Later(Mapping[str, Reading]):
+class LazyReadings(Mapping[str, Reading]):
     """Channels that are put into readings and words when somebody first looks at them: a scan needs R of all
     pairs, and few of them are looked at. `tell(*about)` gives them, and the same ones whenever it is called."""
 
@@ -162,7 +162,7 @@ def assess_shares(
     ahead_from: float = math.inf,
 ) -> Assessment:
     """The same, of the products w_i r_i and the names of those that may speak alone: so channels that come
-    `Later` stay unread. `foretold`: the names of those that reach no level without what stands; from a risk of
+    `LazyReadings` stay unread. `foretold`: the names of those that reach no level without what stands; from a risk of
     `ahead_from` on they lie ahead."""
     risk = noisy_or(shares)
     level = thresholds.level(risk)

@@ -162,7 +162,7 @@ class Likenesses:
         return dict(self._pairs)
 
 
-def newest(rows: Sequence[tuple[str, str]], most: int) -> dict[str, list[str]]:
+def newest_texts(rows: Sequence[tuple[str, str]], most: int) -> dict[str, list[str]]:
     """The first `most` texts of each agent, in their order."""
     found: dict[str, list[str]] = {}
     for agent, text in rows:

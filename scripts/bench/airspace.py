@@ -26,12 +26,12 @@ from relay.airspace.live.embedding import Embedding, Placement, majorized, plain
 from relay.airspace.profiles.formulas import Formula
 from relay.airspace.scan.import_distances import Dependencies, Floats
 from relay.airspace.scan.profile_registry import PROFILES
-from relay.airspace.scan.scan import Airspace, Link, Profile
+from relay.airspace.scan.scan import Link, PairScan, Profile
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
 
 FLOOR = 0.05
-#: The live scan of a thousand agents counts imports this far (`Airspace(reach=...)`).
+#: The live scan of a thousand agents counts imports this far (`PairScan(reach=...)`).
 REACH = 6
 MERGES = Path(__file__).parents[3] / "shared" / "data" / "merges-train.jsonl.gz"
 Adjacency = Mapping[str, Sequence[str]]
@@ -87,7 +87,7 @@ def room(quick: bool) -> Iterator[Figure]:
     sets = [working(f"A{at:03}", chance.sample(paths, 40), chance) for at in range(agents)]
     building, searching = Clock.new(), Clock.new()
     for _ in range(2 if quick else 5):
-        space = Airspace(floor=FLOOR)
+        space = PairScan(floor=FLOOR)
         with building.sample():
             space.set_graph(adjacency)
         for one in sets:
@@ -105,7 +105,7 @@ def room(quick: bool) -> Iterator[Figure]:
 def changes(
     name: str,
     profile: Profile,
-    space: Airspace,
+    space: PairScan,
     sets: list[WorkingSet],
     paths: Sequence[str],
     chance: random.Random,
@@ -173,7 +173,7 @@ def working(name: str, paths: Sequence[str], chance: random.Random) -> WorkingSe
 
 
 def placing(
-    what: str, space: Airspace, sets: Sequence[WorkingSet], size: str, times: int
+    what: str, space: PairScan, sets: Sequence[WorkingSet], size: str, times: int
 ) -> Iterator[Figure]:
     first, then = Clock.new(), Clock.new()
     profile = PROFILES["seed"]
@@ -212,7 +212,7 @@ def crowd(agents: int, times: int, *, last: bool) -> Iterator[Figure]:
             far = paths[(area + 1) % areas] if chance.random() < 1 / 25 else inside
             adjacency[chance.choice(inside)].append(chance.choice(far))
     sets = [working(f"A{at:04}", chance.sample(paths[at % areas], 40), chance) for at in range(agents)]
-    space = Airspace(floor=FLOOR, reach=REACH)
+    space = PairScan(floor=FLOOR, reach=REACH)
     space.set_graph(adjacency)
     for one in sets:
         space.update(one)
@@ -324,7 +324,7 @@ def correlations(
     sets: Sequence[WorkingSet], adjacency: Adjacency, profile: Profile, starts: int
 ) -> dict[str, float]:
     """By way of placing; nothing where all D are equal and no order can be told."""
-    space = Airspace()
+    space = PairScan()
     space.set_graph(adjacency)
     for one in sets:
         space.update(one)

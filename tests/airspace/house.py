@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from relay.airspace.live.picture import Sky
+from relay.airspace.live.picture import Picture
 from relay.airspace.live.scanner import Scanner
-from relay.airspace.live.service import LiveAirspace
+from relay.airspace.live.service import AirspaceService
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.words import Vocabulary
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model.working_set import Pair, WorkingSet, all_paths, could_collide
 from tests.airspace.parts import FILE
-from tests.airspace.parts import Sky as Room
+from tests.airspace.parts import AirspaceRoom as Room
 
 NO_WORDS = Vocabulary()
 
@@ -81,7 +81,7 @@ class PlayedMeasure:
 
     def scan(
         self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
-    ) -> Sky:
+    ) -> Picture:
         self.scans += 1
         self.words = words
         self.given = sets
@@ -91,7 +91,7 @@ class PlayedMeasure:
                 if one.agent < other.agent and (found := self._between(one, other, merges)) is not None:
                     links[(one.agent, other.agent)] = found
         positions = {one.agent: (len(one.files) / 10, 0.0, 0.0) for one in sets}
-        return Sky(links, positions, {FILE: (0.0, 0.0, 0.0)}, 1)
+        return Picture(links, positions, {FILE: (0.0, 0.0, 0.0)}, 1)
 
     def _between(self, one: WorkingSet, other: WorkingSet, merges: Mapping[Pair, Merge]) -> Assessment | None:
         a, b = all_paths(one.files), all_paths(other.files)
@@ -132,7 +132,7 @@ class House:
             clock=room.clock,
             **more,
         )
-        self.live = LiveAirspace(
+        self.live = AirspaceService(
             room.store, room.protocol, self.scanner, lambda: room.settings, clock=room.clock
         )
 

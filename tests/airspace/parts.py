@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.advisories import table
-from relay.airspace.advisories.answers import Answers
+from relay.airspace.advisories.answers import AnswerFollower
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules.advisory import Advisory
-from relay.airspace.advisories.rules.decision import Observation, seen_of
+from relay.airspace.advisories.rules.decision import Observation, observe_pair
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling
 from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
@@ -39,7 +39,7 @@ FILE = "src/auth/session.py"
 SETTINGS = AirspaceSettings(cooldown_s=300.0, answer_s=180.0, steer_s=240.0)
 
 
-async def open_sky(folder: Path, **more: Any) -> Store:
+async def open_airspace_store(folder: Path, **more: Any) -> Store:
     """The store of a room with an airspace in this folder, on the engine that is being tested."""
     return await engines.open_store(folder, WINGS, **more)
 
@@ -62,11 +62,11 @@ def near(risk: float, *paths: str, muted: Sequence[str] = (), closing: bool = Fa
     files = paths or (FILE,)
     evidence = tuple(one for path in files for one in overlap(risk, path).evidence)
     found = assess({"overlap": Reading(risk, evidence=evidence)}, Thresholds())
-    return seen_of(found, Sample(found.risk, ceiling(found, Thresholds()), closing), muted)
+    return observe_pair(found, Sample(found.risk, ceiling(found, Thresholds()), closing), muted)
 
 
 @dataclass
-class Sky:
+class AirspaceRoom:
     """A room with an airspace. `sets` and `seen` are what the next tick sees."""
 
     store: Store
@@ -82,7 +82,7 @@ class Sky:
         self.voice = RoomVoice(lambda: Roster(self.members))
         self.board = Board()
         self.protocol = self.another()
-        self.answers = Answers(self.voice, clock=self.clock)
+        self.answers = AnswerFollower(self.voice, clock=self.clock)
 
     def policy(self, name: str, **more: Any) -> Policy:
         return Policy(name, names=NAMES, agent_mentions=True, **more)

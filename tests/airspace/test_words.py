@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.pair_facts import Near
+from relay.airspace.pair_facts import PairFacts
 from relay.airspace.profiles import reasons
 from relay.airspace.profiles.calibrated import calibrated
 from relay.airspace.scan.profile_registry import PROFILES
-from relay.airspace.scan.scan import Airspace
+from relay.airspace.scan.scan import PairScan
 from relay.airspace.words import Likenesses, Vocabulary, likeness, terms, text_of
 from relay.model.working_set import FileTouch, WorkingSet
 
@@ -93,7 +93,7 @@ def test_a_likeness_is_symmetric_and_from_0_to_1(one: str, other: str) -> None:
 
 
 def test_two_that_were_asked_about_one_thing_lie_ahead_of_each_other_wherever_they_work() -> None:
-    space = Airspace(floor=0.05)
+    space = PairScan(floor=0.05)
     for agent, path in (("AVA", "src/cart.py"), ("BEN", "web/page.ts")):
         space.update(WorkingSet(agent, (FileTouch(path),)))
     profile = PROFILES["calibrated"]
@@ -105,6 +105,6 @@ def test_two_that_were_asked_about_one_thing_lie_ahead_of_each_other_wherever_th
     assert [one.text for one in link.assessment.channels["words"].evidence] == [
         "both were asked about cart and total"
     ]
-    near = Near(words=words[("AVA", "BEN")])
+    near = PairFacts(words=words[("AVA", "BEN")])
     assert link.risk >= calibrated(*space.working_sets(), near).risk > 0.1
     assert space.scan(profile).links == ()

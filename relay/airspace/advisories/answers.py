@@ -25,9 +25,9 @@ JOB_CHANGED = "dispatch.changed"
 MOST_TEXT = 500
 
 
-class Answers:
+class AnswerFollower:
     """A follower of the log (`relay.log.follow`). `in_hand`: who but
-    the third changes which of these files, for the first (`LiveAirspace.in_hand`)."""
+    the third changes which of these files, for the first (`AirspaceService.in_hand`)."""
 
     name = "airspace-answers"
     reads = frozenset({TURN_ENDED, JOB_CHANGED})
@@ -69,7 +69,7 @@ class Answers:
             failed = job["reason"] or str(job["state"])
         if failed != asked.failed:
             told = {**one.asked, agent: replace(asked, failed=failed)}
-            await table.change(tx, replace(one, asked=told), ["unreached"], cause=[event.id])
+            await table.save_change(tx, replace(one, asked=told), ["unreached"], cause=[event.id])
 
     async def _answered(
         self, tx: Tx, one: Advisory, agent: str, message: Message, event: Event, *, latest: bool
@@ -84,7 +84,7 @@ class Answers:
             if latest
             else one.asked,
         )
-        one = await table.change(tx, one, ["answered"], cause=[event.id])
+        one = await table.save_change(tx, one, ["answered"], cause=[event.id])
         if paths is None:
             return
         assert one.event_id is not None

@@ -63,19 +63,19 @@ class AirspaceGuard:
         mine = sets.get(agent, WorkingSet(agent))
         if location.lines is not None and location.path not in self._protocol.settles(agent):
             others = [one for name, one in sets.items() if name not in behind]
-            found = edit_check.before(mine, others, location.path, location.lines)
+            found = edit_check.check_edit(mine, others, location.path, location.lines)
             if found is not None:
                 return GuardDecision(True, wording.steer_off(found.evidence.text, location.path))
         return GuardDecision(note=self._entering(mine, sets, location.path))
 
     def _entering(self, mine: WorkingSet, sets: Mapping[str, WorkingSet], path: str) -> str:
         """Who has this file in hand, or with whom a collision is foretold there; '' when it was told before."""
-        in_hand = edit_check.in_hand(sets.values(), path)
+        in_hand = edit_check.agents_changing(sets.values(), path)
         links = self._links()
-        ahead_of = {*self._protocol.standing.foretold, *(pair for pair, one in links.items() if one.ahead)}
-        here = {one for one in self._protocol.told if one[2] == path}
-        before = self._protocol.told
-        self._protocol.told = (before - here) | edit_check.still_told(here, sets, ahead_of)
+        ahead_of = {*self._protocol.state.forecasts, *(pair for pair, one in links.items() if one.ahead)}
+        here = {one for one in self._protocol.edit_notices if one[2] == path}
+        before = self._protocol.edit_notices
+        self._protocol.edit_notices = (before - here) | edit_check.current_notices(here, sets, ahead_of)
         notes = []
         for other in sorted(sets.keys() - {mine.agent}):
             theirs = in_hand.get(other)
@@ -83,15 +83,15 @@ class AirspaceGuard:
             ahead = link.evidence if link is not None and link.ahead else ()
             about = theirs is not None or any(path in (one.path, one.other_path) for one in ahead)
             key = (mine.agent, other, path)
-            if not about or key in self._protocol.told:
+            if not about or key in self._protocol.edit_notices:
                 continue
-            self._protocol.told |= {key}
+            self._protocol.edit_notices |= {key}
             if theirs is not None and mine.agent in in_hand:
                 # It has entered before anybody looked: nothing is new but what is foretold.
                 theirs = None
             if theirs is not None or ahead:
                 notes.append(wording.entering(other, path, theirs, self._about(other), ahead))
-        if self._protocol.told != before:
+        if self._protocol.edit_notices != before:
             self._changed()
         return " ".join([*notes, "This edit is allowed."]) if notes else ""
 
@@ -139,7 +139,7 @@ class Interrupter:
 
     def _due(self) -> list[tuple[str, Steer]]:
         after, now = self._settings().interrupt_s, self._clock()
-        standing = self._protocol.standing.advisories
+        standing = self._protocol.state.advisories
         self._done = {key: since for key, since in self._done.items() if key[1] in standing}
         return [
             (agent, steer)

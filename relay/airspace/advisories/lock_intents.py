@@ -17,7 +17,7 @@ from relay.model.working_set import WorkingSet, all_paths
 _LOCK = frozenset({Source.LOCK})
 
 
-class Held:
+class LockIntents:
     """`locks` gives those that hold now; `files` the files that the graph knows."""
 
     def __init__(

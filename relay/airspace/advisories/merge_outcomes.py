@@ -16,7 +16,7 @@ from relay.log.events import Event
 from relay.store.ports import Tx
 
 
-class Landings:
+class MergeOutcomes:
     """A follower of the log (`relay.log.follow`). `merged` is told of each agent whose branch was merged."""
 
     name = "airspace-landings"

@@ -22,8 +22,15 @@ import uuid_utils
 from relay.airspace.advisories import intents, table, wording
 from relay.airspace.advisories.rules import outcomes, steering
 from relay.airspace.advisories.rules.advisory import Advisory, Asked, Mark, Steering
-from relay.airspace.advisories.rules.decision import Observation, Standing, Step, decide, next_at, part_of
-from relay.airspace.advisories.rules.edit_check import Told
+from relay.airspace.advisories.rules.decision import (
+    AirspaceState,
+    Observation,
+    Step,
+    decide,
+    next_due_at,
+    part_of,
+)
+from relay.airspace.advisories.rules.edit_check import EditNotice
 from relay.airspace.advisories.rules.grouping import Contact
 from relay.airspace.advisories.rules.hysteresis import Rules
 from relay.airspace.readings import Level, Thresholds
@@ -69,9 +76,9 @@ class AdvisoryProtocol:
         self._board = board
         self._clock = clock
         self._alone = asyncio.Lock()
-        self.standing = Standing()
+        self.state = AirspaceState()
         #: What agents were told at an edit: the guard adds to it, and the next tick keeps it.
-        self.told: frozenset[Told] = frozenset()
+        self.edit_notices: frozenset[EditNotice] = frozenset()
         self._loaded = False
 
     @property
@@ -81,18 +88,18 @@ class AdvisoryProtocol:
     @property
     def clear(self) -> bool:
         """Is no pair near another?"""
-        return all(track.level is Level.CLEAR for track in self.standing.tracks.values())
+        return all(track.level is Level.CLEAR for track in self.state.tracks.values())
 
     def due_at(self) -> float | None:
         """When something is due that no change of the airspace announces (Unix seconds)."""
-        return next_at(self.standing, self.rules, self._clock())
+        return next_due_at(self.state, self.rules, self._clock())
 
     async def load(self) -> None:
         """Take what the database holds."""
         async with self._alone:
-            self.standing = await self._store.read(table.standing)
+            self.state = await self._store.read(table.load_state)
             if not self._loaded:
-                self.told |= self.standing.told
+                self.edit_notices |= self.state.edit_notices
                 self._loaded = True
 
     # -- a tick
@@ -101,46 +108,44 @@ class AdvisoryProtocol:
         """Carry out what this observation decides; False when it changes nothing."""
         settings, rules = self._settings(), self.rules
 
-        async def work(tx: Tx) -> Standing:
-            standing = await table.standing(tx)
-            decision = decide(standing, observation, rules, steer_s=settings.steer_s)
+        async def work(tx: Tx) -> AirspaceState:
+            state = await table.load_state(tx)
+            decision = decide(state, observation, rules, steer_s=settings.steer_s)
             # The clear ones too, which are forgotten when their cool-down is over.
-            clear = {pair: one for pair, one in standing.tracks.items() if one.level is Level.CLEAR}
-            await table.keep_tracks(tx, {**clear, **decision.tracks}, rules, observation.at)
-            await table.keep_foretold(tx, standing.foretold, decision.foretold)
-            if decision.told and observation.told is not None:
-                await table.keep_told(tx, standing.told, observation.told)
+            clear = {pair: one for pair, one in state.tracks.items() if one.level is Level.CLEAR}
+            await table.save_tracks(tx, {**clear, **decision.tracks}, rules, observation.at)
+            await table.save_forecasts(tx, state.forecasts, decision.forecasts)
+            if decision.edit_notices and observation.edit_notices is not None:
+                await table.save_edit_notices(tx, state.edit_notices, observation.edit_notices)
             for step in decision.steps:
                 await self._carry_out(tx, step, observation, settings)
             for agent, until in observation.emptied.items():
                 await intents.end_work(tx, agent, until)
-            return await table.standing(tx)
+            return await table.load_state(tx)
 
         async with self._alone:
             # Most ticks change nothing: that is seen without a transaction, and off the event loop.
-            looked = await asyncio.to_thread(
-                decide, self.standing, observation, rules, steer_s=settings.steer_s
-            )
+            looked = await asyncio.to_thread(decide, self.state, observation, rules, steer_s=settings.steer_s)
             if not looked and not observation.emptied:
                 self._renew(observation)
                 return False
-            self.standing = await self._store.write(work)
+            self.state = await self._store.write(work)
         return True
 
     def _renew(self, observation: Observation) -> None:
         """The risks and the evidence that the doors show follow the scan, though nothing is recorded for them."""
 
         def renewed(pair: Pair, contact: Contact) -> Contact:
-            seen = observation.seen.get(pair)
-            if seen is None:
+            observed = observation.observed.get(pair)
+            if observed is None:
                 return contact
-            return Contact(contact.level, seen.sample.risk, seen.files, seen.evidence)
+            return Contact(contact.level, observed.sample.risk, observed.files, observed.evidence)
 
         fresh = {
             id: replace(one, contacts={pair: renewed(pair, was) for pair, was in one.contacts.items()})
-            for id, one in self.standing.advisories.items()
+            for id, one in self.state.advisories.items()
         }
-        self.standing = replace(self.standing, advisories=fresh)
+        self.state = replace(self.state, advisories=fresh)
 
     async def _carry_out(
         self, tx: Tx, step: Step, observation: Observation, settings: AirspaceSettings
@@ -148,14 +153,14 @@ class AdvisoryProtocol:
         after, now = step.after, observation.at
         if step.before is None:
             after = replace(after, id=str(uuid_utils.uuid7()))
-            if not await table.latch(tx, after):
+            if not await table.insert_open(tx, after):
                 return  # another process was first: its advisory is found at the next tick
         if step.heard is Level.CLEAR:
             await self._say_clear(tx, after, step.what, now, clear=not step.against)
         elif step.heard is not None:
             after = await self._say(tx, after, step, observation, settings)
         elif step.what:
-            after = await table.change(tx, after, step.what)
+            after = await table.save_change(tx, after, step.what)
         if step.set_back:
             await self._say_set_back(tx, after, step, observation)
         log.info(
@@ -184,14 +189,14 @@ class AdvisoryProtocol:
         free = await self._free_work(tx, after, observation) if told.steer else None
         after = replace(after, text=wording.line(after, free))
         body = wording.message(after, ask=ask, answer_s=settings.answer_s, free_work=free)
-        after = await table.change(tx, after, [*step.what, "said"])
+        after = await table.save_change(tx, after, [*step.what, "said"])
         spoken = await self._speak(tx, after, body, now, to=told.agents, ask=ask)
         await tx.execute(table.Q.put_advisory_message, message_id=spoken.id, advisory_id=after.id)
         asked = {
             agent: replace(one, message_id=spoken.id) if agent in ask else one
             for agent, one in after.asked.items()
         }
-        return await table.change(
+        return await table.save_change(
             tx,
             replace(after, message_id=spoken.id, number=spoken.number, asked=asked),
             ["asked"],
@@ -224,21 +229,21 @@ class AdvisoryProtocol:
         )
         after = replace(after, set_back=backs)
         after = replace(after, text=wording.line(after))
-        after = await table.change(tx, after, ["told"])
+        after = await table.save_change(tx, after, ["told"])
         # Who has somebody else ahead takes it in later, when that one is merged.
         taking = [name for name in ask if name not in after.roles.steer]
         meta = {"actions": [one.as_json() for one in offered], TAKE_MAIN: taking}
         spoken = await self._speak(tx, after, body, now, to=names, ask=ask, meta=meta)
         if after.message_id is None or not after.contacts:
             named = replace(after, message_id=spoken.id, number=spoken.number)
-            await table.change(tx, named, ["said"], cause=[spoken.event_id])
+            await table.save_change(tx, named, ["said"], cause=[spoken.event_id])
 
     async def _say_clear(
         self, tx: Tx, after: Advisory, what: Sequence[str], now: float, *, clear: bool
     ) -> None:
         for message_id in {one.message_id for one in after.asked.values()}:
             await self._voice.withdraw(tx, message_id, "all is clear", now=now, agents=[*after.asked])
-        after = await table.change(tx, after, what)
+        after = await table.save_change(tx, after, what)
         agents = [one.agent for one in after.latched]
         await self._speak(tx, after, wording.all_clear(after, clear=clear), now, to=agents)
 
@@ -292,18 +297,18 @@ class AdvisoryProtocol:
     async def remind(self) -> bool:
         """Ask the people about what is overdue; False when nothing is."""
         now = self._clock()
-        if not any(_overdue(one, now) for one in self.standing.advisories.values()):
+        if not any(_overdue(one, now) for one in self.state.advisories.values()):
             return False
         settings = self._settings()
 
-        async def work(tx: Tx) -> Standing:
-            for one in (await table.standing(tx)).advisories.values():
+        async def work(tx: Tx) -> AirspaceState:
+            for one in (await table.load_state(tx)).advisories.values():
                 if _overdue(one, now):
                     await self._ask_people(tx, one, now, settings)
-            return await table.standing(tx)
+            return await table.load_state(tx)
 
         async with self._alone:
-            self.standing = await self._store.write(work)
+            self.state = await self._store.write(work)
         return True
 
     async def _ask_people(self, tx: Tx, one: Advisory, now: float, settings: AirspaceSettings) -> None:
@@ -319,9 +324,9 @@ class AdvisoryProtocol:
         asks = one.between is Level.RESOLUTION
         if asks and one.question_at is not None:
             # Who goes on was asked already, and no second time: the page shows how it stands.
-            await table.change(tx, one, what)
+            await table.save_change(tx, one, what)
             return
-        one = await table.change(tx, replace(one, question_at=now if asks else None), what)
+        one = await table.save_change(tx, replace(one, question_at=now if asks else None), what)
         offered = one.choices(await self._reach(tx, one)) if asks else ()
         meta = {**ASKS_PEOPLE, "actions": [each.as_json() for each in offered]}
         await self._speak(tx, one, wording.to_people(one, told, offered), now, meta=meta)
@@ -342,7 +347,7 @@ class AdvisoryProtocol:
         answers. Raises Refusal."""
         found = [
             one
-            for one in (await table.standing(tx)).advisories.values()
+            for one in (await table.load_state(tx)).advisories.values()
             if agent in (*one.roles.hold, *one.roles.steer)
         ]
         if not found:
@@ -375,11 +380,11 @@ class AdvisoryProtocol:
                 before = after.asked[name].message_id
                 await self._voice.withdraw(tx, before, f"{by} has decided", now=now, agents=[name])
             done = {name: replace(each, answered=True) for name, each in after.asked.items()}
-            after = await table.change(tx, replace(after, asked=done), ["decided"], cause=cause, by=by)
+            after = await table.save_change(tx, replace(after, asked=done), ["decided"], cause=cause, by=by)
             body = wording.decided(after, agent, by)
             spoken = await self._speak(tx, after, body, now, to=told.agents, ask=ask)
             named = replace(after, message_id=spoken.id, number=spoken.number)
-            await table.change(tx, named, ["said"], cause=[spoken.event_id])
+            await table.save_change(tx, named, ["said"], cause=[spoken.event_id])
         behind = [name for name in given_way if name != agent]
         verb = "gives" if len(behind) == 1 else "give"
         return f"{by} decided: {agent} goes first; {' and '.join(behind)} {verb} way."
@@ -392,8 +397,8 @@ class AdvisoryProtocol:
         why = (await self._voice.reach(tx, [agent]))[agent]
         if why:
             raise Refusal(f"{agent} cannot be asked: it is {why}.", f"`/resume @{agent}` lifts a pause.")
-        standing = (await table.standing(tx)).advisories.values()
-        about = next((one for one in standing if agent in one.set_back), None)
+        state = (await table.load_state(tx)).advisories.values()
+        about = next((one for one in state if agent in one.set_back), None)
         back = None if about is None else about.set_back[agent]
         body = wording.asked_to_take_in(by, agent, branch, back)
         lane = table.lane_of(about.id if about is not None else f"update:{agent}")
@@ -404,7 +409,7 @@ class AdvisoryProtocol:
             tx, body, now=now, lane=lane, to=[agent], ask=[agent], cause=cause, meta=meta
         )
         if about is not None:
-            await table.change(tx, about, ["asked"], cause=[spoken.event_id], by=by)
+            await table.save_change(tx, about, ["asked"], cause=[spoken.event_id], by=by)
         return f"{by} asked {agent} to merge {branch} into its branch."
 
     # -- what others ask
@@ -418,7 +423,7 @@ class AdvisoryProtocol:
 
     def settles(self, agent: str) -> set[str]:
         """The files in which this agent has the conflicts of a merge to settle."""
-        backs = (one.set_back.get(agent) for one in self.standing.advisories.values())
+        backs = (one.set_back.get(agent) for one in self.state.advisories.values())
         return {path for one in backs if one is not None and one.unsettled for path in one.paths}
 
     def steers(self, agent: str) -> list[Steer]:
@@ -427,7 +432,7 @@ class AdvisoryProtocol:
         if not self._settings().enabled:
             return []
         found, settles = [], self.settles(agent)
-        for one in sorted(self.standing.advisories.values(), key=lambda one: (one.opened_at, one.id)):
+        for one in sorted(self.state.advisories.values(), key=lambda one: (one.opened_at, one.id)):
             told = one.roles.off.get(agent)
             off = tuple(path for path in told or () if path not in settles)
             if told is not None and (off or not told) and one.resolved_at is not None:
@@ -439,7 +444,7 @@ class AdvisoryProtocol:
     def behind(self, agent: str) -> frozenset[str]:
         """The agents that this one has the latched right of way over, where both stand in one advisory."""
         found: set[str] = set()
-        for one in self.standing.advisories.values():
+        for one in self.state.advisories.values():
             names = one.roles.agents
             if agent in names:
                 found |= set(names[names.index(agent) + 1 :])
@@ -447,21 +452,21 @@ class AdvisoryProtocol:
 
     def decided(self) -> set[str]:
         """The agents that somebody gives way to because a person said that they go first."""
-        found = ((one.decided, one.roles.hold) for one in self.standing.advisories.values())
+        found = ((one.decided, one.roles.hold) for one in self.state.advisories.values())
         return {first.agent for first, hold in found if first is not None and first.agent in hold}
 
     async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
         """What a person says of an advisory; None when there is none of that id."""
 
-        async def work(tx: Tx) -> tuple[Advisory | None, Standing]:
+        async def work(tx: Tx) -> tuple[Advisory | None, AirspaceState]:
             one = await table.advisory(tx, advisory_id)
             if one is not None and one.mark is not mark:
                 marked = replace(one, mark=mark, marked_by=by if mark else None)
-                one = await table.change(tx, marked, ["marked"], by=by)
-            return one, await table.standing(tx)
+                one = await table.save_change(tx, marked, ["marked"], by=by)
+            return one, await table.load_state(tx)
 
         async with self._alone:
-            found, self.standing = await self._store.write(work)
+            found, self.state = await self._store.write(work)
         return found
 
     async def merged(
@@ -469,36 +474,36 @@ class AdvisoryProtocol:
     ) -> None:
         """An agent's branch was merged into the main one, or could not be for `conflicts`."""
         ended = await tx.all(table.Q.ended_since, since=now - MERGE_AFTER_S)
-        for one in [*(await table.standing(tx)).advisories.values(), *map(table.of_row, ended)]:
+        for one in [*(await table.load_state(tx)).advisories.values(), *map(table.of_row, ended)]:
             after = outcomes.at_merge(one, agent, conflicts)
             if after != one:
-                await table.change(tx, after, ["outcome"], cause=cause)
+                await table.save_change(tx, after, ["outcome"], cause=cause)
 
     async def undecided(self, tx: Tx, agent: str, *, cause: Sequence[str] = ()) -> None:
         """An agent's work was merged or discarded: what a person decided about it is over."""
-        for one in (await table.standing(tx)).advisories.values():
+        for one in (await table.load_state(tx)).advisories.values():
             after = one.without_decision({agent})
             if after != one:
-                await table.change(tx, after, ["decided"], cause=cause)
+                await table.save_change(tx, after, ["decided"], cause=cause)
 
     async def end_all(self, why: str) -> None:
         """Close what stands: the airspace is switched off."""
         now = self._clock()
 
-        async def work(tx: Tx) -> Standing:
-            standing = await table.standing(tx)
-            for one in standing.advisories.values():
+        async def work(tx: Tx) -> AirspaceState:
+            state = await table.load_state(tx)
+            for one in state.advisories.values():
                 ended = outcomes.on_close(replace(one, contacts={}, closed_at=now, closed_why=why))
                 if one.message_id is None:
-                    await table.change(tx, ended, ["closed"])
+                    await table.save_change(tx, ended, ["closed"])
                 else:
                     await self._say_clear(tx, ended, ["closed"], now, clear=False)
             await tx.execute(table.Q.forget_pairs)
             await tx.execute(table.Q.end_lookaheads, now=now)
-            return await table.standing(tx)
+            return await table.load_state(tx)
 
         async with self._alone:
-            self.standing = await self._store.write(work)
+            self.state = await self._store.write(work)
 
 
 def _unanswered(one: Advisory, now: float) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules import forecasts
 from relay.airspace.advisories.rules.advisory import Advisory
-from relay.airspace.advisories.rules.decision import Standing
-from relay.airspace.advisories.rules.edit_check import Told
-from relay.airspace.advisories.rules.forecasts import Lookahead
+from relay.airspace.advisories.rules.decision import AirspaceState
+from relay.airspace.advisories.rules.edit_check import EditNotice
+from relay.airspace.advisories.rules.forecasts import Forecast
 from relay.airspace.advisories.rules.hysteresis import Rules, Track
 from relay.airspace.advisories.rules.outcomes import precision
 from relay.airspace.readings import Level
@@ -37,19 +37,19 @@ def lane_of(advisory_id: str) -> Lane:
     return Lane(ROOM, f"advisory:{advisory_id}", short=True)
 
 
-async def standing(tx: Tx) -> Standing:
+async def load_state(tx: Tx) -> AirspaceState:
     """What is kept from one tick to the next."""
     tracks = {(row["a"], row["b"]): Track.of_json(loads(row["track"])) for row in await tx.all(Q.pair_tracks)}
     kept = [of_row(row) for row in await tx.all(Q.standing_advisories)]
     ahead = {
-        (row["a"], row["b"]): Lookahead(row["began_at"], tuple(loads(row["worked"])), bool(row["asked"]))
+        (row["a"], row["b"]): Forecast(row["began_at"], tuple(loads(row["worked"])), bool(row["asked"]))
         for row in await tx.all(Q.open_lookaheads)
     }
     told = frozenset((row["agent"], row["other"], row["path"]) for row in await tx.all(Q.told_edits))
-    return Standing(tracks, {one.id: one for one in kept}, ahead, told)
+    return AirspaceState(tracks, {one.id: one for one in kept}, ahead, told)
 
 
-async def keep_foretold(tx: Tx, before: Mapping[Pair, Lookahead], after: Mapping[Pair, Lookahead]) -> None:
+async def save_forecasts(tx: Tx, before: Mapping[Pair, Forecast], after: Mapping[Pair, Forecast]) -> None:
     """Keep the look-aheads that are another than `before`."""
     for (a, b), one in after.items():
         row = {"a": a, "b": b, "worked": dumps(list(one.worked)), "asked": int(one.asked)}
@@ -59,14 +59,14 @@ async def keep_foretold(tx: Tx, before: Mapping[Pair, Lookahead], after: Mapping
             await tx.execute(Q.begin_lookahead, began_at=one.began_at, **row)
 
 
-async def keep_told(tx: Tx, before: frozenset[Told], after: frozenset[Told]) -> None:
+async def save_edit_notices(tx: Tx, before: frozenset[EditNotice], after: frozenset[EditNotice]) -> None:
     """Keep what agents were told at an edit, and forget what is over."""
     for query, some in ((Q.forget_told_edit, before - after), (Q.put_told_edit, after - before)):
         for agent, other, path in sorted(some):
             await tx.execute(query, agent=agent, other=other, path=path)
 
 
-async def keep_tracks(tx: Tx, tracks: Mapping[Pair, Track], rules: Rules, now: float) -> None:
+async def save_tracks(tx: Tx, tracks: Mapping[Pair, Track], rules: Rules, now: float) -> None:
     """Keep how pairs stand. A clear one whose cool-down is over is forgotten."""
     for (a, b), track in tracks.items():
         said = max((track.said or {}).values(), default=float("-inf"))
@@ -76,12 +76,12 @@ async def keep_tracks(tx: Tx, tracks: Mapping[Pair, Track], rules: Rules, now: f
             await tx.execute(Q.keep_pair, a=a, b=b, track=dumps(track.as_json()), changed_at=now)
 
 
-async def latch(tx: Tx, advisory: Advisory) -> bool:
+async def insert_open(tx: Tx, advisory: Advisory) -> bool:
     """Open the advisory in one row; False when another process has opened one for this pair."""
     return await tx.one(Q.open_advisory, opened_at=advisory.opened_at, **_row(advisory)) is not None
 
 
-async def change(
+async def save_change(
     tx: Tx,
     advisory: Advisory,
     what: Sequence[str],

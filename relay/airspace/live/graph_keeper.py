@@ -16,7 +16,7 @@ import structlog
 from relay.airspace.live.embedding import Position, cloud
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.scan import symbol_hazards
-from relay.airspace.scan.scan import Facts
+from relay.airspace.scan.scan import SymbolFindings
 from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.code.code_graph import CodeGraph
 from relay.code.read.extract import extract, unfit
@@ -32,7 +32,7 @@ GATHER_S = 0.2
 AGAIN_S = 30.0
 
 
-class PairFacts:
+class GraphSymbols:
     """`relay.airspace.scan.scan.Symbols` over one graph. Its indexes are made by whoever asks first: in the scan's
     thread, not on the event loop."""
 
@@ -40,13 +40,13 @@ class PairFacts:
         self._graph, self._text = graph, text
         self._facts: SymbolFacts | None = None
 
-    def facts(self, a: WorkingSet, b: WorkingSet) -> Facts:
+    def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings:
         if self._facts is None:
             self._facts = SymbolFacts(self._graph, self._text)
-        return Facts(*self._facts.facts(a, b))
+        return SymbolFindings(*self._facts.facts(a, b))
 
 
-class Chart:
+class GraphKeeper:
     """Keeps the graph of one checkout. `text` gives an agent's own text of a file; `drawn` is called with each new
     graph."""
 
@@ -106,7 +106,7 @@ class Chart:
     async def _take(self, graph: CodeGraph) -> None:
         measure = self._measure()
         measure.take_graph(graph.adjacency())
-        measure.set_symbols(PairFacts(graph, self._text))
+        measure.set_symbols(GraphSymbols(graph, self._text))
         self._drawn()
 
     def state(self) -> dict[str, Any]:

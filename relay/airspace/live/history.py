@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from relay.airspace.advisories.table import ROOM, Q
-from relay.airspace.live.picture import Sampled
+from relay.airspace.live.picture import PictureSample
 from relay.log import events
 from relay.log.events import Lane, NewEvent, loads
 from relay.store.ports import Tx
@@ -22,7 +22,7 @@ EVERY_S = 5.0
 MOST = 2000
 
 
-async def put(tx: Tx, sample: Sampled, keep_s: float) -> None:
+async def put(tx: Tx, sample: PictureSample, keep_s: float) -> None:
     """Keep a sample, and let go of those older than `keep_s` seconds."""
     event = await events.append(tx, NewEvent(SAMPLED, LANE, outputs=sample.as_json()))
     await tx.execute(Q.put_sample, pos=event.pos, at=sample.at)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace.live.embedding import Embedding
-from relay.airspace.live.picture import Sky
+from relay.airspace.live.picture import Picture
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Thresholds
-from relay.airspace.scan.scan import Airspace, Profile, Symbols
+from relay.airspace.scan.scan import PairScan, Profile, Symbols
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Pair, WorkingSet
 
@@ -37,12 +37,12 @@ class LiveMeasure:
         self._floor = floor
         self._embedding = Embedding()
         self._graph_state = graph_state
-        self._space = Airspace(floor=floor())
+        self._space = PairScan(floor=floor())
         self._agents: set[str] = set()
         self._graph: dict[str, tuple[str, ...]] = {}
         self._symbols: Symbols | None = None
         self._lock = threading.Lock()
-        self._waiting: list[Callable[[Airspace], None]] = []
+        self._waiting: list[Callable[[PairScan], None]] = []
 
     @property
     def thresholds(self) -> Thresholds:
@@ -52,7 +52,7 @@ class LiveMeasure:
         """Another graph altogether: file -> the files that it imports."""
         graph = {path: tuple(imported) for path, imported in adjacency.items()}
 
-        def work(space: Airspace) -> None:
+        def work(space: PairScan) -> None:
             self._graph = graph
             space.set_graph(graph)
 
@@ -61,7 +61,7 @@ class LiveMeasure:
     def take_graph(self, adjacency: Mapping[str, tuple[str, ...]]) -> None:
         """The graph as it is now; where little differs from the last one, only that is taken in."""
 
-        def work(space: Airspace) -> None:
+        def work(space: PairScan) -> None:
             before, self._graph = self._graph, dict(adjacency)
             changed = {path for path, now in self._graph.items() if before.get(path) != now}
             changed |= before.keys() - self._graph.keys()
@@ -77,7 +77,7 @@ class LiveMeasure:
         """What one file imports now; nothing, when it is gone."""
         now = tuple(imported)
 
-        def work(space: Airspace) -> None:
+        def work(space: PairScan) -> None:
             self._graph[path] = now
             space.patch_graph(path, now)
 
@@ -86,13 +86,13 @@ class LiveMeasure:
     def set_symbols(self, symbols: Symbols | None) -> None:
         """Whoever knows the symbols; once more when they changed."""
 
-        def work(space: Airspace) -> None:
+        def work(space: PairScan) -> None:
             self._symbols = symbols
             space.set_symbols(symbols)
 
         self._later(work)
 
-    def _later(self, work: Callable[[Airspace], None]) -> None:
+    def _later(self, work: Callable[[PairScan], None]) -> None:
         with self._lock:
             self._waiting.append(work)
 
@@ -101,7 +101,7 @@ class LiveMeasure:
         sets: Sequence[WorkingSet],
         merges: Mapping[Pair, Merge],
         words: Mapping[Pair, Likeness] | None = None,
-    ) -> Sky:
+    ) -> Picture:
         space = self._ready()
         for one in sets:
             space.update(one)
@@ -110,21 +110,21 @@ class LiveMeasure:
         self._agents = {one.agent for one in sets}
         found = space.scan(self._profile(), merges, words)
         placed = self._embedding.place(space.working_sets(), found.links, space.graph)
-        return Sky(
+        return Picture(
             {(link.a, link.b): link.assessment for link in found.links},
             placed.positions,
             placed.files,
             len(placed.files),
         )
 
-    def _ready(self) -> Airspace:
+    def _ready(self) -> PairScan:
         """The scan with all that was told since the last one."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for work in waiting:
             work(self._space)
         if self._space.floor != self._floor():
-            self._space = Airspace(floor=self._floor())
+            self._space = PairScan(floor=self._floor())
             self._agents = set()
             self._space.set_graph(self._graph)
             self._space.set_symbols(self._symbols)

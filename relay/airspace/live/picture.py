@@ -28,7 +28,7 @@ RISEN = 0.025
 
 
 @dataclass(frozen=True, slots=True)
-class Sky:
+class Picture:
     """One scan. `links`: the pairs above the floor; `counts` as the scenario's scan prints them."""
 
     links: Mapping[Pair, Assessment] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Measure(Protocol):
 
     def scan(
         self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
-    ) -> Sky:
+    ) -> Picture:
         """All sets as they are now; what did not change since the last scan is not measured again."""
         ...
 
@@ -163,7 +163,7 @@ def counts_json(agents: int, links: Mapping[Pair, Level], files: int) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class PictureSample:
     """What the history keeps of one moment. `ahead`: the clear pairs of which a collision is foretold."""
 
     at: float
@@ -184,7 +184,7 @@ class Sampled:
             "advisories": list(self.advisories),
         }
 
-    def worse_than(self, other: Sampled | None) -> bool:
+    def worse_than(self, other: PictureSample | None) -> bool:
         """Has a pair entered a level, or a worse one, since `other`?"""
         before = {} if other is None else other.links
         return any(
@@ -192,7 +192,7 @@ class Sampled:
             for pair, (_, level) in self.links.items()
         )
 
-    def differs(self, other: Sampled | None) -> bool:
+    def differs(self, other: PictureSample | None) -> bool:
         """Is this another picture than `other`, beyond what nobody would see?"""
         if other is None:
             return bool(self.positions or self.links)

@@ -19,14 +19,14 @@ from typing import Any
 
 from relay.airspace.advisories import intents, table, wording
 from relay.airspace.advisories.intents import Declared, Source
-from relay.airspace.advisories.lock_intents import Held
+from relay.airspace.advisories.lock_intents import LockIntents
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
-from relay.airspace.advisories.rules.decision import Observation, Seen, seen_of
+from relay.airspace.advisories.rules.decision import Observation, PairObservation, observe_pair
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling, closing
 from relay.airspace.globs import matches
 from relay.airspace.live import history, picture
-from relay.airspace.live.picture import Measure, Sampled, Sky, Worktrees
+from relay.airspace.live.picture import Measure, Picture, PictureSample, Worktrees
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Assessment, Level
 from relay.airspace.words import Likenesses, text_of
@@ -71,7 +71,7 @@ class Scanner:
         agents: Callable[[], Collection[str]] = tuple,
         publish: Callable[[str, dict[str, Any]], None] = lambda type, data: None,
         after_tick: Callable[[], None] = lambda: None,
-        held: Held | None = None,
+        held: LockIntents | None = None,
         asked: Callable[[Collection[str]], Awaitable[Mapping[str, Sequence[str]]]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -91,10 +91,10 @@ class Scanner:
         self._changed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sets: dict[str, WorkingSet] = {}
-        self._sky = Sky()
+        self._picture = Picture()
         self._merges: dict[Pair, Merge] = {}
         #: What git cannot merge: all of it, and what of it counts (not `airspace.muted`).
-        self._torn: dict[Pair, tuple[str, ...]] = {}
+        self._all_conflicts: dict[Pair, tuple[str, ...]] = {}
         self._conflicts: dict[Pair, tuple[str, ...]] = {}
         self._target: Target | None = None
         self._trials: Mapping[str, Trial] = {}
@@ -103,7 +103,7 @@ class Scanner:
         self._had_work: dict[str, float] = {}
         self._trails: dict[Pair, deque[tuple[float, float]]] = {}
         self._declared: Declared = {}
-        self._sampled: Sampled | None = None
+        self._sampled: PictureSample | None = None
         self._precision: dict[str, Any] | None = None
         self._at = 0.0
         self._to_show = asyncio.Event()
@@ -192,12 +192,16 @@ class Scanner:
             return
         await self._look(settings, now)
         self._at = now  # only now: what is shown as seen at this time has been seen
-        ahead = {pair for pair, found in self._sky.links.items() if found.ahead}
-        stand = {*ahead, *self._protocol.standing.foretold}
-        self._protocol.told = edit_check.still_told(self._protocol.told, self._sets, stand)
+        ahead = {pair for pair, found in self._picture.links.items() if found.ahead}
+        stand = {*ahead, *self._protocol.state.forecasts}
+        self._protocol.edit_notices = edit_check.current_notices(
+            self._protocol.edit_notices, self._sets, stand
+        )
         observation = await asyncio.to_thread(self._observation, settings, now)
         emptied = self._emptied(now)
-        observation = replace(observation, ahead=frozenset(ahead), told=self._protocol.told, emptied=emptied)
+        observation = replace(
+            observation, ahead=frozenset(ahead), edit_notices=self._protocol.edit_notices, emptied=emptied
+        )
         if await self._protocol.observe(observation) or self._precision is None:
             self._precision = await self._store.read(table.counts)
         await self._protocol.remind()
@@ -212,10 +216,10 @@ class Scanner:
         self._to_show.set()
 
     async def _switched_off(self) -> None:
-        self._sets, self._sky, self._trails = {}, Sky(), {}
-        self._torn, self._conflicts, self._trials, self._target = {}, {}, {}, None
-        standing = self._protocol.standing
-        if standing.advisories or standing.tracks or standing.foretold:
+        self._sets, self._picture, self._trails = {}, Picture(), {}
+        self._all_conflicts, self._conflicts, self._trials, self._target = {}, {}, {}, None
+        standing = self._protocol.state
+        if standing.advisories or standing.tracks or standing.forecasts:
             await self._protocol.end_all("the airspace is switched off")
         self._to_show.set()
 
@@ -239,9 +243,9 @@ class Scanner:
         working = {one.agent for one in measured if one.files}
         self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= working}
         words = await self._words(measured)
-        self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
+        self._picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
         if await self._try_merges(measured, settings):
-            self._sky = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
+            self._picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
 
     async def _words(self, measured: Sequence[WorkingSet]) -> Mapping[Pair, Likeness]:
         """How alike what they were asked, and have said, is, of all that have something in hand or in mind."""
@@ -270,8 +274,8 @@ class Scanner:
         """Ask git about the pairs of an advisory, then about those that could collide, the riskiest first; True
         when it says something new."""
         touched = {one.agent: all_paths(one.files) for one in measured}
-        standing = {pair for one in self._protocol.standing.advisories.values() for pair in one.pairs}
-        links = self._sky.links
+        standing = {pair for one in self._protocol.state.advisories.values() for pair in one.pairs}
+        links = self._picture.links
         able = sorted(
             self._worktrees.pairs(), key=lambda pair: (-links[pair].risk if pair in links else 0, pair)
         )
@@ -285,7 +289,7 @@ class Scanner:
             for pair, one in told.items()
             if one is not None
         }
-        self._torn = {pair: one.conflicts for pair, one in told.items() if one is not None}
+        self._all_conflicts = {pair: one.conflicts for pair, one in told.items() if one is not None}
         self._conflicts = {pair: one.conflicts for pair, one in known.items()}
         # Whose work is all in the main branch has nothing in hand that could collide: it is for the other one to
         # merge, and no guard may keep it from that.
@@ -306,9 +310,9 @@ class Scanner:
         return emptied
 
     def _keep_trails(self, now: float) -> None:
-        for pair in [pair for pair in self._trails if pair not in self._sky.links]:
+        for pair in [pair for pair in self._trails if pair not in self._picture.links]:
             del self._trails[pair]
-        for pair, found in self._sky.links.items():
+        for pair, found in self._picture.links.items():
             trail = self._trails.setdefault(pair, deque(maxlen=MOST_TRAIL))
             if not trail or trail[-1][1] != found.risk:
                 trail.append((now, found.risk))
@@ -320,17 +324,17 @@ class Scanner:
         for name, at in list(self._merged.items()):
             if now - at >= MERGED_S:
                 del self._merged[name]
-        seen: dict[Pair, Seen] = {}
+        seen: dict[Pair, PairObservation] = {}
         rules = self._protocol.rules
-        for pair, found in self._sky.links.items():
+        for pair, found in self._picture.links.items():
             sample = Sample(
                 found.risk, ceiling(found, rules.thresholds), closing(self._trails[pair], rules, now)
             )
-            seen[pair] = seen_of(found, sample, settings.muted)
+            seen[pair] = observe_pair(found, sample, settings.muted)
         return Observation(
             at=now,
             sets=self._sets,
-            seen=seen,
+            observed=seen,
             conflicts=self._conflicts,
             merged=frozenset(self._merged),
             trials=self._trials,
@@ -346,7 +350,7 @@ class Scanner:
 
     def levels(self, links: Iterable[Pair]) -> dict[Pair, Level]:
         """The level of each link, as the protocol holds it: of a pair in an open advisory, the advisory's."""
-        standing = self._protocol.standing
+        standing = self._protocol.state
         levels = {
             pair: standing.tracks[pair].level if pair in standing.tracks else Level.CLEAR for pair in links
         }
@@ -357,7 +361,7 @@ class Scanner:
 
     def links(self) -> dict[Pair, tuple[Assessment, Level]]:
         """What lies between the pairs above the floor, and at which level."""
-        links = self._sky.links
+        links = self._picture.links
         levels = self.levels(links)
         return {pair: (found, levels[pair]) for pair, found in links.items()}
 
@@ -366,9 +370,9 @@ class Scanner:
         return self._about.get(agent, "")
 
     @property
-    def foretold(self) -> Mapping[Pair, Assessment]:
+    def forecasts(self) -> Mapping[Pair, Assessment]:
         """The clear pairs of which a collision is foretold: what is drawn, told at an edit and counted."""
-        ahead = {pair: found for pair, found in self._sky.links.items() if found.ahead}
+        ahead = {pair: found for pair, found in self._picture.links.items() if found.ahead}
         return {pair: ahead[pair] for pair, level in self.levels(ahead).items() if level is Level.CLEAR}
 
     @property
@@ -384,7 +388,7 @@ class Scanner:
     @property
     def conflicts(self) -> Mapping[Pair, tuple[str, ...]]:
         """What git could not merge at the last look, by pair; with what is muted, as the worktrees' page has it."""
-        return self._torn
+        return self._all_conflicts
 
     @property
     def no_main(self) -> str:
@@ -406,13 +410,13 @@ class Scanner:
     def names(self) -> list[str]:
         return sorted(self._sets)
 
-    def _sample(self) -> Sampled:
-        return Sampled(
+    def _sample(self) -> PictureSample:
+        return PictureSample(
             self._at,
-            self._sky.positions,
+            self._picture.positions,
             {pair: (found.risk, level) for pair, (found, level) in self.links().items()},
-            tuple(sorted(self._protocol.standing.advisories)),
-            frozenset(self.foretold),
+            tuple(sorted(self._protocol.state.advisories)),
+            frozenset(self.forecasts),
         )
 
     async def state(self) -> dict[str, Any]:
@@ -426,9 +430,9 @@ class Scanner:
         self, agents: Collection[str], branches: Mapping[str, str], precision: dict[str, Any]
     ) -> dict[str, Any]:
         settings, thresholds = self._settings(), self._measure.thresholds
-        seen, sets = self._sky, self._sets
+        seen, sets = self._picture, self._sets
         links, levels = seen.links, self.levels(seen.links)
-        standing = self._protocol.standing.advisories.values()
+        standing = self._protocol.state.advisories.values()
         return {
             "profile": settings.profile,
             "enabled": settings.enabled,

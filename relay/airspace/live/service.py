@@ -23,7 +23,7 @@ from relay.model import Refusal
 from relay.store.ports import Store, Tx
 
 
-class LiveAirspace:
+class AirspaceService:
     """One running airspace (`relay.model.Airspace`, `relay.faces.http.routes.airspace`)."""
 
     def __init__(
@@ -104,13 +104,13 @@ class LiveAirspace:
         return [
             wording.entering(other, path, touch, self._scanner.about(other), ())
             for path in paths
-            for other, touch in sorted(edit_check.in_hand(works, path).items())
+            for other, touch in sorted(edit_check.agents_changing(works, path).items())
         ]
 
     def who_is_near(self) -> str:
         if not self._settings().enabled:
             return "The airspace is switched off (`airspace.enabled`)."
-        standing = sorted(self._protocol.standing.advisories.values(), key=lambda one: one.opened_at)
+        standing = sorted(self._protocol.state.advisories.values(), key=lambda one: one.opened_at)
         found = self._scanner
         near = picture.near_text(found.links(), standing, found.names, found.conflicts)
         if found.no_main and not found.names:

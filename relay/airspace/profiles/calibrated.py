@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from relay.airspace.pair_facts import Coupling, Hazard, Near
+from relay.airspace.pair_facts import Coupling, Hazard, PairFacts
 from relay.airspace.profiles import calibration as fitted
 from relay.airspace.profiles import reasons
 from relay.airspace.profiles.features import Sketch
 from relay.airspace.profiles.pair_features import Shared, Together
 from relay.airspace.profiles.reasons import Names
-from relay.airspace.readings import Assessment, Evidence, Later, Reading, Thresholds, assess_shares
+from relay.airspace.readings import Assessment, Evidence, LazyReadings, Reading, Thresholds, assess_shares
 from relay.model.working_set import FileTouch, Span, WorkingSet
 
 NAME = "calibrated"
@@ -68,16 +68,16 @@ FORETELL = frozenset({"nearness", "churn", "size", "tree", "dependency", "words"
 _QUIET = frozenset({"nearness", "churn", "size", "words"})
 
 
-def calibrated(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+def calibrated(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """R(a, b) by the fitted channels. Their evidence is made when somebody looks at it."""
     both = Together.of(a, b)
     risks = _risks(both, near)
     shares = {name: WEIGHTS[name] * risk for name, risk in risks.items()}
-    later = Later(_channels, both, near, a, b, risks)
+    later = LazyReadings(_channels, both, near, a, b, risks)
     return assess_shares(shares, _alone(risks), later, THRESHOLDS, FORETELL, AHEAD)
 
 
-def _risks(both: Together, near: Near) -> dict[str, float]:
+def _risks(both: Together, near: PairFacts) -> dict[str, float]:
     """r of each channel."""
     risks = {
         "overlap": _overlap(both, near),
@@ -108,7 +108,7 @@ def _alone(risks: Mapping[str, float]) -> frozenset[str]:
 
 
 def _channels(
-    both: Together, near: Near, a: WorkingSet, b: WorkingSet, risks: Mapping[str, float]
+    both: Together, near: PairFacts, a: WorkingSet, b: WorkingSet, risks: Mapping[str, float]
 ) -> dict[str, Reading]:
     """The readings, with what there is to say about each."""
     alone, names = _alone(risks), (a.agent, b.agent)
@@ -126,7 +126,7 @@ def _channels(
     }
 
 
-def _evidence(name: str, both: Together, near: Near, names: Names) -> tuple[Evidence, ...]:
+def _evidence(name: str, both: Together, near: PairFacts, names: Names) -> tuple[Evidence, ...]:
     match name:
         case "overlap" if not _merges(near):
             return reasons.clashes(both, names)
@@ -177,11 +177,11 @@ def _clash(both: Together) -> float:
     return _filled(fitted.OVERLAP + fitted.OVERLAP_COMMITS * overlap_row(both.a, both.b), 1.0)
 
 
-def _overlap(both: Together, near: Near) -> float:
+def _overlap(both: Together, near: PairFacts) -> float:
     return _clash(both) if both.clashes and not _merges(near) else 0.0
 
 
-def _merges(near: Near) -> bool:
+def _merges(near: PairFacts) -> bool:
     """Git itself has merged both sides as they stand: what is left is that they are near (gap 0)."""
     return near.merge is not None and near.merge.clean
 

@@ -1,7 +1,7 @@
 """The source's formulas: `seed`, the document to the letter, and `coefficient`, the origin's later form.
 
 Invariant: every number here stands in 000, sections 2 and 3, or in the issue "The airspace"; nothing is fitted.
-Pure and symmetric: what lies between the sets (distances, nearness in the tree) comes in as a `Near`.
+Pure and symmetric: what lies between the sets (distances, nearness in the tree) comes in as a `PairFacts`.
 
 Where the document leaves a choice:
 - Line ranges are inclusive; overlapping and unsorted ones are merged first. An insertion (end = start - 1)
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from relay.airspace.pair_facts import Coupling, Near
+from relay.airspace.pair_facts import Coupling, PairFacts
 from relay.airspace.readings import Assessment, Evidence, Reading, Thresholds, assess
 from relay.model.working_set import FileTouch, Span, WorkingSet, joined
 
@@ -54,10 +54,10 @@ class Formula:
 
     name: str
     thresholds: Thresholds
-    assess: Callable[[WorkingSet, WorkingSet, Near], Assessment]
+    assess: Callable[[WorkingSet, WorkingSet, PairFacts], Assessment]
 
 
-def seed(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+def seed(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """R(a, b) by equations 2 to 6 of 000, each channel able to reach a resolution advisory alone."""
     return assess(
         {
@@ -69,7 +69,7 @@ def seed(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
     )
 
 
-def coefficient(a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+def coefficient(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """The origin's later form: the overlap coefficient of lines, weighted, and directed distances."""
     return assess(
         {

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.pair_facts import Likeness, Near
-from relay.airspace.scan.scan import lying_between
+from relay.airspace.pair_facts import Likeness, PairFacts
+from relay.airspace.scan.scan import facts_between
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 _GZIP = b"\x1f\x8b"
@@ -39,9 +39,9 @@ class Sides:
     words: float | None = None
 
     @property
-    def near(self) -> Near:
+    def near(self) -> PairFacts:
         """What lies between them: distances by the graph, nearness by the paths, and the words."""
-        near = lying_between(self.a, self.b, self.graph)
+        near = facts_between(self.a, self.b, self.graph)
         return near if self.words is None else replace(near, words=Likeness(self.words))
 
 

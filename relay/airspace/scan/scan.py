@@ -7,7 +7,7 @@ the tree and in the graph than `_Bounds` says, no channel that is about two plac
 calibrated profile reads churn and size of any two sets. Alone they stay below a traffic advisory, so no level is
 missed: a pair of which nothing else is known is left out as clear.)
 
-An `Airspace` belongs to one thread at a time. What it gives out is frozen.
+An `PairScan` belongs to one thread at a time. What it gives out is frozen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from relay.airspace.pair_facts import CallLink, Hazard, Likeness, Near, SharedTest
+from relay.airspace.pair_facts import CallLink, Hazard, Likeness, PairFacts, SharedTest
 from relay.airspace.profiles.formulas import DEPENDENCY, TREE
 from relay.airspace.readings import Assessment, Level, Thresholds
 from relay.airspace.scan.candidate_pairs import Index, Moved, Places
@@ -38,11 +38,11 @@ class Profile(Protocol):
     @property
     def thresholds(self) -> Thresholds: ...
     @property
-    def assess(self) -> Callable[[WorkingSet, WorkingSet, Near], Assessment]: ...
+    def assess(self) -> Callable[[WorkingSet, WorkingSet, PairFacts], Assessment]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SymbolFindings:
     """What symbols say about a pair, a's side first (see relay.airspace.pair_facts)."""
 
     hazards: tuple[Hazard, ...] = ()
@@ -53,7 +53,7 @@ class Facts:
 class Symbols(Protocol):
     """Whoever knows the symbols. Asked once for a pair that touches, until a set or the graph changes."""
 
-    def facts(self, a: WorkingSet, b: WorkingSet) -> Facts: ...
+    def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,27 +98,27 @@ class _Bounds:
 
 
 @dataclass(slots=True)
-class _Held:
+class _TrackedSet:
     working: WorkingSet
     places: Places
 
 
 @dataclass(slots=True)
-class _Between:
+class _PairState:
     """What is known about a pair; None = to be asked."""
 
     tree: float
     #: It shares a path, meets an intent or is near in the tree; or its coupling is strong enough.
     touches: bool = False
     coupled: bool = False
-    facts: Facts | None = None
+    facts: SymbolFindings | None = None
 
 
-class Airspace:
+class PairScan:
     """The state of the scan, kept warm between scans.
 
     `floor`: links below this risk are left out, and pairs that cannot reach it are not looked at; 0 = all pairs.
-    `reach`: imports that `Near.coupling` counts at most; None = any number (equation 4). A reach of n leaves out
+    `reach`: imports that `PairFacts.coupling` counts at most; None = any number (equation 4). A reach of n leaves out
     less than 0.9 x 0.5^n of R.
     """
 
@@ -128,9 +128,9 @@ class Airspace:
         self.floor = floor
         self._bounds = _Bounds.of(floor) if floor > 0 else None
         self._waiting: dict[str, WorkingSet | None] = {}
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _TrackedSet] = {}
         self._index = Index()
-        self._pairs: dict[Pair, _Between] = {}
+        self._pairs: dict[Pair, _PairState] = {}
         #: The pairs that touch, by id; None = to be found.
         self._order: list[Pair] | None = None
         #: The links of the last scan, and of which of them something changed since.
@@ -212,7 +212,7 @@ class Airspace:
         found.sort(key=lambda one: one.assessment.risk, reverse=True)
         return Scan(profile.name, tuple(sorted(self._held)), tuple(found), len(pairs))
 
-    def near(self, a: str, b: str) -> Near:
+    def near(self, a: str, b: str) -> PairFacts:
         """Everything known about a pair a < b, whether they touch or not; without its merge."""
         self._take_in()
         return self._near((a, b))
@@ -238,13 +238,13 @@ class Airspace:
         link = self._links[pair] = Link(*pair, assessment)
         return link
 
-    def _near(self, pair: Pair) -> Near:
+    def _near(self, pair: Pair) -> PairFacts:
         between = self._between(pair)
         facts = between.facts
         if facts is None:
             a, b = self._held[pair[0]].working, self._held[pair[1]].working
-            facts = between.facts = Facts() if self._symbols is None else self._symbols.facts(a, b)
-        return Near(
+            facts = between.facts = SymbolFindings() if self._symbols is None else self._symbols.facts(a, b)
+        return PairFacts(
             coupling=self._couplings.strongest(pair, Kind.ANY),
             directed=self._couplings.strongest(pair, Kind.DIRECTED),
             tree=between.tree,
@@ -277,7 +277,7 @@ class Airspace:
             return None
         same = before is not None and _where(before.working) == _where(working)
         places = before.places if before is not None and same else Places.of(working)
-        self._held[agent] = _Held(working, places)
+        self._held[agent] = _TrackedSet(working, places)
         facts = before is None or _work(before.working) != _work(working)
         for other in self._partners[agent]:
             pair = _ordered(agent, other)
@@ -293,7 +293,7 @@ class Airspace:
         self._index.add(agent, places)
         return places.differs(None if before is None else before.places)
 
-    def _forget(self, agent: str, held: _Held) -> None:
+    def _forget(self, agent: str, held: _TrackedSet) -> None:
         del self._held[agent]
         self._order = None
         self._index.drop(agent, held.places)
@@ -333,11 +333,11 @@ class Airspace:
             if self._bounds is not None and not coupled and not between.touches:
                 self._part(pair)
 
-    def _between(self, pair: Pair) -> _Between:
+    def _between(self, pair: Pair) -> _PairState:
         known = self._pairs.get(pair)
         if known is None:
             a, b = pair
-            known = self._pairs[pair] = _Between(self._held[a].places.tree(self._held[b].places))
+            known = self._pairs[pair] = _PairState(self._held[a].places.tree(self._held[b].places))
             self._partners[a].add(b)
             self._partners[b].add(a)
         return known
@@ -351,11 +351,11 @@ class Airspace:
         self._partners[b].discard(a)
 
 
-def lying_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable[str]]) -> Near:
+def facts_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable[str]]) -> PairFacts:
     """What lies between two sets alone, a's side first: distances and the tree, no symbols and no merge."""
     couplings = Couplings(Dependencies(adjacency))
     couplings.take_in({"a": a.files, "b": b.files})
-    return Near(
+    return PairFacts(
         coupling=couplings.strongest(("a", "b"), Kind.ANY),
         directed=couplings.strongest(("a", "b"), Kind.DIRECTED),
         tree=Places.of(a).tree(Places.of(b)),

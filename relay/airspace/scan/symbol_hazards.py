@@ -1,6 +1,6 @@
 """What one side's change does to definitions that the other side uses (000, "Future channels").
 
-Invariant: facts(b, a) mirrors facts(a, b). What a side does is worked out once a working set and graph (`Side`);
+Invariant: facts(b, a) mirrors facts(a, b). What a side does is worked out once a working set and graph;
 a pair only compares two sides, and two that share no name, call and test cost two set comparisons.
 
 A definition is changed when its head or its body reads differently in the side's own text; where that text is
@@ -81,7 +81,7 @@ class Use:
 
 
 @dataclass(slots=True)
-class Side:
+class SymbolSide:
     """What one working set changes, uses and reaches."""
 
     changed: dict[str, list[Changed]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class SymbolFacts:
         self._graph = graph
         self._text = text
         self._calls = CallGraph(graph)
-        self._sides: OrderedDict[int, tuple[WorkingSet, Side]] = OrderedDict()
+        self._sides: OrderedDict[int, tuple[WorkingSet, SymbolSide]] = OrderedDict()
 
     def facts(self, a: WorkingSet, b: WorkingSet) -> Facts:
         """(hazards, the nearest call link, shared tests), a's side first."""
@@ -107,7 +107,7 @@ class SymbolFacts:
         hazards.sort(key=lambda it: (*_rank(it), agents[it.writer]))
         return tuple(hazards[:AT_MOST]), _link(one, other), _tests(one, other)
 
-    def side(self, working_set: WorkingSet) -> Side:
+    def side(self, working_set: WorkingSet) -> SymbolSide:
         """What a working set does; worked out once for each object."""
         key = id(working_set)
         kept = self._sides.get(key)
@@ -122,8 +122,8 @@ class SymbolFacts:
 
     # -- one side
 
-    def _side(self, working_set: WorkingSet) -> Side:
-        side = Side()
+    def _side(self, working_set: WorkingSet) -> SymbolSide:
+        side = SymbolSide()
         for touch in working_set.files:
             self._take(working_set, touch, side)
         nodes = {(one.path, one.definition.qualified) for ones in side.changed.values() for one in ones}
@@ -131,7 +131,7 @@ class SymbolFacts:
         side.tests = self._tests_of({touch.path for touch in working_set.files})
         return side
 
-    def _take(self, working_set: WorkingSet, touch: FileTouch, side: Side) -> None:
+    def _take(self, working_set: WorkingSet, touch: FileTouch, side: SymbolSide) -> None:
         path = touch.path
         if touch.binary or language_of(path) is None:
             return
@@ -156,7 +156,7 @@ class SymbolFacts:
         read = extract(path, data)
         return None if read.trouble else read.symbols
 
-    def _base_uses(self, touch: FileTouch, base: FileSymbols, side: Side) -> None:
+    def _base_uses(self, touch: FileTouch, base: FileSymbols, side: SymbolSide) -> None:
         regions = _regions(touch, base)
         if not regions:
             return
@@ -171,7 +171,7 @@ class SymbolFacts:
                     use = Use(touch.path, (line, line), call=(name, line) in targets, target=target)
                     side.uses.setdefault(name, []).append(use)
 
-    def _new_uses(self, touch: FileTouch, base: FileSymbols, new: FileSymbols, side: Side) -> None:
+    def _new_uses(self, touch: FileTouch, base: FileSymbols, new: FileSymbols, side: SymbolSide) -> None:
         words = frozenset(new.references)
         before = Counter(_placed(base, call) for call in base.calls)
         called: set[str] = set()
@@ -209,7 +209,7 @@ class SymbolFacts:
 
     # -- a pair
 
-    def _hazards(self, writer: int, changes: Side, reads: Side) -> Iterable[Hazard]:
+    def _hazards(self, writer: int, changes: SymbolSide, reads: SymbolSide) -> Iterable[Hazard]:
         if changes.changed.keys().isdisjoint(reads.uses.keys()):
             return
         for name in sorted(changes.changed.keys() & reads.uses.keys()):
@@ -328,7 +328,7 @@ def _module_word(path: str) -> str:
     return folder.rpartition("/")[2] if stem in ("__init__", "index", "mod", "lib") else stem
 
 
-def _link(one: Side, other: Side) -> CallLink | None:
+def _link(one: SymbolSide, other: SymbolSide) -> CallLink | None:
     small, large = (
         (one.calls, other.calls) if len(one.calls) <= len(other.calls) else (other.calls, one.calls)
     )
@@ -345,7 +345,7 @@ def _link(one: Side, other: Side) -> CallLink | None:
     return CallLink(start[1], start[0], end[1], end[0], hops)
 
 
-def _tests(one: Side, other: Side) -> tuple[SharedTest, ...]:
+def _tests(one: SymbolSide, other: SymbolSide) -> tuple[SharedTest, ...]:
     both = one.tests.keys() & other.tests.keys()
     ordered = nsmallest(AT_MOST, both, key=lambda test: (one.tests[test][0] + other.tests[test][0], test))
     return tuple(SharedTest(test, one.tests[test][1], other.tests[test][1]) for test in ordered)

@@ -20,13 +20,13 @@ from rich.text import Text
 
 from relay.airspace.advisories.rules.right_of_way import right_of_way
 from relay.airspace.live.embedding import Embedding, Placement
-from relay.airspace.live.graph_keeper import PairFacts, outline
+from relay.airspace.live.graph_keeper import GraphSymbols, outline
 from relay.airspace.live.picture import counts_json, link_json
 from relay.airspace.profiles.calibrated import NAME
 from relay.airspace.readings import Level
 from relay.airspace.scan import scenario
 from relay.airspace.scan.profile_registry import PROFILES
-from relay.airspace.scan.scan import Airspace, Link, Profile, Scan
+from relay.airspace.scan.scan import Link, PairScan, Profile, Scan
 from relay.airspace.scan.scenario import ScenarioError
 from relay.airspace.worktrees.registry import scan_repo
 from relay.base.terminal_text import indented, safe_line
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         return _fail(f"{args.scenario}: {error}", 2)
     for key in scenario.unknown(told)[:20]:
         print(f"relay: {safe_line(key)} is not a key of a scenario, and was ignored", file=sys.stderr)
-    space = Airspace()
+    space = PairScan()
     space.set_graph(read.adjacency)
     return _tell(read.agents, space, profile, {}, None, as_json_text=args.json)
 
@@ -91,15 +91,15 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
     busy = {one.agent for one in sets if one.files}
     conflicts = {pair: merge.conflicts for pair, merge in sorted(merges.items()) if merge.conflicts}
     merges = {pair: merge for pair, merge in merges.items() if set(pair) <= busy}
-    space = Airspace()
+    space = PairScan()
     space.set_graph(graph.adjacency())
-    space.set_symbols(PairFacts(graph, None))
+    space.set_symbols(GraphSymbols(graph, None))
     return _tell(sets, space, profile, merges, conflicts, as_json_text=as_json_text)
 
 
 def _tell(
     agents: Sequence[WorkingSet],
-    space: Airspace,
+    space: PairScan,
     profile: Profile,
     merges: Mapping[tuple[str, str], Merge],
     conflicts: Mapping[tuple[str, str], Sequence[str]] | None,

@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.advisories.answers import Answers
+from relay.airspace.advisories.answers import AnswerFollower
 from relay.airspace.advisories.edit_guard import AirspaceGuard, Interrupter
-from relay.airspace.advisories.lock_intents import Held
-from relay.airspace.advisories.merge_outcomes import Landings
+from relay.airspace.advisories.lock_intents import LockIntents
+from relay.airspace.advisories.merge_outcomes import MergeOutcomes
 from relay.airspace.advisories.protocol import AdvisoryProtocol
-from relay.airspace.live.graph_keeper import Chart, outline
+from relay.airspace.live.graph_keeper import GraphKeeper, outline
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.live.scanner import Scanner
-from relay.airspace.live.service import LiveAirspace
+from relay.airspace.live.service import AirspaceService
 from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import Profile
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -70,10 +70,10 @@ class Tower:
         self.ground = WorktreeActions(self.registry)
         self.watcher = WorktreeWatcher(self.registry)
         self.working_sets = WorkingSetSource(self.registry, self._working, changed=self._poke)
-        self.chart = Chart(store, lambda: self.measure, self.working_sets.text, self._poke)
-        self.watcher.code = self.chart.changed
+        self.graph_keeper = GraphKeeper(store, lambda: self.measure, self.working_sets.text, self._poke)
+        self.watcher.code = self.graph_keeper.changed
         self.measure = LiveMeasure(
-            self._profile, lambda: self._settings().floor, graph_state=self.chart.state
+            self._profile, lambda: self._settings().floor, graph_state=self.graph_keeper.state
         )
         voice = RoomVoice(around.roster)
         self.protocol = AdvisoryProtocol(
@@ -88,15 +88,17 @@ class Tower:
             agents=self._agents,
             publish=around.publish,
             after_tick=self._after_tick,
-            held=Held(around.held, self.measure.files),
+            held=LockIntents(around.held, self.measure.files),
             asked=lambda agents: asked(store, agents),
         )
-        self.live = LiveAirspace(store, self.protocol, self.scanner, self._settings, cloud=self.chart.cloud)
+        self.live = AirspaceService(
+            store, self.protocol, self.scanner, self._settings, cloud=self.graph_keeper.cloud
+        )
         self.guard = AirspaceGuard(
             self.protocol,
             lambda: self.scanner.sets,
             self._settings,
-            links=lambda: self.scanner.foretold,
+            links=lambda: self.scanner.forecasts,
             about=self.scanner.about,
             changed=self._poke,
         )
@@ -108,11 +110,11 @@ class Tower:
             interrupt=around.drain.interrupt,
         )
         self.followers: tuple[follow.Follower, ...] = (
-            Answers(
+            AnswerFollower(
                 voice,
                 in_hand=lambda agent, paths, but: self.live.in_hand(agent, paths, but=but),
             ),
-            Landings(self.protocol, self.scanner.merged),
+            MergeOutcomes(self.protocol, self.scanner.merged),
         )
         follow.check_acyclic(self.followers)
         around.drain.workplaces = self.ground
@@ -135,7 +137,7 @@ class Tower:
         self._poke()
 
     async def close(self) -> None:
-        await self.chart.close()
+        await self.graph_keeper.close()
 
     # -- what the parts ask of each other
 
@@ -230,4 +232,4 @@ class Tower:
         while self.registry.main is None or not self._settings().enabled:
             self._applied.clear()
             await self._applied.wait()
-        await self.chart.run(self.registry.main.top)
+        await self.graph_keeper.run(self.registry.main.top)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from relay.airspace.words import newest
+from relay.airspace.words import newest_texts
 from relay.coordination import sessions
 from relay.log.events import dumps
 from relay.room.journal import ledger
@@ -26,7 +26,7 @@ async def asked(store: Store, agents: Collection[str]) -> Mapping[str, Sequence[
     async def work(tx: Tx) -> dict[str, list[str]]:
         names = dumps(sorted(agents))
         rows = await tx.all(ledger.Q.asked_of, agents=names, limit=MOST_JOBS)
-        found = newest([(row["agent"], row["body"]) for row in rows], MOST_ASKED)
+        found = newest_texts([(row["agent"], row["body"]) for row in rows], MOST_ASKED)
         claims = await tx.all(sessions.Q.texts_of_claims, agents=names)
         for row in sorted(claims, key=lambda one: -one["number"]):
             found.setdefault(row["agent"], []).append(f"{row['task_type']}\n{row['task_description']}")

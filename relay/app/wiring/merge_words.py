@@ -30,7 +30,7 @@ def tell(store: Store) -> Tell:
             asked = [await ledger.message(tx, one.in_reply_to) for one in told if one.in_reply_to]
             people = [one.body for one in asked if one is not None and one.kind == Kind.HUMAN]
             requests = dict.fromkeys(asked_of(agent, body) for body in people)
-            said = (one.decided_against(agent) for one in (await table.standing(tx)).advisories.values())
+            said = (one.decided_against(agent) for one in (await table.load_state(tx)).advisories.values())
             decided = next((words for words in said if words), "")
             return WorkSummary(tuple(tasks), tuple(requests), told[-1].body if told else "", decided)
 

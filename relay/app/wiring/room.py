@@ -80,7 +80,7 @@ class RoomDesk:
         """`{enabled, advisories, near: [{agents, level}], intents: {agent: [path]}}`."""
 
         async def work(tx: Tx) -> Json:
-            standing = await table.standing(tx)
+            standing = await table.load_state(tx)
             declared = await intents.declared(tx, await tx.now())
             near = [
                 {"agents": list(pair), "level": track.level.word}

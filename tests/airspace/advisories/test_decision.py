@@ -12,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.advisory import Advisory
-from relay.airspace.advisories.rules.decision import Decision, Observation, Standing, decide, seen_of
+from relay.airspace.advisories.rules.decision import (
+    AirspaceState,
+    Decision,
+    Observation,
+    decide,
+    observe_pair,
+)
 from relay.airspace.advisories.rules.hysteresis import Rules, Sample
-from relay.airspace.advisories.rules.outcomes import at_merge, looked, on_close
+from relay.airspace.advisories.rules.outcomes import at_merge, on_close, with_conflicts
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.model.working_set import Pair
 from tests.airspace.parts import near, work
@@ -24,7 +30,7 @@ NAMES = "ABCDE"
 PAIRS = [(a, b) for a in NAMES for b in NAMES if a < b]
 
 
-def after(standing: Standing, decision: Decision, ids: Iterator[int]) -> Standing:
+def after(standing: AirspaceState, decision: Decision, ids: Iterator[int]) -> AirspaceState:
     """What the protocol keeps of a decision. `ids`: of new advisories."""
     advisories = {id: one for id, one in standing.advisories.items() if one.open}
     for step in decision.steps:
@@ -34,7 +40,7 @@ def after(standing: Standing, decision: Decision, ids: Iterator[int]) -> Standin
         if step.heard is not None and step.heard is not Level.CLEAR:
             one = replace(one, message_id=f"m{one.id}")
         advisories[one.id] = one
-    return Standing(
+    return AirspaceState(
         {**standing.tracks, **decision.tracks}, {id: one for id, one in advisories.items() if one.open}
     )
 
@@ -59,7 +65,7 @@ def observed(
 
 @given(st.lists(_TICK, max_size=25), st.randoms(use_true_random=False))
 def test_a_course_of_ticks(course: list[tuple[float, dict, dict]], rng: random.Random) -> None:  # type: ignore[type-arg]
-    standing, now = Standing(), 0.0
+    standing, now = AirspaceState(), 0.0
     said: dict[tuple[Pair, Level], float] = {}
     ids = itertools.count()
     for wait, pairs, done in course:
@@ -67,7 +73,7 @@ def test_a_course_of_ticks(course: list[tuple[float, dict, dict]], rng: random.R
         shuffled = list(pairs.items())
         rng.shuffle(shuffled)
         decision = decide(standing, observed(now, pairs, done), RULES)
-        mixed = Standing(
+        mixed = AirspaceState(
             dict(sorted(standing.tracks.items(), reverse=True)),
             dict(sorted(standing.advisories.items(), reverse=True)),
         )
@@ -99,7 +105,7 @@ def test_a_course_of_ticks(course: list[tuple[float, dict, dict]], rng: random.R
 def test_only_the_channels_that_carry_the_level_are_reasons() -> None:
     strong = Reading(0.9, evidence=(Evidence("both change f", "f"),))
     weak = Reading(0.3, 0.25, evidence=(Evidence("near in the tree", "g"),))
-    seen = seen_of(Assessment(0.9, Level.RESOLUTION, {"tree": weak, "overlap": strong}), Sample(0.9))
+    seen = observe_pair(Assessment(0.9, Level.RESOLUTION, {"tree": weak, "overlap": strong}), Sample(0.9))
     assert seen.files == ("f",) and [one.text for one in seen.evidence] == ["both change f"]
 
 
@@ -114,18 +120,18 @@ def test_only_the_channels_that_carry_the_level_are_reasons() -> None:
 def test_muted_evidence_is_none(paths: tuple[str, ...], files: tuple[str, ...], top: Level) -> None:
     evidence = tuple(Evidence(f"both change {path}", path) for path in paths)
     found = Assessment(0.9, Level.RESOLUTION, {"overlap": Reading(0.9, evidence=evidence)})
-    seen = seen_of(found, Sample(0.9), ("**/CHANGELOG*",))
+    seen = observe_pair(found, Sample(0.9), ("**/CHANGELOG*",))
     assert (seen.files, seen.sample.ceiling) == (files, top)
 
 
 def test_evidence_with_one_side_muted_is_about_the_other() -> None:
     evidence = (Evidence("f is imported by x.lock", "f", "x.lock"),)
     found = Assessment(0.9, Level.RESOLUTION, {"dependency": Reading(0.9, evidence=evidence)})
-    assert seen_of(found, Sample(0.9), ("*.lock",)).files == ("f",)
+    assert observe_pair(found, Sample(0.9), ("*.lock",)).files == ("f",)
 
 
 def test_a_channel_without_evidence_still_counts() -> None:
-    seen = seen_of(Assessment(0.9, Level.RESOLUTION, {"overlap": Reading(0.9)}), Sample(0.9), ("**",))
+    seen = observe_pair(Assessment(0.9, Level.RESOLUTION, {"overlap": Reading(0.9)}), Sample(0.9), ("**",))
     assert seen.sample.ceiling is Level.RESOLUTION
 
 
@@ -142,23 +148,25 @@ def test_a_channel_without_evidence_still_counts() -> None:
     ],
 )
 def test_the_verdict_is_gits(why: str, looks: list[dict[Pair, tuple[str, ...]]], verdict: str | None) -> None:
-    one = decide(Standing(), observed(0.0, {("A", "B"): (0.5, ["f"])}, {}), RULES).steps[0].after
+    one = decide(AirspaceState(), observed(0.0, {("A", "B"): (0.5, ["f"])}, {}), RULES).steps[0].after
     for look in looks:
-        one = looked(one, look)
+        one = with_conflicts(one, look)
     closed = on_close(replace(one, contacts={}))
     assert (closed.outcome and str(closed.outcome)) == verdict, why
 
 
 def test_a_merge_speaks_for_the_files_of_an_advisory_only() -> None:
-    one: Advisory = decide(Standing(), observed(0.0, {("A", "B"): (0.5, ["f"])}, {}), RULES).steps[0].after
+    one: Advisory = (
+        decide(AirspaceState(), observed(0.0, {("A", "B"): (0.5, ["f"])}, {}), RULES).steps[0].after
+    )
     assert at_merge(one, "A", ["g"]) == one and at_merge(one, "C", ["f"]) == one
     assert at_merge(one, "A", []) == one
     assert str(at_merge(one, "B", ["f"]).outcome) == "true"
 
 
 def test_when_it_ends_only_a_conflict_in_its_own_files_tells() -> None:
-    one = decide(Standing(), observed(0.0, {("A", "B"): (0.5, ["f"])}, {}), RULES).steps[0].after
+    one = decide(AirspaceState(), observed(0.0, {("A", "B"): (0.5, ["f"])}, {}), RULES).steps[0].after
     ended = replace(one, contacts={})
-    assert looked(ended, {("A", "B"): ("other",)}).outcome is None
-    assert str(looked(ended, {("A", "B"): ("f", "other")}).outcome) == "true"
-    assert str(looked(one, {("A", "B"): ("other",)}).outcome) == "true"
+    assert with_conflicts(ended, {("A", "B"): ("other",)}).outcome is None
+    assert str(with_conflicts(ended, {("A", "B"): ("f", "other")}).outcome) == "true"
+    assert str(with_conflicts(one, {("A", "B"): ("other",)}).outcome) == "true"

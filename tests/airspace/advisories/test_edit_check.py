@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.advisories.rules.edit_check import before, to_base, touches
+from relay.airspace.advisories.rules.edit_check import check_edit, to_base, touches
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 PATH = "src/a.py"
@@ -38,17 +38,17 @@ def test_what_touches(why: str, one: tuple[int, int], other: tuple[int, int], to
 
 def test_only_the_one_that_would_steer_is_stopped() -> None:
     ava, ben = work("AVA", (30, 33, 5), committed=1), work("BEN")
-    found = before(ben, [ava, ben], PATH, (34, 34))
+    found = check_edit(ben, [ava, ben], PATH, (34, 34))
     assert found is not None
     assert (found.agent, found.evidence.text) == ("AVA", "AVA has changed lines 30-33 of src/a.py")
-    assert before(ava, [ava, work("BEN", (10, 12, 3))], PATH, (11, 11)) is None
-    assert before(ben, [ava, ben], PATH, (36, 40)) is None
-    assert before(ben, [ava, ben], "src/b.py", (30, 33)) is None
+    assert check_edit(ava, [ava, work("BEN", (10, 12, 3))], PATH, (11, 11)) is None
+    assert check_edit(ben, [ava, ben], PATH, (36, 40)) is None
+    assert check_edit(ben, [ava, ben], "src/b.py", (30, 33)) is None
 
 
 def test_a_file_of_its_own_has_no_base() -> None:
     new = WorkingSet("BEN", (FileTouch(PATH, Change.ADDED),))
-    assert before(new, [work("AVA", (1, 9, 9), committed=1)], PATH, (1, 2)) is None
+    assert check_edit(new, [work("AVA", (1, 9, 9), committed=1)], PATH, (1, 2)) is None
 
 
 @given(st.data())

@@ -14,25 +14,27 @@ from relay.airspace.advisories.edit_guard import AirspaceGuard, Interrupter
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.model import Location
 from relay.model.working_set import FileTouch, Span, WorkingSet
-from tests.airspace.parts import FILE, Sky, near, open_sky, work
+from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, work
 from tests.engines import Clock
 from tests.room.parts import until
 
 
 @pytest.fixture
-async def sky(tmp_path: Path) -> AsyncIterator[Sky]:
-    store = await open_sky(tmp_path)
-    yield Sky(store, Clock())
+async def airspace(tmp_path: Path) -> AsyncIterator[AirspaceRoom]:
+    store = await open_airspace_store(tmp_path)
+    yield AirspaceRoom(store, Clock())
     await store.close()
 
 
 @pytest.fixture
-def guard(sky: Sky) -> AirspaceGuard:
-    return AirspaceGuard(sky.protocol, lambda: sky.sets, lambda: sky.settings)
+def guard(airspace: AirspaceRoom) -> AirspaceGuard:
+    return AirspaceGuard(airspace.protocol, lambda: airspace.sets, lambda: airspace.settings)
 
 
-async def test_a_standing_resolution_answers_for_who_steers(sky: Sky, guard: AirspaceGuard) -> None:
-    one = await sky.meet()
+async def test_a_standing_resolution_answers_for_who_steers(
+    airspace: AirspaceRoom, guard: AirspaceGuard
+) -> None:
+    one = await airspace.meet()
     told = await guard.decide("CODEX", Location(FILE))
     assert told.steer and told.advisory == one.id
     assert told.reason.startswith(f"Steer clear of {FILE}: both change lines 40-58")
@@ -41,40 +43,47 @@ async def test_a_standing_resolution_answers_for_who_steers(sky: Sky, guard: Air
     assert not (await guard.decide("CODEX", Location(FILE, writes=False))).steer
 
 
-async def test_muted_or_switched_off_nothing_is_contested(sky: Sky, guard: AirspaceGuard) -> None:
-    await sky.meet()
-    sky.settings = replace(sky.settings, muted=("src/**",))
+async def test_muted_or_switched_off_nothing_is_contested(
+    airspace: AirspaceRoom, guard: AirspaceGuard
+) -> None:
+    await airspace.meet()
+    airspace.settings = replace(airspace.settings, muted=("src/**",))
     assert not (await guard.decide("CODEX", Location(FILE))).steer
-    sky.settings = replace(sky.settings, muted=(), enabled=False)
+    airspace.settings = replace(airspace.settings, muted=(), enabled=False)
     assert not (await guard.decide("CODEX", Location(FILE))).steer
 
 
-async def test_an_edit_that_no_scan_has_seen_is_looked_ahead_of(sky: Sky, guard: AirspaceGuard) -> None:
+async def test_an_edit_that_no_scan_has_seen_is_looked_ahead_of(
+    airspace: AirspaceRoom, guard: AirspaceGuard
+) -> None:
     held = FileTouch(FILE, lines=(Span(40, 58, new_count=19),))
-    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,), committed=2.0)
+    airspace.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,), committed=2.0)
     told = await guard.decide("CODEX", Location(FILE, (50, 51), True))
     assert told.steer and told.advisory is None and "CLAUDE has changed lines 40-58" in told.reason
     assert not (await guard.decide("CODEX", Location(FILE, (1, 2), True))).steer
     assert not (await guard.decide("CODEX", Location(FILE, None, True))).steer
 
 
-async def test_of_two_one_may_always_go_on(sky: Sky, guard: AirspaceGuard) -> None:
+async def test_of_two_one_may_always_go_on(airspace: AirspaceRoom, guard: AirspaceGuard) -> None:
     """CLAUDE holds; CODEX commits more afterwards, which would turn a fresh right of way round."""
-    await sky.meet()
+    await airspace.meet()
     held = FileTouch(FILE, lines=(Span(40, 58, new_count=19),))
-    sky.sets["CODEX"] = WorkingSet("CODEX", (held,), committed=9.0)
-    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,), committed=3.0)
+    airspace.sets["CODEX"] = WorkingSet("CODEX", (held,), committed=9.0)
+    airspace.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,), committed=3.0)
     assert not (await guard.decide("CLAUDE", Location(FILE, (50, 51), True))).steer
     assert (await guard.decide("CODEX", Location(FILE, (50, 51), True))).steer
 
 
-async def test_who_enters_a_file_in_hand_is_told_once_and_goes_on(sky: Sky) -> None:
+async def test_who_enters_a_file_in_hand_is_told_once_and_goes_on(airspace: AirspaceRoom) -> None:
     asked = {"CLAUDE": "Round the total\nof the cart"}
     guard = AirspaceGuard(
-        sky.protocol, lambda: sky.sets, lambda: sky.settings, about=lambda agent: asked.get(agent, "")
+        airspace.protocol,
+        lambda: airspace.sets,
+        lambda: airspace.settings,
+        about=lambda agent: asked.get(agent, ""),
     )
     held = FileTouch(FILE, lines=(Span(10, 30, new_count=21), Span(31, 40, new_count=3)))
-    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
+    airspace.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
     told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
     assert not told.refused and told.as_json()["decision"] == "allow"
     assert told.note.startswith(f"CLAUDE changes {FILE} now, lines 10-40, for: Round the total of the cart.")
@@ -85,24 +94,27 @@ async def test_who_enters_a_file_in_hand_is_told_once_and_goes_on(sky: Sky) -> N
     assert told.note.endswith("This edit is allowed.")
     # CLAUDE is in its own file; who comes third is told of both.
     assert (await guard.decide("CLAUDE", Location(FILE, (12, 12), True))).note == ""
-    sky.sets["CODEX"] = work("CODEX", FILE)
+    airspace.sets["CODEX"] = work("CODEX", FILE)
     note = (await guard.decide("GEMINI", Location(FILE, None, True))).note
     assert f"CLAUDE changes {FILE}" in note and f"CODEX changes {FILE}" in note
     # When CLAUDE has left and is back, that is another time.
-    sky.sets["CLAUDE"] = WorkingSet("CLAUDE")
+    airspace.sets["CLAUDE"] = WorkingSet("CLAUDE")
     assert (await guard.decide("GEMINI", Location(FILE, None, True))).note == ""
-    sky.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
+    airspace.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
     assert "CLAUDE changes" in (await guard.decide("GEMINI", Location(FILE, None, True))).note
 
 
-async def test_what_is_foretold_is_told_once_at_the_edit_it_is_about(sky: Sky) -> None:
+async def test_what_is_foretold_is_told_once_at_the_edit_it_is_about(airspace: AirspaceRoom) -> None:
     mine, other = work("CLAUDE", FILE), work("CODEX", FILE)
-    sky.sets |= {"CLAUDE": mine, "CODEX": other}
+    airspace.sets |= {"CLAUDE": mine, "CODEX": other}
     reading = Reading(0.15, foretells=True, evidence=(Evidence("both were asked about cart and total"),))
     nearness = Reading(0.1, foretells=True, evidence=(Evidence(f"both work in {FILE}", FILE),))
     link = Assessment(0.2, Level.CLEAR, {"words": reading, "nearness": nearness}, ahead=True)
     guard = AirspaceGuard(
-        sky.protocol, lambda: sky.sets, lambda: sky.settings, links=lambda: {("CLAUDE", "CODEX"): link}
+        airspace.protocol,
+        lambda: airspace.sets,
+        lambda: airspace.settings,
+        links=lambda: {("CLAUDE", "CODEX"): link},
     )
     assert (await guard.decide("CODEX", Location("src/free.py", None, True))).note == ""
     told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
@@ -116,17 +128,17 @@ async def test_what_is_foretold_is_told_once_at_the_edit_it_is_about(sky: Sky) -
 class Turns:
     """Who works since when, and what was cut off."""
 
-    def __init__(self, sky: Sky) -> None:
+    def __init__(self, airspace: AirspaceRoom) -> None:
         self.since: dict[str, float] = {}
         self.cut: list[tuple[str, str]] = []
         self.guarded: set[str] = set()
         self.one = Interrupter(
-            sky.protocol,
-            lambda: sky.settings,
+            airspace.protocol,
+            lambda: airspace.settings,
             working=lambda: self.since,
             guarded=self.guarded.__contains__,
             interrupt=self._interrupt,
-            clock=sky.clock,
+            clock=airspace.clock,
         )
 
     async def _interrupt(self, agent: str, text: str) -> bool:
@@ -134,10 +146,10 @@ class Turns:
         return True
 
 
-async def test_a_turn_that_cannot_be_asked_is_cut_off_once(sky: Sky) -> None:
-    turns = Turns(sky)
-    turns.since = {"CLAUDE": sky.clock(), "CODEX": sky.clock()}
-    await sky.meet()
+async def test_a_turn_that_cannot_be_asked_is_cut_off_once(airspace: AirspaceRoom) -> None:
+    turns = Turns(airspace)
+    turns.since = {"CLAUDE": airspace.clock(), "CODEX": airspace.clock()}
+    await airspace.meet()
     task = asyncio.create_task(turns.one.run())
 
     async def was_cut() -> bool:
@@ -146,7 +158,7 @@ async def test_a_turn_that_cannot_be_asked_is_cut_off_once(sky: Sky) -> None:
     try:
         turns.one.look()
         assert not turns.one._due(), "it has time to end by itself"
-        sky.clock.move(sky.settings.interrupt_s)
+        airspace.clock.move(airspace.settings.interrupt_s)
         turns.one.look()
         await until(was_cut)
         turns.one.look()
@@ -159,11 +171,11 @@ async def test_a_turn_that_cannot_be_asked_is_cut_off_once(sky: Sky) -> None:
     assert agent == "CODEX" and f"Make no further change in {FILE}" in text
 
 
-async def test_a_turn_that_began_after_it_or_is_asked_goes_on(sky: Sky) -> None:
-    turns = Turns(sky)
-    await sky.meet()
-    sky.clock.move(sky.settings.interrupt_s)
-    turns.since = {"CODEX": sky.clock()}
+async def test_a_turn_that_began_after_it_or_is_asked_goes_on(airspace: AirspaceRoom) -> None:
+    turns = Turns(airspace)
+    await airspace.meet()
+    airspace.clock.move(airspace.settings.interrupt_s)
+    turns.since = {"CODEX": airspace.clock()}
     assert turns.one._due() == []
     turns.since = {"CODEX": 0.0}
     assert [agent for agent, _ in turns.one._due()] == ["CODEX"]
@@ -171,17 +183,17 @@ async def test_a_turn_that_began_after_it_or_is_asked_goes_on(sky: Sky) -> None:
     assert turns.one._due() == []
 
 
-async def test_a_resolution_that_comes_back_cuts_off_again(sky: Sky) -> None:
-    turns = Turns(sky)
+async def test_a_resolution_that_comes_back_cuts_off_again(airspace: AirspaceRoom) -> None:
+    turns = Turns(airspace)
     turns.since = {"CODEX": 0.0}
-    one = await sky.meet()
-    sky.clock.move(sky.settings.interrupt_s)
+    one = await airspace.meet()
+    airspace.clock.move(airspace.settings.interrupt_s)
     turns.one._done[("CODEX", one.id)] = turns.one._due()[0][1].since
-    sky.seen[("CLAUDE", "CODEX")] = near(0.5)
-    await sky.tick()
+    airspace.seen[("CLAUDE", "CODEX")] = near(0.5)
+    await airspace.tick()
     assert turns.one._due() == []
-    sky.sets["CODEX"] = work("CODEX", FILE, "x.py")
-    sky.seen[("CLAUDE", "CODEX")] = near(0.9)
-    await sky.tick(sky.settings.cooldown_s)
-    await sky.tick(sky.settings.interrupt_s)
+    airspace.sets["CODEX"] = work("CODEX", FILE, "x.py")
+    airspace.seen[("CLAUDE", "CODEX")] = near(0.9)
+    await airspace.tick(airspace.settings.cooldown_s)
+    await airspace.tick(airspace.settings.interrupt_s)
     assert [agent for agent, _ in turns.one._due()] == ["CODEX"]

@@ -22,7 +22,7 @@ from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
 from relay.store.ports import Store
 from tests.airspace.house import House
-from tests.airspace.parts import FILE, Sky, open_sky, work
+from tests.airspace.parts import FILE, AirspaceRoom, open_airspace_store, work
 from tests.engines import BOTH, all_events
 from tests.room.dispatch.test_worker import Floor
 from tests.room.parts import all_jobs, all_messages, notices, post, until
@@ -36,7 +36,7 @@ class Flight(House):
     """A room with two agents that take turns and an airspace, all of it running, by the clock of the machine."""
 
     def __init__(self, store: Store) -> None:
-        room = Sky(
+        room = AirspaceRoom(
             store, time.time, AirspaceSettings(tick_s=0.02, answer_s=60.0, steer_s=60.0, interrupt_s=0.1)
         )
         self.floor = Floor(store)
@@ -84,7 +84,7 @@ class Flight(House):
 
 @pytest.fixture
 async def flight(tmp_path: Path) -> AsyncIterator[Flight]:
-    store = await open_sky(tmp_path)
+    store = await open_airspace_store(tmp_path)
     made = Flight(store)
     async with made.running():
         yield made

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from relay.airspace.advisories import intents, table, wording
-from relay.airspace.advisories.answers import Answers
+from relay.airspace.advisories.answers import AnswerFollower
 from relay.airspace.advisories.edit_guard import AirspaceGuard
 from relay.airspace.advisories.rules import forecasts
-from relay.airspace.advisories.rules.forecasts import Came, Lookahead
+from relay.airspace.advisories.rules.forecasts import Forecast, ForecastOutcome
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
@@ -23,7 +23,7 @@ from relay.room.steward.answers import StewardView
 from relay.room.steward.handlers import Act, Acts
 from tests import engines
 from tests.airspace.house import House
-from tests.airspace.parts import FILE, Sky, near, open_sky, touch, work
+from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, touch, work
 from tests.engines import BOTH, Clock
 from tests.room import parts
 
@@ -33,112 +33,115 @@ NOTHING = {"true": 0, "false": 0, "open": 0, "n": 0, "precision": None}
 
 
 @pytest.fixture
-async def sky(tmp_path: Path) -> AsyncIterator[Sky]:
-    store = await open_sky(tmp_path)
-    yield Sky(store, Clock())
+async def airspace(tmp_path: Path) -> AsyncIterator[AirspaceRoom]:
+    store = await open_airspace_store(tmp_path)
+    yield AirspaceRoom(store, Clock())
     await store.close()
 
 
-async def counts(sky: Sky) -> dict[str, Any]:
-    told: dict[str, Any] = (await sky.store.read(table.counts))["lookahead"]
+async def counts(airspace: AirspaceRoom) -> dict[str, Any]:
+    told: dict[str, Any] = (await airspace.store.read(table.counts))["lookahead"]
     return told
 
 
-async def draw(sky: Sky) -> None:
+async def draw(airspace: AirspaceRoom) -> None:
     """Two work in one file, apart, and a collision is foretold."""
-    sky.sets |= {"CLAUDE": work("CLAUDE", FILE), "CODEX": work("CODEX", FILE)}
-    assert await counts(sky) == NOTHING
-    assert await sky.tick(ahead=frozenset([PAIR]), conflicts={PAIR: ()})
-    assert await counts(sky) == NOTHING | {"open": 1}
+    airspace.sets |= {"CLAUDE": work("CLAUDE", FILE), "CODEX": work("CODEX", FILE)}
+    assert await counts(airspace) == NOTHING
+    assert await airspace.tick(ahead=frozenset([PAIR]), conflicts={PAIR: ()})
+    assert await counts(airspace) == NOTHING | {"open": 1}
 
 
-async def test_it_came_true_when_git_cannot_merge_the_two(sky: Sky) -> None:
-    await draw(sky)
-    assert not await sky.tick(ahead=frozenset([PAIR]), conflicts={PAIR: ()}), "nothing is new"
+async def test_it_came_true_when_git_cannot_merge_the_two(airspace: AirspaceRoom) -> None:
+    await draw(airspace)
+    assert not await airspace.tick(ahead=frozenset([PAIR]), conflicts={PAIR: ()}), "nothing is new"
     # It is not drawn any more, and was said.
-    assert not await sky.tick(conflicts={PAIR: ()})
-    await sky.tick(conflicts={PAIR: (FILE,)})
-    assert await counts(sky) == {"true": 1, "false": 0, "open": 0, "n": 1, "precision": 1.0}
-    assert not sky.protocol.standing.foretold
-    await sky.tick(ahead=frozenset([PAIR]), conflicts={PAIR: (FILE,)})
-    assert (await counts(sky))["open"] == 0, "what git cannot merge already is not foretold"
+    assert not await airspace.tick(conflicts={PAIR: ()})
+    await airspace.tick(conflicts={PAIR: (FILE,)})
+    assert await counts(airspace) == {"true": 1, "false": 0, "open": 0, "n": 1, "precision": 1.0}
+    assert not airspace.protocol.state.forecasts
+    await airspace.tick(ahead=frozenset([PAIR]), conflicts={PAIR: (FILE,)})
+    assert (await counts(airspace))["open"] == 0, "what git cannot merge already is not foretold"
 
 
 @pytest.mark.parametrize("end", ["merged", "dropped", "gone"])
-async def test_it_did_not_when_one_ended_clean(sky: Sky, end: str) -> None:
-    await draw(sky)
+async def test_it_did_not_when_one_ended_clean(airspace: AirspaceRoom, end: str) -> None:
+    await draw(airspace)
     if end == "gone":
-        del sky.sets["CLAUDE"]
+        del airspace.sets["CLAUDE"]
     else:
         # What it said it would touch is in the main branch by now.
-        sky.sets["CLAUDE"] = WorkingSet("CLAUDE", intent=(touch(FILE),))
+        airspace.sets["CLAUDE"] = WorkingSet("CLAUDE", intent=(touch(FILE),))
     merged = frozenset({"CLAUDE"} if end == "merged" else ())
-    await sky.tick(merged=merged, trials={"CODEX": Trial(Verdict.CLEAN)})
-    assert await counts(sky) == {"true": 0, "false": 1, "open": 0, "n": 1, "precision": 0.0}
+    await airspace.tick(merged=merged, trials={"CODEX": Trial(Verdict.CLEAN)})
+    assert await counts(airspace) == {"true": 0, "false": 1, "open": 0, "n": 1, "precision": 0.0}
     # The next work of the two is another look-ahead.
-    sky.sets["CLAUDE"] = work("CLAUDE", "src/free.py")
-    await sky.tick(ahead=frozenset([PAIR]), conflicts={PAIR: ()})
-    assert await counts(sky) == {"true": 0, "false": 1, "open": 1, "n": 1, "precision": 0.0}
+    airspace.sets["CLAUDE"] = work("CLAUDE", "src/free.py")
+    await airspace.tick(ahead=frozenset([PAIR]), conflicts={PAIR: ()})
+    assert await counts(airspace) == {"true": 0, "false": 1, "open": 1, "n": 1, "precision": 0.0}
 
 
-async def test_what_git_was_not_asked_is_unknown(sky: Sky) -> None:
-    await draw(sky)
-    await sky.tick(ahead=frozenset([PAIR]))
-    sky.sets["CLAUDE"] = WorkingSet("CLAUDE")
-    await sky.tick(merged=frozenset(["CLAUDE"]), trials={"CODEX": Trial(Verdict.CLEAN)})
-    assert await counts(sky) == NOTHING | {"open": 1}
-    assert not sky.protocol.standing.foretold
+async def test_what_git_was_not_asked_is_unknown(airspace: AirspaceRoom) -> None:
+    await draw(airspace)
+    await airspace.tick(ahead=frozenset([PAIR]))
+    airspace.sets["CLAUDE"] = WorkingSet("CLAUDE")
+    await airspace.tick(merged=frozenset(["CLAUDE"]), trials={"CODEX": Trial(Verdict.CLEAN)})
+    assert await counts(airspace) == NOTHING | {"open": 1}
+    assert not airspace.protocol.state.forecasts
 
 
-async def test_a_merge_that_sets_the_other_back_is_no_clean_end(sky: Sky) -> None:
-    await draw(sky)
-    sky.sets["CLAUDE"] = WorkingSet("CLAUDE")
+async def test_a_merge_that_sets_the_other_back_is_no_clean_end(airspace: AirspaceRoom) -> None:
+    await draw(airspace)
+    airspace.sets["CLAUDE"] = WorkingSet("CLAUDE")
     trial = Trial(Verdict.CONFLICTS, (FILE,))
-    await sky.tick(merged=frozenset(["CLAUDE"]), trials={"CODEX": trial})
-    assert (await counts(sky))["n"] == 0
+    await airspace.tick(merged=frozenset(["CLAUDE"]), trials={"CODEX": trial})
+    assert (await counts(airspace))["n"] == 0
 
 
-async def test_an_intent_alone_is_no_end(sky: Sky) -> None:
+async def test_an_intent_alone_is_no_end(airspace: AirspaceRoom) -> None:
     """Who has only said what it will touch has a branch with nothing in it, and is not done."""
-    sky.sets |= {"CLAUDE": work("CLAUDE", FILE), "CODEX": WorkingSet("CODEX", intent=(touch(FILE),))}
-    await sky.tick(ahead=frozenset([PAIR]), trials={"CODEX": Trial(Verdict.NOTHING)})
-    assert (await counts(sky))["open"] == 1
-    sky.sets["CODEX"] = work("CODEX", FILE)
-    await sky.tick(conflicts={PAIR: (FILE,)})
-    assert (await counts(sky))["true"] == 1
+    airspace.sets |= {"CLAUDE": work("CLAUDE", FILE), "CODEX": WorkingSet("CODEX", intent=(touch(FILE),))}
+    await airspace.tick(ahead=frozenset([PAIR]), trials={"CODEX": Trial(Verdict.NOTHING)})
+    assert (await counts(airspace))["open"] == 1
+    airspace.sets["CODEX"] = work("CODEX", FILE)
+    await airspace.tick(conflicts={PAIR: (FILE,)})
+    assert (await counts(airspace))["true"] == 1
 
 
-async def test_each_kind_is_counted_apart(sky: Sky) -> None:
-    await draw(sky)
-    sky.seen[PAIR] = near(0.9)
-    await sky.tick(ahead=frozenset([PAIR]), conflicts={PAIR: (FILE,)})
-    told = await sky.store.read(table.counts)
+async def test_each_kind_is_counted_apart(airspace: AirspaceRoom) -> None:
+    await draw(airspace)
+    airspace.seen[PAIR] = near(0.9)
+    await airspace.tick(ahead=frozenset([PAIR]), conflicts={PAIR: (FILE,)})
+    told = await airspace.store.read(table.counts)
     assert (told["true"], told["n"], told["traffic"]["n"], told["lookahead"]["n"]) == (1, 1, 0, 1)
     assert wording.precision(told) == "Came true so far: resolution 1 of 1, look-ahead 1 of 1."
     assert wording.precision({"n": 0, "traffic": {"n": 0}, "lookahead": NOTHING}) == ""
     # An advisory says more than a look-ahead: what is at a level is not counted as one.
-    assert forecasts.look({}, (), {}, {}, (), {}, 1.0) == {}
-    assert forecasts.look({PAIR: Lookahead(1.0)}, (), {}, {}, (), {}, 2.0)[PAIR].came is Came.UNKNOWN
+    assert forecasts.update_forecasts({}, (), {}, {}, (), {}, 1.0) == {}
+    assert (
+        forecasts.update_forecasts({PAIR: Forecast(1.0)}, (), {}, {}, (), {}, 2.0)[PAIR].came
+        is ForecastOutcome.UNKNOWN
+    )
 
 
-async def test_switched_off_nobody_knows(sky: Sky) -> None:
-    await draw(sky)
-    await sky.protocol.end_all("the airspace is switched off")
-    assert not sky.protocol.standing.foretold and await counts(sky) == NOTHING | {"open": 1}
+async def test_switched_off_nobody_knows(airspace: AirspaceRoom) -> None:
+    await draw(airspace)
+    await airspace.protocol.end_all("the airspace is switched off")
+    assert not airspace.protocol.state.forecasts and await counts(airspace) == NOTHING | {"open": 1}
 
 
-async def test_a_restart_goes_on_with_what_was_foretold(sky: Sky) -> None:
-    await draw(sky)
-    sky.protocol = sky.another()
-    await sky.protocol.load()
-    await sky.tick(ahead=frozenset([PAIR]), conflicts={PAIR: (FILE,)})
-    assert (await counts(sky))["true"] == 1
+async def test_a_restart_goes_on_with_what_was_foretold(airspace: AirspaceRoom) -> None:
+    await draw(airspace)
+    airspace.protocol = airspace.another()
+    await airspace.protocol.load()
+    await airspace.tick(ahead=frozenset([PAIR]), conflicts={PAIR: (FILE,)})
+    assert (await counts(airspace))["true"] == 1
 
 
 async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     """CODEX enters the file that CLAUDE has in hand, and is told; the room starts anew; it is not told again."""
-    store = await open_sky(tmp_path)
-    house = House(Sky(store, Clock()))
+    store = await open_airspace_store(tmp_path)
+    house = House(AirspaceRoom(store, Clock()))
     room = house.room
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
 
@@ -148,7 +151,7 @@ async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     await house.tick()
     assert "CLAUDE changes" in (await guard().decide("CODEX", Location(FILE, None, True))).note
     await house.tick()
-    house = House(Sky(store, room.clock))
+    house = House(AirspaceRoom(store, room.clock))
     room = house.room
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
     await room.protocol.load()
@@ -157,25 +160,27 @@ async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     # It is over when CLAUDE has left the file: then another time begins.
     house.trees.sets = [WorkingSet("CLAUDE"), work("CODEX", "src/free.py")]
     await house.tick()
-    assert not (await store.read(table.standing)).told
+    assert not (await store.read(table.load_state)).edit_notices
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
     await house.tick()
     assert "CLAUDE changes" in (await guard().decide("CODEX", Location(FILE, None, True))).note
     await store.close()
 
 
-async def test_what_is_foretold_where_nobody_is_yet_is_told_once(sky: Sky) -> None:
-    sky.sets |= {"CLAUDE": work("CLAUDE", "src/free.py"), "CODEX": work("CODEX", "docs/a.md")}
+async def test_what_is_foretold_where_nobody_is_yet_is_told_once(airspace: AirspaceRoom) -> None:
+    airspace.sets |= {"CLAUDE": work("CLAUDE", "src/free.py"), "CODEX": work("CODEX", "docs/a.md")}
     reading = Reading(0.2, foretells=True, evidence=(Evidence(f"CODEX comes near {FILE}", FILE),))
     link = Assessment(0.2, Level.CLEAR, {"nearness": reading}, ahead=True)
-    guard = AirspaceGuard(sky.protocol, lambda: sky.sets, lambda: sky.settings, links=lambda: {PAIR: link})
+    guard = AirspaceGuard(
+        airspace.protocol, lambda: airspace.sets, lambda: airspace.settings, links=lambda: {PAIR: link}
+    )
     assert "may collide later" in (await guard.decide("CODEX", Location(FILE, None, True))).note
     assert (await guard.decide("CODEX", Location(FILE, None, True))).note == ""
 
 
 async def test_the_page_and_the_terminal_say_the_same(tmp_path: Path) -> None:
-    store = await open_sky(tmp_path)
-    house = House(Sky(store, Clock()))
+    store = await open_airspace_store(tmp_path)
+    house = House(AirspaceRoom(store, Clock()))
     house.measure.foretells = True
     house.trees.sets = [work("CLAUDE", "src/a.py"), work("CODEX", "src/b.py")]
     await house.tick()
@@ -198,39 +203,39 @@ async def test_the_page_and_the_terminal_say_the_same(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_an_intent_is_answered_with_what_is_in_hand(sky: Sky) -> None:
+async def test_an_intent_is_answered_with_what_is_in_hand(airspace: AirspaceRoom) -> None:
     """The agent's INTENT line names a file that a third has in hand: it is told so, and nothing is refused."""
-    house = House(Sky(sky.store, sky.clock))
+    house = House(AirspaceRoom(airspace.store, airspace.clock))
     house.trees.sets = [work("GEMINI", "src/free.py")]
     await house.tick()
-    sky.answers = Answers(
-        sky.voice,
+    airspace.answers = AnswerFollower(
+        airspace.voice,
         in_hand=lambda agent, paths, but: house.live.in_hand(agent, paths, but=but),
-        clock=sky.clock,
+        clock=airspace.clock,
     )
-    await sky.meet()
-    await sky.turn("CODEX", "INTENT: src/free.py, docs/a.md")
-    bodies = [one.body for one in await parts.all_messages(sky.store) if "your part?" in one.body]
+    await airspace.meet()
+    await airspace.turn("CODEX", "INTENT: src/free.py, docs/a.md")
+    bodies = [one.body for one in await parts.all_messages(airspace.store) if "your part?" in one.body]
     assert bodies == [
         "GEMINI changes src/free.py now, lines 1-10. What is your part? Keep to it, or agree in the room first."
     ]
-    declared = await sky.store.read(lambda tx: intents.declared(tx, sky.clock()))
+    declared = await airspace.store.read(lambda tx: intents.declared(tx, airspace.clock()))
     assert set(declared["CODEX"]) == {"src/free.py", "docs/a.md"}
 
 
-async def test_a_persons_intent_is_answered_with_what_is_in_hand(sky: Sky) -> None:
-    house = House(Sky(sky.store, sky.clock))
+async def test_a_persons_intent_is_answered_with_what_is_in_hand(airspace: AirspaceRoom) -> None:
+    house = House(AirspaceRoom(airspace.store, airspace.clock))
     house.trees.sets = [work("GEMINI", "src/free.py")]
     await house.tick()
-    message = await parts.post(sky.store, "/intent @CODEX src/free.py", sky.clock())
-    acts = Acts(sky.board, lambda: Roster(sky.members), airspace=house.live)
-    act = Act("ann", message, (await engines.all_events(sky.store))[-1].id, True, sky.clock())
+    message = await parts.post(airspace.store, "/intent @CODEX src/free.py", airspace.clock())
+    acts = Acts(airspace.board, lambda: Roster(airspace.members), airspace=house.live)
+    act = Act("ann", message, (await engines.all_events(airspace.store))[-1].id, True, airspace.clock())
     command = DeclareIntent("CODEX", ("src/free.py",))
 
     async def unseen() -> StewardView:
         raise AssertionError("nobody looks at the room for this")
 
-    done = await sky.store.write(lambda tx: acts.obey(tx, command, act, unseen))
+    done = await airspace.store.write(lambda tx: acts.obey(tx, command, act, unseen))
     said, _, told = done.text.partition("\n\n")
     assert said == "CODEX intends to touch `src/free.py`."
     assert told.startswith("GEMINI changes src/free.py now, lines 1-10. What is your part?")

@@ -7,7 +7,14 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.advisories.rules.grouping import Contact, Known, Place, group, latch, roles
+from relay.airspace.advisories.rules.grouping import (
+    Contact,
+    OpenAdvisory,
+    Priority,
+    group,
+    latch_order,
+    roles,
+)
 from relay.airspace.readings import Level
 from relay.model.working_set import Pair
 
@@ -25,7 +32,7 @@ def contacts(**pairs: str) -> dict[Pair, Contact]:
 
 
 def made(
-    found: dict[Pair, Contact], standing: dict[str, Known] | None = None
+    found: dict[Pair, Contact], standing: dict[str, OpenAdvisory] | None = None
 ) -> list[tuple[str | None, str]]:
     return [
         (one.id, " ".join("".join(pair) for pair in one.contacts)) for one in group(found, standing or {})
@@ -51,51 +58,53 @@ def test_a_chain_of_different_files_is_not_one_advisory() -> None:
 
 
 def test_an_advisory_grows_by_who_joins_its_file() -> None:
-    standing = {"1": Known(frozenset({("A", "B")}), (Place("B"), Place("A")))}
+    standing = {"1": OpenAdvisory(frozenset({("A", "B")}), (Priority("B"), Priority("A")))}
     found = group(contacts(AB="f", AC="f", BC="f", XY="f"), standing)
     assert [(one.id, sorted(one.contacts)) for one in found] == [
         ("1", [("A", "B"), ("A", "C"), ("B", "C")]),
         (None, [("X", "Y")]),
     ]
-    assert [one.agent for one in latch(found[0].latched, found[0].agents, {})] == ["B", "A", "C"]
+    assert [one.agent for one in latch_order(found[0].latched, found[0].agents, {})] == ["B", "A", "C"]
 
 
 def test_a_standing_advisory_without_a_pair_is_given_empty() -> None:
-    standing = {"1": Known(frozenset({("A", "B")}), ())}
+    standing = {"1": OpenAdvisory(frozenset({("A", "B")}), ())}
     assert [(one.id, dict(one.contacts)) for one in group({}, standing)] == [("1", {})]
 
 
 def test_right_of_way() -> None:
     places = {
-        "A": Place("A", 0, 50.0),
-        "B": Place("B", 3, 90.0),
-        "C": Place("C", 0, 10.0),
-        "D": Place("D", 0, 0.0),
-        "E": Place("E", 0, 10.0),
+        "A": Priority("A", 0, 50.0),
+        "B": Priority("B", 3, 90.0),
+        "C": Priority("C", 0, 10.0),
+        "D": Priority("D", 0, 0.0),
+        "E": Priority("E", 0, 10.0),
     }
-    assert [one.agent for one in latch((), "ABCDE", places)] == ["B", "C", "E", "A", "D"]
+    assert [one.agent for one in latch_order((), "ABCDE", places)] == ["B", "C", "E", "A", "D"]
 
 
 def test_what_is_committed_later_does_not_turn_it_round() -> None:
-    first = latch((), "AB", {"A": Place("A", 1), "B": Place("B", 0)})
-    assert [one.agent for one in latch(first, "AB", {"A": Place("A", 1), "B": Place("B", 9)})] == ["A", "B"]
+    first = latch_order((), "AB", {"A": Priority("A", 1), "B": Priority("B", 0)})
+    assert [
+        one.agent for one in latch_order(first, "AB", {"A": Priority("A", 1), "B": Priority("B", 9)})
+    ] == ["A", "B"]
 
 
 def test_one_holds_and_the_others_steer_in_order() -> None:
-    order = [Place("C"), Place("A"), Place("B")]
+    order = [Priority("C"), Priority("A"), Priority("B")]
     found = roles(order, contacts(AB="f", AC="f g", BC="f"))
     assert (found.agents, found.hold, found.steer) == (("C", "A", "B"), ("C",), ("A", "B"))
     assert found.off == {"A": ("f", "g"), "B": ("f",)}
 
 
 def test_who_is_only_near_neither_holds_nor_steers() -> None:
-    found = roles([Place("A"), Place("B"), Place("C")], contacts(AB="f", ac="f"))
+    found = roles([Priority("A"), Priority("B"), Priority("C")], contacts(AB="f", ac="f"))
     assert (found.agents, found.hold, found.steer) == (("A", "B", "C"), ("A",), ("B",))
     assert (found.near, found.ahead) == (("C",), {"B": ("A",)})
 
 
 def test_who_is_only_near_is_ahead_of_nobody() -> None:
-    found = roles([Place("A"), Place("B"), Place("C")], contacts(ab="f", ac="f", BC="f"))
+    found = roles([Priority("A"), Priority("B"), Priority("C")], contacts(ab="f", ac="f", BC="f"))
     assert (found.hold, found.steer, found.near) == (("B",), ("C",), ("A",))
     assert (found.off, found.ahead) == ({"C": ("f",)}, {"C": ("B",)})
     (one,) = group(contacts(ab="f", ac="f", BC="f"), {})
@@ -114,13 +123,13 @@ _CONTACTS = st.dictionaries(
     ),
 )
 _PLACES = st.fixed_dictionaries(
-    {name: st.builds(Place, st.just(name), st.integers(0, 2), st.integers(0, 2)) for name in _NAMES}
+    {name: st.builds(Priority, st.just(name), st.integers(0, 2), st.integers(0, 2)) for name in _NAMES}
 )
 
 
 @given(_CONTACTS, _PLACES, st.randoms(use_true_random=False))
 def test_groups_and_orders_do_not_depend_on_the_order_given(
-    found: dict[Pair, Contact], places: dict[str, Place], rng: random.Random
+    found: dict[Pair, Contact], places: dict[str, Priority], rng: random.Random
 ) -> None:
     shuffled = list(found.items())
     rng.shuffle(shuffled)
@@ -131,17 +140,17 @@ def test_groups_and_orders_do_not_depend_on_the_order_given(
     for a, b in zip(one, other, strict=True):
         agents = list(b.agents)
         rng.shuffle(agents)
-        assert latch((), a.agents, places) == latch((), agents, dict(mixed_places))
+        assert latch_order((), a.agents, places) == latch_order((), agents, dict(mixed_places))
 
 
 @given(_CONTACTS, _PLACES)
 def test_every_pair_is_in_one_group_and_exactly_one_of_it_steers(
-    found: dict[Pair, Contact], places: dict[str, Place]
+    found: dict[Pair, Contact], places: dict[str, Priority]
 ) -> None:
     groups = group(found, {})
     assert sorted(pair for one in groups for pair in one.contacts) == sorted(found)
     for one in groups:
-        order = latch((), one.agents, places)
+        order = latch_order((), one.agents, places)
         told = roles(order, one.contacts)
         names = [place.agent for place in order]
         for pair, contact in one.contacts.items():
@@ -157,13 +166,13 @@ def test_every_pair_is_in_one_group_and_exactly_one_of_it_steers(
 
 @given(_CONTACTS, _CONTACTS, _PLACES)
 def test_a_latched_order_only_grows(
-    before: dict[Pair, Contact], after: dict[Pair, Contact], places: dict[str, Place]
+    before: dict[Pair, Contact], after: dict[Pair, Contact], places: dict[str, Priority]
 ) -> None:
     standing = {}
     for at, one in enumerate(group(before, {})):
-        standing[str(at)] = Known(frozenset(one.contacts), latch((), one.agents, places))
-    changed = {name: Place(name, 9 - place.committed, 0.0) for name, place in places.items()}
+        standing[str(at)] = OpenAdvisory(frozenset(one.contacts), latch_order((), one.agents, places))
+    changed = {name: Priority(name, 9 - place.committed, 0.0) for name, place in places.items()}
     for one in group(after, standing):
         if one.id is not None:
-            grown = latch(one.latched, one.agents, changed)
+            grown = latch_order(one.latched, one.agents, changed)
             assert grown[: len(standing[one.id].latched)] == standing[one.id].latched

@@ -22,7 +22,7 @@ from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
 from tests.airspace.house import House
-from tests.airspace.parts import FILE, NAMES, Sky, open_sky, work
+from tests.airspace.parts import FILE, NAMES, AirspaceRoom, open_airspace_store, work
 from tests.engines import BOTH, Clock, all_events, open_store
 from tests.room.parts import all_messages, post
 
@@ -96,7 +96,7 @@ def test_no_more_is_kept_than_one_agent_has_in_hand() -> None:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_sky(tmp_path)
+    opened = await open_airspace_store(tmp_path)
     yield opened
     await opened.close()
 
@@ -149,7 +149,7 @@ class Office:
     """The desk of a room with an airspace."""
 
     def __init__(self, store: Store) -> None:
-        self.house = House(Sky(store, Clock()))
+        self.house = House(AirspaceRoom(store, Clock()))
         room = self.house.room
         roster = lambda: Roster(room.members)  # noqa: E731
         acts = Acts(room.board, roster, self.house.live)

@@ -16,7 +16,7 @@ from relay.airspace.readings import Level
 from relay.log.verify import verify
 from relay.model import Kind
 from relay.room.journal.values import JobState
-from tests.airspace.parts import FILE, Sky, near, open_sky, work
+from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, work
 from tests.engines import Clock
 from tests.room.parts import all_jobs, all_messages
 
@@ -28,15 +28,15 @@ ROOT = Path(__file__).parents[3]
 
 async def tick(folder: Path, phase: int) -> None:
     """What the process does: take what is there, and look once."""
-    store = await open_sky(folder)
-    sky = Sky(store, Clock(2_000_000_000.0 + 1000.0 * phase))
-    sky.sets = {"CLAUDE": work("CLAUDE", FILE, committed=1.0), "CODEX": work("CODEX", FILE)}
+    store = await open_airspace_store(folder)
+    airspace = AirspaceRoom(store, Clock(2_000_000_000.0 + 1000.0 * phase))
+    airspace.sets = {"CLAUDE": work("CLAUDE", FILE, committed=1.0), "CODEX": work("CODEX", FILE)}
     risk, _ = PHASES[phase]
     if risk:
-        sky.seen[("CLAUDE", "CODEX")] = near(risk)
-    await sky.protocol.load()
+        airspace.seen[("CLAUDE", "CODEX")] = near(risk)
+    await airspace.protocol.load()
     print("ready", flush=True)
-    await sky.protocol.observe(sky.observation())
+    await airspace.protocol.observe(airspace.observation())
     print("done", flush=True)
     await store.close()
 
@@ -67,7 +67,7 @@ async def test_killed_in_the_middle_of_ticks(tmp_path: Path) -> None:
         for _ in range(KILLS):
             ended += await run(tmp_path, phase, chance.uniform(0.0, 0.04))
         assert await run(tmp_path, phase, None)
-    store = await open_sky(tmp_path)
+    store = await open_airspace_store(tmp_path)
     try:
         said = [one for one in await all_messages(store) if one.kind is Kind.ADVISORY]
         assert [one.meta["level"] for one in said] == [heard.word for _, heard in PHASES]

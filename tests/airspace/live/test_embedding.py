@@ -25,7 +25,7 @@ from relay.airspace.live.embedding import (
 from relay.airspace.profiles.formulas import FORMULAS
 from relay.airspace.readings import Assessment, Level
 from relay.airspace.scan.import_distances import Dependencies
-from relay.airspace.scan.scan import Airspace, Link
+from relay.airspace.scan.scan import Link, PairScan
 from relay.model.working_set import FileTouch, WorkingSet
 from tests.airspace.scan.test_scan import airspaces, graphs
 
@@ -82,7 +82,7 @@ def test_an_agent_is_at_the_weighted_centroid() -> None:
 def test_it_is_finite_and_the_same_each_time(
     agents: tuple[WorkingSet, ...], graph: dict[str, list[str]]
 ) -> None:
-    space = Airspace()
+    space = PairScan()
     space.set_graph(graph)
     for one in agents:
         space.update(one)

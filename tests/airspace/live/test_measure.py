@@ -23,8 +23,8 @@ def made(floor: Floor | None = None) -> LiveMeasure:
 def test_it_says_what_the_scan_says_and_forgets_who_has_gone() -> None:
     measure = made()
     sets = [work("CLAUDE", FILE), work("CODEX", FILE), work("GEMINI", "docs/a.md")]
-    sky = measure.scan(sets, {})
-    assert set(sky.links) == {PAIR} and sky.links[PAIR].risk >= 0.7 and sky.files == 2
+    airspace = measure.scan(sets, {})
+    assert set(airspace.links) == {PAIR} and airspace.links[PAIR].risk >= 0.7 and airspace.files == 2
     assert measure.scan(sets[:1], {}).links == {}
     assert set(measure.scan(sets, {PAIR: Merge((FILE,))}).links) == {PAIR}
 

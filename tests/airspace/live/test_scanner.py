@@ -12,7 +12,7 @@ import pytest
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.intents import Source
 from relay.airspace.live import history
-from relay.airspace.live.picture import Sampled
+from relay.airspace.live.picture import PictureSample
 from relay.airspace.live.scanner import with_intents, without
 from relay.airspace.readings import Level
 from relay.airspace.worktrees.view import rows
@@ -22,8 +22,8 @@ from relay.model import Refusal
 from relay.model.working_set import WorkingSet, all_paths
 from relay.store.ports import Tx
 from tests.airspace.house import House
-from tests.airspace.parts import FILE, NAMES, open_sky, touch, work
-from tests.airspace.parts import Sky as Room
+from tests.airspace.parts import FILE, NAMES, open_airspace_store, touch, work
+from tests.airspace.parts import AirspaceRoom as Room
 from tests.engines import BOTH, Clock
 from tests.git.repository import commit, git, lines, repository, room
 from tests.room.parts import until
@@ -35,7 +35,7 @@ PAIR = ("CLAUDE", "CODEX")
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    store = await open_sky(tmp_path)
+    store = await open_airspace_store(tmp_path)
     yield House(Room(store, Clock()))
     await store.close()
 
@@ -322,7 +322,7 @@ async def test_the_history_ends_where_its_hours_do(house: House) -> None:
 async def test_a_long_history_is_thinned_evenly(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MOST", 4)
     for at in range(10):
-        sample = Sampled(float(at), {"A": (0.1 * at, 0.0, 0.0)}, {}, ())
+        sample = PictureSample(float(at), {"A": (0.1 * at, 0.0, 0.0)}, {}, ())
         await house.room.store.write(lambda tx, sample=sample: history.put(tx, sample, 1e9))
     found = await house.room.store.read(lambda tx: history.between(tx, 0.0, 10.0))
     assert [one["positions"]["A"][0] for one in found] == [0.0, 0.3, 0.6, 0.9]
@@ -331,16 +331,24 @@ async def test_a_long_history_is_thinned_evenly(house: House, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("why", "after", "differs"),
     [
-        ("the same", Sampled(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",)), False),
-        ("hardly moved", Sampled(9.0, {"A": (0.01, 0.0, 0.0)}, {PAIR: (0.51, Level.TRAFFIC)}, ("1",)), False),
-        ("moved", Sampled(9.0, {"A": (0.1, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",)), True),
-        ("riskier", Sampled(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.6, Level.TRAFFIC)}, ("1",)), True),
-        ("another level", Sampled(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.CLEAR)}, ("1",)), True),
-        ("no link", Sampled(9.0, {"A": (0.0, 0.0, 0.0)}, {}, ("1",)), True),
-        ("no advisory", Sampled(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ()), True),
+        ("the same", PictureSample(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",)), False),
+        (
+            "hardly moved",
+            PictureSample(9.0, {"A": (0.01, 0.0, 0.0)}, {PAIR: (0.51, Level.TRAFFIC)}, ("1",)),
+            False,
+        ),
+        ("moved", PictureSample(9.0, {"A": (0.1, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",)), True),
+        ("riskier", PictureSample(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.6, Level.TRAFFIC)}, ("1",)), True),
+        (
+            "another level",
+            PictureSample(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.CLEAR)}, ("1",)),
+            True,
+        ),
+        ("no link", PictureSample(9.0, {"A": (0.0, 0.0, 0.0)}, {}, ("1",)), True),
+        ("no advisory", PictureSample(9.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ()), True),
         (
             "foretold",
-            Sampled(
+            PictureSample(
                 9.0,
                 {"A": (0.0, 0.0, 0.0)},
                 {PAIR: (0.5, Level.TRAFFIC)},
@@ -351,13 +359,13 @@ async def test_a_long_history_is_thinned_evenly(house: House, monkeypatch: pytes
         ),
         (
             "one more",
-            Sampled(9.0, {"A": (0, 0, 0), "B": (0, 0, 0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",)),
+            PictureSample(9.0, {"A": (0, 0, 0), "B": (0, 0, 0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",)),
             True,
         ),
     ],
 )
-def test_what_is_another_picture(why: str, after: Sampled, differs: bool) -> None:
-    before = Sampled(1.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",))
+def test_what_is_another_picture(why: str, after: PictureSample, differs: bool) -> None:
+    before = PictureSample(1.0, {"A": (0.0, 0.0, 0.0)}, {PAIR: (0.5, Level.TRAFFIC)}, ("1",))
     assert after.differs(before) is differs, why
 
 

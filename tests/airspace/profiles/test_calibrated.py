@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.hysteresis import ceiling
 from relay.airspace.live.picture import link_json, near_text
-from relay.airspace.pair_facts import CallLink, Coupling, Hazard, Likeness, Near, SharedTest
+from relay.airspace.pair_facts import CallLink, Coupling, Hazard, Likeness, PairFacts, SharedTest
 from relay.airspace.profiles import calibrated as profile
 from relay.airspace.profiles import calibration as fitted
 from relay.airspace.profiles.calibrated import THRESHOLDS, calibrated
@@ -175,7 +175,7 @@ TREES: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str], WorkingSe
 def test_a_clash_of_paths_is_what_git_cannot_merge(tmp_path: Path, name: str) -> None:
     base, mine, theirs, a, b = TREES[name]
     assert Together.of(a, b).clashes == _conflicts(tmp_path, base, mine, theirs)
-    assert (calibrated(a, b, Near()).level is Level.RESOLUTION) == Together.of(a, b).clashes
+    assert (calibrated(a, b, PairFacts()).level is Level.RESOLUTION) == Together.of(a, b).clashes
 
 
 # -- what the levels may rest on
@@ -188,13 +188,13 @@ def test_all_that_only_foretells_stays_below_a_resolution_advisory() -> None:
     many = [lines((n, n), (n + 40, n + 40), path=f"src/{n}.py", churn=100) for n in range(1, 60)]
     other = [lines((n + 9, n + 9), (n + 90, n + 90), path=f"src/{n}.py", churn=100) for n in range(1, 60)]
     coupling = Coupling("src/1.py", "src/2.py", 1, 1.0)
-    near = Near(coupling=coupling, directed=coupling, tree=1.0)
+    near = PairFacts(coupling=coupling, directed=coupling, tree=1.0)
     found = calibrated(work("A", *many), work("B", *other), near)
     assert profile.THRESHOLDS.traffic < found.risk < profile.THRESHOLDS.resolution
 
 
 def test_what_is_only_foretold_is_no_advisory_but_lies_ahead() -> None:
-    alike = Near(words=Likeness(0.6, ("cart", "total")))
+    alike = PairFacts(words=Likeness(0.6, ("cart", "total")))
     found = calibrated(work("A", lines((4, 4))), work("B", lines((90, 93))), alike)
     assert found.level is Level.CLEAR and found.ahead and found.risk >= profile.AHEAD
     assert ceiling(found, profile.THRESHOLDS) is Level.CLEAR
@@ -208,14 +208,14 @@ def test_what_is_only_foretold_is_no_advisory_but_lies_ahead() -> None:
     assert ceiling(above, profile.THRESHOLDS) is Level.CLEAR
     told = near_text({("A", "B"): (found, Level.CLEAR)}, [], ["A", "B"])
     assert "A and B: risk" in told and "clear, but may collide later" in told
-    quiet = calibrated(work("A", lines((4, 4))), work("B", lines((90, 93))), Near(words=Likeness(0.0)))
+    quiet = calibrated(work("A", lines((4, 4))), work("B", lines((90, 93))), PairFacts(words=Likeness(0.0)))
     assert not quiet.ahead
 
 
 def test_dependency_alone_is_no_advisory() -> None:
     coupling = Coupling("src/a.py", "lib/b.py", 1, 1.0)
     found = calibrated(
-        work("A", lines((1, 2))), work("B", lines((1, 2), path="lib/b.py")), Near(coupling=coupling)
+        work("A", lines((1, 2))), work("B", lines((1, 2), path="lib/b.py")), PairFacts(coupling=coupling)
     )
     assert found.level is Level.CLEAR
     assert not found.channels["dependency"].alone
@@ -224,29 +224,31 @@ def test_dependency_alone_is_no_advisory() -> None:
 def test_a_lock_is_intent_and_is_called_by_its_name() -> None:
     for locked, said in ((True, "holds a lock on"), (False, "intends to change")):
         meant = (FileTouch("src/a.py", locked=locked),)
-        found = calibrated(work("A", intent=meant), work("B", lines((1, 2))), Near())
+        found = calibrated(work("A", intent=meant), work("B", lines((1, 2))), PairFacts())
         (evidence,) = found.channels["intent"].evidence
         assert evidence.text == f"A {said} src/a.py, where B works"
 
 
 def test_intent_reaches_a_traffic_advisory_and_never_more() -> None:
     meant = (FileTouch("src/a.py"),)
-    against_work = calibrated(work("A", intent=meant), work("B", lines((1, 2))), Near())
+    against_work = calibrated(work("A", intent=meant), work("B", lines((1, 2))), PairFacts())
     assert against_work.level is Level.TRAFFIC
     busy = [lines((n, n), path=f"src/{n}.py", churn=100) for n in range(60)]
     both = [replace(one, lines=(Span(100, 100), Span(150, 150))) for one in busy]
-    found = calibrated(work("A", *busy, intent=meant), work("B", *both, lines((1, 2)), intent=meant), Near())
+    found = calibrated(
+        work("A", *busy, intent=meant), work("B", *both, lines((1, 2)), intent=meant), PairFacts()
+    )
     assert found.level is Level.TRAFFIC
 
 
 def test_a_merge_that_conflicts_is_a_resolution_and_a_clean_one_takes_the_overlap_back() -> None:
     a, b = work("A", lines((40, 58))), work("B", lines((50, 60)))
-    assert calibrated(a, b, Near()).level is Level.RESOLUTION
-    clean = calibrated(a, b, Near(merge=Merge()))
+    assert calibrated(a, b, PairFacts()).level is Level.RESOLUTION
+    clean = calibrated(a, b, PairFacts(merge=Merge()))
     assert clean.channels["overlap"].risk == 0 and clean.channels["nearness"].risk > 0
     assert clean.level is Level.CLEAR
     apart_now = work("B", lines((90, 91)))
-    assert calibrated(a, apart_now, Near(merge=Merge(("src/a.py",)))).level is Level.RESOLUTION
+    assert calibrated(a, apart_now, PairFacts(merge=Merge(("src/a.py",)))).level is Level.RESOLUTION
 
 
 @pytest.mark.parametrize(
@@ -262,14 +264,14 @@ def test_a_merge_that_conflicts_is_a_resolution_and_a_clean_one_takes_the_overla
 def test_a_symbol_hazard(removed: bool, signature: bool, new_call: bool, level: Level) -> None:
     hazard = Hazard(1, "login", "src/a.py", (3, 9), removed, "lib/b.py", (4, 4), new_call, signature)
     found = calibrated(
-        work("A", lines((4, 4), path="lib/b.py")), work("B", lines((3, 9))), Near(hazards=(hazard,))
+        work("A", lines((4, 4), path="lib/b.py")), work("B", lines((3, 9))), PairFacts(hazards=(hazard,))
     )
     assert found.level is level
     assert "B " in found.channels["symbol"].evidence[0].text
 
 
 def test_calls_and_tests_only_nudge() -> None:
-    near = Near(
+    near = PairFacts(
         calls=CallLink("f", "src/a.py", "g", "lib/b.py", 1),
         tests=tuple(SharedTest(f"tests/{n}.py", "src/a.py", "lib/b.py") for n in range(9)),
     )
@@ -283,7 +285,7 @@ def test_calls_and_tests_only_nudge() -> None:
 def test_a_standing_conflict_does_not_fade_and_what_is_foretold_does() -> None:
     def risks(weight: float, lines_of_b: tuple[int, int]) -> float:
         a, b = lines((40, 58), weight=weight), lines(lines_of_b, weight=weight)
-        return calibrated(work("A", a), work("B", b), Near()).risk
+        return calibrated(work("A", a), work("B", b), PairFacts()).risk
 
     assert risks(0.15, (50, 60)) > profile.THRESHOLDS.resolution
     fading = [risks(weight, (70, 71)) for weight in (1.0, 0.6, 0.3, 0.15)]
@@ -305,13 +307,13 @@ def test_a_standing_conflict_does_not_fade_and_what_is_foretold_does() -> None:
     ],
 )
 def test_the_evidence_of_an_overlap_can_be_checked(a: FileTouch, b: FileTouch, text: str) -> None:
-    found = calibrated(work("A", a), work("B", b), Near())
+    found = calibrated(work("A", a), work("B", b), PairFacts())
     assert found.evidence[0].text == text
 
 
 def test_the_channels_put_into_words_later_are_those_of_the_risk() -> None:
     a, b = work("A", lines((40, 58))), work("B", lines((50, 60)))
-    found = calibrated(a, b, Near())
+    found = calibrated(a, b, PairFacts())
     assert assess(dict(found.channels), THRESHOLDS) == found
     assert pickle.loads(pickle.dumps(found)) == found
 
@@ -333,7 +335,7 @@ touches = st.builds(
 ).map(lambda one: replace(one, new_path="moved") if one.change is R else one)
 sets = st.lists(touches, max_size=5).map(lambda files: WorkingSet("A", tuple(files)))
 nears = st.builds(
-    Near,
+    PairFacts,
     coupling=st.none() | st.builds(Coupling, st.just("a"), st.just("b"), st.just(1), st.floats(0, 1)),
     tree=st.floats(0, 1),
     merge=st.sampled_from([None, Merge(), Merge(("a",))]),
@@ -342,7 +344,7 @@ nears = st.builds(
 
 @given(sets, sets, nears)
 @settings(max_examples=300, deadline=None)
-def test_symmetric_and_a_probability(a: WorkingSet, b: WorkingSet, near: Near) -> None:
+def test_symmetric_and_a_probability(a: WorkingSet, b: WorkingSet, near: PairFacts) -> None:
     b = replace(b, agent="B")
     one, other = calibrated(a, b, near), calibrated(b, a, near)
     assert 0.0 <= one.risk <= 1.0
@@ -367,7 +369,7 @@ def test_one_more_overlapping_hunk_never_lowers_the_risk(
     more = Span(there.start, max(there.start, there.end), 99, 99)
     grown = replace(a.files[n], lines=(*a.files[n].lines, more))
     after = replace(a, files=(*a.files[:n], grown, *a.files[n + 1 :]))
-    assert calibrated(after, b, Near()).risk >= calibrated(a, b, Near()).risk - 1e-12
+    assert calibrated(after, b, PairFacts()).risk >= calibrated(a, b, PairFacts()).risk - 1e-12
 
 
 @given(sets, sets)
@@ -402,5 +404,5 @@ def test_churn_from_sums_equals_churn_file_by_file(a: WorkingSet, b: WorkingSet)
                 score += sum(slope * log for slope, log in zip(slopes, logs, strict=True))
                 score += fitted.CHURN_FOLDER * (folder(path) in folders)
                 hazard += file.weight * theirs.activity * math.exp(score)
-    found = calibrated(a, b, Near()).channels["churn"]
+    found = calibrated(a, b, PairFacts()).channels["churn"]
     assert math.isclose(found.risk, 1 - math.exp(-hazard / profile.CHURN), abs_tol=1e-9)

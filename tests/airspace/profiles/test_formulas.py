@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.closure_rate import closure_rate, enters_early
 from relay.airspace.advisories.rules.right_of_way import in_order, right_of_way
-from relay.airspace.pair_facts import Coupling, Near
+from relay.airspace.pair_facts import Coupling, PairFacts
 from relay.airspace.profiles.formulas import (
     FORMULAS,
     THRESHOLDS,
@@ -24,7 +24,7 @@ from relay.airspace.profiles.formulas import (
     seed,
 )
 from relay.airspace.readings import Assessment, Level
-from relay.airspace.scan.scan import lying_between
+from relay.airspace.scan.scan import facts_between
 from relay.model.working_set import FileTouch, Span, WorkingSet
 from tests.airspace.scan import oracle
 from tests.airspace.scan.test_scan import files, graphs
@@ -91,7 +91,7 @@ def test_lines(why: str, a: Lines, b: Lines, jaccard: float, coefficient_: float
     ],
 )  # fmt: skip
 def test_seed_overlap(why: str, a: list[FileTouch], b: list[FileTouch], overlap: float) -> None:
-    told = seed(working("A", *a), working("B", *b), Near())
+    told = seed(working("A", *a), working("B", *b), PairFacts())
     assert risks(told) == {"overlap": overlap, "dependency": 0.0, "tree": 0.0}, why
 
 
@@ -105,14 +105,14 @@ def test_seed_overlap(why: str, a: list[FileTouch], b: list[FileTouch], overlap:
     ],
 )  # fmt: skip
 def test_coefficient_overlap(why: str, a: list[FileTouch], b: list[FileTouch], overlap: float) -> None:
-    told = coefficient(working("A", *a), working("B", *b), Near())
+    told = coefficient(working("A", *a), working("B", *b), PairFacts())
     assert risks(told) == {"overlap": overlap, "dependency": 0.0, "tree": 0.0}, why
 
 
 def test_a_rename_touches_both_paths_and_the_new_one_wholly() -> None:
     renamed = FileTouch("old.py", lines=(Span(1, 2),), new_path="new.py", weight=0.5)
     assert edits((renamed,)) == {"old.py": Edit(((1, 2),), 0.5), "new.py": Edit(None, 0.5)}
-    told = seed(working("A", renamed), working("B", touch("new.py", [(7, 7)])), Near())
+    told = seed(working("A", renamed), working("B", touch("new.py", [(7, 7)])), PairFacts())
     assert told.channels["overlap"].risk == 1.0
 
 
@@ -143,7 +143,7 @@ CHAIN = {"a": ["b"], "b": ["c"], "c": ["d"], "x": ["c"]}
 )
 def test_coupling(why: str, one: str, two: str, any_: float, directed: float) -> None:
     a, b = working("A", touch(one)), working("B", touch(two))
-    near = lying_between(a, b, CHAIN)
+    near = facts_between(a, b, CHAIN)
     assert seed(a, b, near).channels["dependency"].risk == any_, why
     assert coefficient(a, b, near).channels["dependency"].risk == directed, why
 
@@ -152,7 +152,7 @@ def test_coupling_is_weighted_and_the_strongest_pair_counts() -> None:
     a = working("A", touch("a", weight=0.5), touch("d", weight=0.2))
     b = working("B", touch("b", weight=0.6), touch("x"))
     # a-b: 0.5 x 0.6 = 0.3; a-x, 3 hops: 0.5 x 0.25 = 0.125; d-b, 2 hops: 0.06; d-x, 2 hops: 0.1
-    near = lying_between(a, b, CHAIN)
+    near = facts_between(a, b, CHAIN)
     assert near.coupling == Coupling("a", "b", 1, pytest.approx(0.3))
     assert [one.text for one in seed(a, b, near).channels["dependency"].evidence] == [
         "a and b are an import apart"
@@ -161,13 +161,13 @@ def test_coupling_is_weighted_and_the_strongest_pair_counts() -> None:
 
 def test_a_shared_file_still_couples_through_its_neighbours() -> None:
     a, b = working("A", touch("b"), touch("a")), working("B", touch("b"))
-    assert lying_between(a, b, CHAIN).coupling == Coupling("a", "b", 1, 1.0)
+    assert facts_between(a, b, CHAIN).coupling == Coupling("a", "b", 1, 1.0)
 
 
 def test_the_later_form_looks_six_imports_far() -> None:
     chain = {f"m{at}": [f"m{at + 1}"] for at in range(9)}
     a = working("A", touch("m0"))
-    six, seven = (lying_between(a, working("B", touch(name)), chain) for name in ("m6", "m7"))
+    six, seven = (facts_between(a, working("B", touch(name)), chain) for name in ("m6", "m7"))
     assert (six.directed.share if six.directed else 0) == 0.5**5
     assert seven.directed is None
     assert seven.coupling == Coupling("m0", "m7", 7, 0.5**6), "equation 4 has no end"
@@ -177,7 +177,7 @@ def test_the_noisy_or_of_all_three() -> None:
     """overlap 1/3, a 2-hop dependency 0.5, tree 0.5: R = 1 - (2/3)(1 - 0.45)(1 - 0.125) = 0.679..."""
     a = working("A", touch("src/f", [(1, 5)]), touch("src/g"))
     b = working("B", touch("src/f", [(9, 9)]), touch("src/h"))
-    told = seed(a, b, Near(coupling=Coupling("src/g", "src/h", 2, 0.5), tree=0.5))
+    told = seed(a, b, PairFacts(coupling=Coupling("src/g", "src/h", 2, 0.5), tree=0.5))
     assert told.risk == pytest.approx(1 - (2 / 3) * 0.55 * 0.875)
     assert told.distance == pytest.approx(1 - told.risk)
     assert told.level is Level.TRAFFIC
@@ -186,22 +186,22 @@ def test_the_noisy_or_of_all_three() -> None:
 @pytest.mark.parametrize(
     ("why", "near", "level"),
     [
-        ("a direct import alone reaches RA in the source: R = 0.9", Near(coupling=Coupling("a", "b", 1, 1.0)), 2),
-        ("two hops: 0.45", Near(coupling=Coupling("a", "b", 2, 0.5)), 1),
-        ("three hops: 0.225", Near(coupling=Coupling("a", "b", 3, 0.25)), 0),
-        ("the tree alone never: 0.25", Near(tree=1.0), 0),
+        ("a direct import alone is RA in the source: R = 0.9", PairFacts(coupling=Coupling("a", "b", 1, 1.0)), 2),
+        ("two hops: 0.45", PairFacts(coupling=Coupling("a", "b", 2, 0.5)), 1),
+        ("three hops: 0.225", PairFacts(coupling=Coupling("a", "b", 3, 0.25)), 0),
+        ("the tree alone never: 0.25", PairFacts(tree=1.0), 0),
         ("three hops and the tree: 1 - 0.775 x 0.75 = 0.41875",
-         Near(coupling=Coupling("a", "b", 3, 0.25), tree=1.0), 1),
+         PairFacts(coupling=Coupling("a", "b", 3, 0.25), tree=1.0), 1),
     ],
 )  # fmt: skip
-def test_bands(why: str, near: Near, level: int) -> None:
+def test_bands(why: str, near: PairFacts, level: int) -> None:
     assert seed(working("A", touch("a")), working("B", touch("b")), near).level == level, why
 
 
 def test_the_constants_are_the_documents() -> None:
     assert (THRESHOLDS.traffic, THRESHOLDS.resolution) == (0.35, 0.70)
     for form in FORMULAS.values():
-        told = form.assess(working("A"), working("B"), Near())
+        told = form.assess(working("A"), working("B"), PairFacts())
         assert {name: one.weight for name, one in told.channels.items()} == {
             "overlap": 1.0, "dependency": 0.9, "tree": 0.25,
         }  # fmt: skip
@@ -215,21 +215,21 @@ def test_the_constants_are_the_documents() -> None:
 def test_evidence_names_the_lines_that_both_change() -> None:
     a, b = working("A", touch("f.py", [(40, 60)])), working("B", touch("f.py", [(30, 58), (60, 60)]))
     for form in (seed, coefficient):
-        (told,) = form(a, b, Near()).evidence
+        (told,) = form(a, b, PairFacts()).evidence
         assert (told.path, told.lines) == ("f.py", ((40, 58), (60, 60)))
-    assert coefficient(a, b, Near()).evidence[0].text == "both change lines 40-58, 60 of f.py"
+    assert coefficient(a, b, PairFacts()).evidence[0].text == "both change lines 40-58, 60 of f.py"
 
 
 def test_evidence_of_shared_files() -> None:
     a = working("A", touch("f", [(1, 2)]), touch("g", [(1, 2)]))
     b = working("B", touch("g", [(5, 5)]), touch("f", [(7, 8)]), touch("h"))
-    (told,) = seed(a, b, Near()).evidence
+    (told,) = seed(a, b, PairFacts()).evidence
     assert told.text == "both change f and 1 more file (2 of the 3 that they change)"
-    assert coefficient(a, b, Near()).evidence == (), "nothing overlaps, so there is nothing to show"
+    assert coefficient(a, b, PairFacts()).evidence == (), "nothing overlaps, so there is nothing to show"
 
 
 def test_evidence_of_a_whole_file() -> None:
-    (told,) = seed(working("A", touch("f")), working("B", touch("f", [(3, 3), (7, 9)])), Near()).evidence
+    (told,) = seed(working("A", touch("f")), working("B", touch("f", [(3, 3), (7, 9)])), PairFacts()).evidence
     assert told.text == "both change f, one the whole file, the other lines 3, 7-9"
 
 
@@ -265,8 +265,8 @@ def test_symmetric_and_within_bounds(
 ) -> None:
     one, two = working("A", *a), working("B", *b)
     for name, form in FORMULAS.items():
-        there = form.assess(one, two, lying_between(one, two, graph))
-        back = form.assess(two, one, lying_between(two, one, graph))
+        there = form.assess(one, two, facts_between(one, two, graph))
+        back = form.assess(two, one, facts_between(two, one, graph))
         assert risks(there) == risks(back)
         assert there.risk == back.risk and there.level is back.level
         assert 0.0 <= there.risk <= 1.0
@@ -284,8 +284,8 @@ def test_monotone_in_overlap(a: set[int], b: set[int], more: set[int], weight: f
         return working("x", touch("f", [(n, n) for n in lines], weight), touch("g" + "h" * (lines is a)))
 
     for form in (seed, coefficient):
-        before = form(of(a), of(b), Near())
-        after = form(of(a), of(b | (more & a)), Near())
+        before = form(of(a), of(b), PairFacts())
+        after = form(of(a), of(b | (more & a)), PairFacts())
         assert after.channels["overlap"].risk >= before.channels["overlap"].risk
         assert after.risk >= before.risk
 

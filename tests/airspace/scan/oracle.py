@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from relay.airspace.pair_facts import Near
+from relay.airspace.pair_facts import PairFacts
 from relay.model.working_set import FileTouch, WorkingSet
 
 Graph = Mapping[str, Sequence[str]]
@@ -136,7 +136,7 @@ def near(a: WorkingSet, b: WorkingSet, graph: Graph, reach: int | None = None) -
     )
 
 
-def read(near: Near) -> tuple[float, float, float]:
+def read(near: PairFacts) -> tuple[float, float, float]:
     """The same of what the scan gathered."""
     return (
         near.coupling.share if near.coupling else 0.0,

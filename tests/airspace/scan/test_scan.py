@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.airspace.pair_facts import Near, SharedTest
+from relay.airspace.pair_facts import PairFacts, SharedTest
 from relay.airspace.profiles.formulas import FORMULAS, THRESHOLDS
 from relay.airspace.readings import Assessment, Level, Reading, assess
 from relay.airspace.scan.profile_registry import PROFILES as PROFILES_BY_NAME
-from relay.airspace.scan.scan import Airspace, Facts, Scan, lying_between
+from relay.airspace.scan.scan import PairScan, Scan, SymbolFindings, facts_between
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 from tests.airspace.scan import oracle
@@ -54,7 +54,7 @@ def working(name: str) -> st.SearchStrategy[WorkingSet]:
 airspaces = st.tuples(*(working(name) for name in NAMES))
 
 
-def scanned(space: Airspace, profile: str) -> Scan:
+def scanned(space: PairScan, profile: str) -> Scan:
     return space.scan(FORMULAS[profile])
 
 
@@ -75,8 +75,8 @@ def expect(scan: Scan, agents: Sequence[WorkingSet], graph: oracle.Graph, floor:
     assert told == wanted
 
 
-def filled(agents: Sequence[WorkingSet], graph: oracle.Graph, floor: float = 0.0) -> Airspace:
-    space = Airspace(floor=floor)
+def filled(agents: Sequence[WorkingSet], graph: oracle.Graph, floor: float = 0.0) -> PairScan:
+    space = PairScan(floor=floor)
     space.set_graph(graph)
     for one in agents:
         space.update(one)
@@ -108,7 +108,7 @@ def test_the_calibrated_profile_is_given_what_lies_between(
     space = filled(agents, graph, floor)
     told = {(one.a, one.b): one.assessment for one in space.scan(profile).links}
     for a, b in itertools.combinations(sorted(agents, key=lambda one: one.agent), 2):
-        pair, wanted = (a.agent, b.agent), profile.assess(a, b, lying_between(a, b, graph))
+        pair, wanted = (a.agent, b.agent), profile.assess(a, b, facts_between(a, b, graph))
         assert told.get(pair, wanted) == wanted
         if floor == 0.0 or wanted.level is not Level.CLEAR:
             assert pair in told, "a level is never missed"
@@ -165,15 +165,15 @@ def test_after_any_changes_it_is_what_a_new_one_would_say(
 def test_what_lies_between_two_is_the_same_alone_and_among_others(
     agents: tuple[WorkingSet, ...], graph: dict[str, list[str]], reach: int | None
 ) -> None:
-    space = Airspace(reach=reach)
+    space = PairScan(reach=reach)
     space.set_graph(graph)
     for one in agents:
         space.update(one)
     for a, b in itertools.combinations(agents, 2):
         assert oracle.read(space.near(a.agent, b.agent)) == oracle.near(a, b, graph, reach)
         if reach is None:
-            assert lying_between(a, b, graph) == space.near(a.agent, b.agent)
-            assert oracle.read(lying_between(b, a, graph)) == oracle.near(a, b, graph)
+            assert facts_between(a, b, graph) == space.near(a.agent, b.agent)
+            assert oracle.read(facts_between(b, a, graph)) == oracle.near(a, b, graph)
 
 
 @given(agents=airspaces, graph=graphs, order=st.permutations(range(len(NAMES))), seed=st.randoms())
@@ -213,9 +213,9 @@ def test_symbols_are_asked_once_until_something_changes() -> None:
     asked: list[tuple[str, str]] = []
 
     class Known:
-        def facts(self, a: WorkingSet, b: WorkingSet) -> Facts:
+        def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings:
             asked.append((a.agent, b.agent))
-            return Facts(tests=(SharedTest("t.py", "src/x.py", "src/x.py"),))
+            return SymbolFindings(tests=(SharedTest("t.py", "src/x.py", "src/x.py"),))
 
     a, b = set_of("A", "src/x.py"), set_of("B", "src/x.py")
     space = filled([b, a, set_of("C", "far/z.py")], {}, floor=0.05)
@@ -240,7 +240,7 @@ def test_what_did_not_change_is_not_assessed_again() -> None:
     class Counting:
         name, thresholds = "counting", THRESHOLDS
 
-        def assess(self, a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+        def assess(self, a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
             calls.append((a.agent, b.agent))
             return FORMULAS["seed"].assess(a, b, near)
 
@@ -256,7 +256,7 @@ def test_what_did_not_change_is_not_assessed_again() -> None:
 
 
 def test_no_agent_and_one_agent_have_no_links() -> None:
-    assert scanned(Airspace(), "seed") == Scan("seed", (), (), 0)
+    assert scanned(PairScan(), "seed") == Scan("seed", (), (), 0)
     assert scanned(filled([set_of("A", "a.py")], {}), "seed") == Scan("seed", ("A",), (), 0)
 
 
@@ -271,7 +271,7 @@ def test_both_leave_the_folder_they_shared_in_one_step() -> None:
 @pytest.mark.parametrize("floor", [-0.1, 1.0, 2.0])
 def test_a_floor_is_a_risk(floor: float) -> None:
     with pytest.raises(ValueError, match="floor"):
-        Airspace(floor=floor)
+        PairScan(floor=floor)
 
 
 def set_of(name: str, *paths: str) -> WorkingSet:
@@ -281,14 +281,14 @@ def set_of(name: str, *paths: str) -> WorkingSet:
 class _Merges:
     name, thresholds = "merges", THRESHOLDS
 
-    def assess(self, a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+    def assess(self, a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
         return assess({"merge": Reading(float(near.merge is not None and not near.merge.clean))}, THRESHOLDS)
 
 
 class _Tests:
     name, thresholds = "tests", THRESHOLDS
 
-    def assess(self, a: WorkingSet, b: WorkingSet, near: Near) -> Assessment:
+    def assess(self, a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
         return assess({"tests": Reading(float(bool(near.tests)), 0.5)}, THRESHOLDS)
 
 

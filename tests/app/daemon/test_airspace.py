@@ -6,7 +6,7 @@ from pathlib import Path
 
 from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import Source
-from relay.airspace.advisories.lock_intents import Held
+from relay.airspace.advisories.lock_intents import LockIntents
 from relay.airspace.live.scanner import with_intents
 from relay.app.wiring.schema import WINGS
 from relay.model import Caller
@@ -22,7 +22,7 @@ async def test_a_lock_is_what_its_holder_is_about_to_touch(tmp_path: Path) -> No
     clock = Clock()
     room = Room(await engines.open_store(tmp_path, WINGS, clock=clock), clock)
     files = [f"src/{n}.py" for n in range(100)] + ["docs/a.md"]
-    held = Held(lambda: room.store.read(room.judge.held), lambda: files)
+    held = LockIntents(lambda: room.store.read(room.judge.held), lambda: files)
     sets = {"CODEX": WorkingSet("CODEX", (FileTouch("lib/deep/x.py"),), intent=(FileTouch("src/99.py"),))}
     assert await held.intents(sets, AGENTS) == {}
     await room.locks.acquire(Caller("CLAUDE", "s1"), ["new.py", "lib", "src/*.py", "api:GET /v1"])

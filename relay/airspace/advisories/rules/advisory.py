@@ -13,7 +13,15 @@ from enum import StrEnum
 from typing import Any
 
 from relay.airspace.advisories.choices import FIRST, STOP, UPDATE, Choice
-from relay.airspace.advisories.rules.grouping import Contact, Known, Place, Roles, evidence_of, latch, roles
+from relay.airspace.advisories.rules.grouping import (
+    Contact,
+    OpenAdvisory,
+    Priority,
+    Roles,
+    evidence_of,
+    latch_order,
+    roles,
+)
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
 from relay.base.durations import iso
@@ -67,7 +75,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class SteeringStart:
     """A steering agent at the moment it was told: the files that it was to leave, and a digest of what it had
     in them."""
 
@@ -86,7 +94,7 @@ class Advisory:
 
     id: str
     opened_at: float
-    latched: tuple[Place, ...] = ()
+    latched: tuple[Priority, ...] = ()
     contacts: Mapping[Pair, Contact] = field(default_factory=dict)
     set_back: Mapping[str, SetBack] = field(default_factory=dict)
     #: Who ever was.
@@ -107,7 +115,7 @@ class Advisory:
     deadline_at: float | None = None
     escalated_at: float | None = None
     steering: Steering | None = None
-    stands: Mapping[str, Stand] = field(default_factory=dict)
+    stands: Mapping[str, SteeringStart] = field(default_factory=dict)
     steer_by: float | None = None
     #: Since when a resolution stands, for whoever interrupts a turn.
     resolved_at: float | None = None
@@ -163,8 +171,8 @@ class Advisory:
         return roles(self.latched, self.contacts)
 
     @property
-    def known(self) -> Known:
-        return Known(frozenset(self.contacts), self.latched)
+    def known(self) -> OpenAdvisory:
+        return OpenAdvisory(frozenset(self.contacts), self.latched)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -172,7 +180,7 @@ class Advisory:
         return evidence_of(self.contacts)
 
     @property
-    def decided(self) -> Place | None:
+    def decided(self) -> Priority | None:
         """Of whom a person said that it goes first."""
         return next((one for one in self.latched if one.by), None)
 
@@ -188,7 +196,7 @@ class Advisory:
         if first is None or not (first.agent in gone or names - {first.agent} <= set(gone)):
             return self
         plain = {one.agent: replace(one, by="") for one in self.latched}
-        return replace(self, latched=latch((), plain, plain))
+        return replace(self, latched=latch_order((), plain, plain))
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -274,7 +282,7 @@ class Advisory:
             back = f"SET BACK: {', '.join(self.set_back)}" if self.set_back else ""
             near = f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
             return ", ".join(part for part in (back, near) if part)
-        why = {one.agent: grounds(one, self.latched) for one in self.latched}
+        why = {one.agent: right_of_way_reason(one, self.latched) for one in self.latched}
         parts = f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
         return f"{parts}, TRANSMIT: {', '.join(told.near)}" if told.near else parts
 
@@ -308,7 +316,7 @@ class Advisory:
         told["worst"] = Level(kept["worst"])
         told["set_back"] = {name: SetBack.of_record(one) for name, one in kept.get("set_back", {}).items()}
         told["was_set_back"] = tuple(kept.get("was_set_back", ()))
-        told["latched"] = tuple(Place(**one) for one in kept["latched"])
+        told["latched"] = tuple(Priority(**one) for one in kept["latched"])
         told["pairs"] = tuple((one[0], one[1]) for one in kept["pairs"])
         told["files"] = tuple(kept["files"])
         told["asked"] = {agent: Asked(**one) for agent, one in kept["asked"].items()}
@@ -316,7 +324,7 @@ class Advisory:
             agent: Answer(**{**one, "intent": tuple(one["intent"])}) for agent, one in kept["answers"].items()
         }
         told["stands"] = {
-            agent: Stand(one["digest"], one["left"], tuple(one.get("files", told["files"])))
+            agent: SteeringStart(one["digest"], one["left"], tuple(one.get("files", told["files"])))
             for agent, one in kept["stands"].items()
         }
         for name, kind in (("steering", Steering), ("outcome", Outcome), ("mark", Mark)):
@@ -329,12 +337,12 @@ def _evidence(kept: Mapping[str, Any]) -> Evidence:
     return Evidence(kept["text"], kept["path"], kept["other_path"], lines, kept["symbol"])
 
 
-def grounds(one: Place, latched: tuple[Place, ...]) -> str:
+def right_of_way_reason(one: Priority, latched: tuple[Priority, ...]) -> str:
     """An agent's name with what gives it the right of way, for a person to check."""
     if one.by:
         return f"{one.agent} ({one.by} says so)"
-    places = {each.agent: each for each in latched}
-    ahead = itertools.takewhile(lambda each: each.agent != one.agent, latch((), places, places))
+    priorities = {each.agent: each for each in latched}
+    ahead = itertools.takewhile(lambda each: each.agent != one.agent, latch_order((), priorities, priorities))
     passed = [each.agent for each in ahead if each.back]
     if passed and not one.back:
         return f"{one.agent} ({' and '.join(passed)} {'was' if len(passed) == 1 else 'were'} set back)"

@@ -1,7 +1,7 @@
 """One tick, decided: what every pair and every advisory become when the airspace was looked at.
 
-Invariant: the same standing and the same observation give the same decision, in whatever order they come; what
-is decided is said once, since the decision holds the standing after it. Pure: no clock, no I/O.
+Invariant: the same state and the same observation give the same decision, in whatever order they come; what is
+decided is said once, since the decision holds the state after it. Pure: no clock, no I/O.
 """
 
 from __future__ import annotations
@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from relay.airspace.advisories.rules import forecasts as foretold
-from relay.airspace.advisories.rules import set_back, steering
+from relay.airspace.advisories.rules import forecasts, set_back, steering
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.airspace.advisories.rules.edit_check import Told
-from relay.airspace.advisories.rules.forecasts import Lookahead
-from relay.airspace.advisories.rules.grouping import Contact, Group, Place, behind, group, latch, place_of
+from relay.airspace.advisories.rules.edit_check import EditNotice
+from relay.airspace.advisories.rules.forecasts import Forecast
+from relay.airspace.advisories.rules.grouping import (
+    Contact,
+    Group,
+    Priority,
+    group,
+    latch_order,
+    move_behind,
+    priority_of,
+)
 from relay.airspace.advisories.rules.hysteresis import Rules, Sample, Track, next_said_at, step
-from relay.airspace.advisories.rules.outcomes import looked, on_close
+from relay.airspace.advisories.rules.outcomes import on_close, with_conflicts
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.globs import matches
 from relay.airspace.readings import Assessment, Evidence, Level
@@ -32,7 +39,7 @@ MOST_EVIDENCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PairObservation:
     """A pair at this tick."""
 
     sample: Sample
@@ -42,18 +49,19 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The airspace at one moment. Pairs that are not in `seen` are clear.
+    """The airspace at one moment. Pairs that are not in `observed` are clear.
 
     `conflicts`: the files that git cannot merge, by pair; a pair that is not in it was not looked at. `merged`:
     agents whose branch was merged into the main one. `announced`: by agent, the paths that are its intent only
     since it answered an advisory. `trials`: of each agent with a worktree, what came of trying to merge it into
     `target`, the main branch; `target` None: git was not asked. `muted`: patterns of files that count for nothing.
-    `ahead`: the pairs that something is foretold of; `told`: what agents were told at an edit, None: nobody asked.
+    `ahead`: the pairs that a collision is foretold of; `edit_notices`: what agents were told at an edit, None: nobody
+    asked.
     """
 
     at: float
     sets: Mapping[str, WorkingSet]
-    seen: Mapping[Pair, Seen] = field(default_factory=dict)
+    observed: Mapping[Pair, PairObservation] = field(default_factory=dict)
     conflicts: Mapping[Pair, tuple[str, ...]] = field(default_factory=dict)
     merged: frozenset[str] = frozenset()
     announced: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -61,7 +69,7 @@ class Observation:
     target: Target | None = None
     muted: tuple[str, ...] = ()
     ahead: frozenset[Pair] = frozenset()
-    told: frozenset[Told] | None = None
+    edit_notices: frozenset[EditNotice] | None = None
     #: Whose work the main branch has all of since the last look, and when it still had not.
     emptied: Mapping[str, float] = field(default_factory=dict)
 
@@ -72,14 +80,14 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AirspaceState:
     """What is kept from one tick to the next: the pairs that are not clear or were said lately, the advisories
     that are open, by id, the look-aheads that are open, and what agents were told at an edit."""
 
     tracks: Mapping[Pair, Track] = field(default_factory=dict)
     advisories: Mapping[str, Advisory] = field(default_factory=dict)
-    foretold: Mapping[Pair, Lookahead] = field(default_factory=dict)
-    told: frozenset[Told] = frozenset()
+    forecasts: Mapping[Pair, Forecast] = field(default_factory=dict)
+    edit_notices: frozenset[EditNotice] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +111,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`tracks`, `foretold`: those that are another than before (a CLEAR track that was never said may be forgotten);
-    `told`: what was told at an edit is another than before."""
+    """`tracks`, `forecasts`: those that have changed (a CLEAR track that was never said may be forgotten);
+    `edit_notices`: what agents were told at an edit has changed."""
 
     tracks: Mapping[Pair, Track] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
-    foretold: Mapping[Pair, Lookahead] = field(default_factory=dict)
-    told: bool = False
+    forecasts: Mapping[Pair, Forecast] = field(default_factory=dict)
+    edit_notices: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.tracks or self.steps or self.foretold or self.told)
+        return bool(self.tracks or self.steps or self.forecasts or self.edit_notices)
 
 
-def seen_of(assessment: Assessment, sample: Sample, muted: Sequence[str] = ()) -> Seen:
+def observe_pair(assessment: Assessment, sample: Sample, muted: Sequence[str] = ()) -> PairObservation:
     """A pair with what is contested: the evidence of the channels that carry its level, without muted files.
 
     When all of the evidence is in muted files, the pair is clear whatever its risk.
@@ -129,7 +137,7 @@ def seen_of(assessment: Assessment, sample: Sample, muted: Sequence[str] = ()) -
         sample = replace(sample, ceiling=Level.CLEAR)
     paths = (path for one in kept for path in (one.path, one.other_path))
     files = dict.fromkeys(path for path in paths if path and not matches(path, muted))
-    return Seen(sample, tuple(files)[:MOST_FILES], tuple(kept)[:MOST_EVIDENCE])
+    return PairObservation(sample, tuple(files)[:MOST_FILES], tuple(kept)[:MOST_EVIDENCE])
 
 
 def _muted(evidence: Evidence, muted: Sequence[str]) -> bool:
@@ -138,42 +146,44 @@ def _muted(evidence: Evidence, muted: Sequence[str]) -> bool:
     return bool(paths) and all(matches(path, muted) for path in paths)
 
 
-def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_s: float = 300.0) -> Decision:
+def decide(
+    state: AirspaceState, observation: Observation, rules: Rules, *, steer_s: float = 300.0
+) -> Decision:
     """One tick. `steer_s`: seconds that a steering agent has to leave."""
     now = observation.at
     tracks: dict[Pair, Track] = {}
     contacts: dict[Pair, Contact] = {}
     heard: dict[Pair, Level] = {}
-    open_ones = {id: one for id, one in standing.advisories.items() if one.open}
-    for pair in sorted({*standing.tracks, *observation.seen}):
+    open_ones = {id: one for id, one in state.advisories.items() if one.open}
+    for pair in sorted({*state.tracks, *observation.observed}):
         if set_back.is_main(pair):
             continue
-        seen = observation.seen.get(pair) or Seen(Sample(0.0))
-        before = standing.tracks.get(pair, Track())
-        after, say = step(before, seen.sample, rules, now)
+        observed = observation.observed.get(pair) or PairObservation(Sample(0.0))
+        before = state.tracks.get(pair, Track())
+        after, say = step(before, observed.sample, rules, now)
         if before.level is not Level.CLEAR and after.level is Level.CLEAR and _held(pair, observation):
             # What git cannot merge is not clear, however far apart it looks.
             after, say = before, None
-            seen = _as_before(pair, seen, open_ones, observation)
+            observed = _as_before(pair, observed, open_ones, observation)
         if after != before:
             tracks[pair] = after
         if say is not None:
             heard[pair] = say
         if after.level is not Level.CLEAR:
-            contacts[pair] = Contact(after.level, seen.sample.risk, seen.files, seen.evidence)
-    backs = set_back.look(
+            contacts[pair] = Contact(after.level, observed.sample.risk, observed.files, observed.evidence)
+    backs = set_back.update_set_back(
         {name: one for each in open_ones.values() for name, one in each.set_back.items()},
         observation.trials,
         observation.target,
         now,
         observation.muted,
     )
-    mains, due = _main_tracks(standing, backs, observation, rules)
+    mains, due = _main_tracks(state, backs, observation, rules)
     tracks |= mains
     groups = group(contacts, {id: one.known for id, one in open_ones.items()})
     owned = _owners(backs, open_ones, observation)
     groups += [Group(None, {}) for _ in owned.get(None, ())]
-    places = {name: place_of(one) for name, one in observation.sets.items()}
+    priorities = {name: priority_of(one) for name, one in observation.sets.items()}
     alone = list(owned.get(None, ()))
     steps = []
     for one in groups:
@@ -181,28 +191,28 @@ def decide(standing: Standing, observation: Observation, rules: Rules, *, steer_
         mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
         group_backs = {name: backs[name] for name in mine}
         tell = tuple(name for name, each in group_backs.items() if each.untold and name in due)
-        made = _step(was, one, heard, observation, places, steer_s, group_backs, tell, backs)
+        made = _step(was, one, heard, observation, priorities, steer_s, group_backs, tell, backs)
         if made is not None:
             steps.append(made)
     return Decision(
         tracks,
         tuple(steps),
-        _foretold(standing, tracks, observation),
-        observation.told is not None and observation.told != standing.told,
+        _foretold(state, tracks, observation),
+        observation.edit_notices is not None and observation.edit_notices != state.edit_notices,
     )
 
 
 def _foretold(
-    standing: Standing, tracks: Mapping[Pair, Track], observation: Observation
-) -> dict[Pair, Lookahead]:
+    state: AirspaceState, tracks: Mapping[Pair, Track], observation: Observation
+) -> dict[Pair, Forecast]:
     """What was foretold and how it came: drawn is what is clear, since an advisory says more."""
     drawn = [
         pair
         for pair in observation.ahead
-        if (tracks.get(pair) or standing.tracks.get(pair, Track())).level is Level.CLEAR
+        if (tracks.get(pair) or state.tracks.get(pair, Track())).level is Level.CLEAR
     ]
-    return foretold.look(
-        standing.foretold,
+    return forecasts.update_forecasts(
+        state.forecasts,
         drawn,
         observation.sets,
         observation.conflicts,
@@ -223,17 +233,21 @@ def _held(pair: Pair, observation: Observation) -> bool:
     return all(one is not None and not one.unrelated and one.verdict is not Verdict.NOTHING for one in told)
 
 
-def _as_before(pair: Pair, seen: Seen, open_ones: Mapping[str, Advisory], observation: Observation) -> Seen:
+def _as_before(
+    pair: Pair, observed: PairObservation, open_ones: Mapping[str, Advisory], observation: Observation
+) -> PairObservation:
     """A pair that git alone holds, with what it was about and what git says."""
     paths = observation.conflicts.get(pair, ())
     found = [one.contacts[pair] for one in open_ones.values() if pair in one.contacts]
     files = tuple(dict.fromkeys([*paths, *(path for one in found for path in one.files)]))
     said = tuple(Evidence(f"git cannot merge {path}", path) for path in paths[:MOST_EVIDENCE])
-    return Seen(seen.sample, files[:MOST_FILES], said or tuple(e for one in found for e in one.evidence))
+    return PairObservation(
+        observed.sample, files[:MOST_FILES], said or tuple(e for one in found for e in one.evidence)
+    )
 
 
 def _main_tracks(
-    standing: Standing, backs: Mapping[str, SetBack], observation: Observation, rules: Rules
+    state: AirspaceState, backs: Mapping[str, SetBack], observation: Observation, rules: Rules
 ) -> tuple[dict[Pair, Track], frozenset[str]]:
     """What is kept of agents and main, where it is another than before, and who may be told now: while main
     stands still, one that conflicts in ever more files is told once in a cool-down. Who merges again is told of the
@@ -242,8 +256,8 @@ def _main_tracks(
     found = {}
     keys = {set_back.track_of(name, one.commit): one for name, one in backs.items()}
     due = set()
-    for key in sorted({*(pair for pair in standing.tracks if set_back.is_main(pair)), *keys}):
-        before = standing.tracks.get(key, Track())
+    for key in sorted({*(pair for pair in state.tracks if set_back.is_main(pair)), *keys}):
+        before = state.tracks.get(key, Track())
         if key[0] not in backs:
             found[key] = Track()
             continue
@@ -287,7 +301,7 @@ def _step(
     group: Group,
     heard: Mapping[Pair, Level],
     observation: Observation,
-    places: Mapping[str, Place],
+    priorities: Mapping[str, Priority],
     steer_s: float,
     backs: Mapping[str, SetBack],
     tell: tuple[str, ...],
@@ -296,11 +310,11 @@ def _step(
     now = observation.at
     base = before or Advisory(id="", opened_at=now)
     # Who is only near stands behind those that it is said to, so that it turns none of them round later.
-    latched = latch(latch(base.latched, group.resolved, places), group.agents, places)
-    latched = latch(latched, backs, places)
+    latched = latch_order(latch_order(base.latched, group.resolved, priorities), group.agents, priorities)
+    latched = latch_order(latched, backs, priorities)
     # Whose merge is under way settles it now.
     late = {name for name, one in all_backs.items() if not one.unsettled}
-    kept, latched = latched, behind(latched, late)
+    kept, latched = latched, move_behind(latched, late)
     after = replace(
         base,
         contacts=dict(group.contacts),
@@ -326,7 +340,7 @@ def _step(
     after = steering.check(after, observation.sets, landed, now)
     resolved = after.between is Level.RESOLUTION
     after = replace(after, resolved_at=(after.resolved_at or now) if resolved else None)
-    after = looked(after, observation.conflicts)
+    after = with_conflicts(after, observation.conflicts)
     what = [*_changed(before, after)]
     if not after.founded:
         against = tuple(one.agent for one in latched if one.agent in all_backs)
@@ -446,15 +460,15 @@ def _why_closed(before: Advisory, after: Advisory, observation: Observation, aga
     return "; ".join([*ended, *still])
 
 
-def next_at(standing: Standing, rules: Rules, now: float) -> float | None:
+def next_due_at(state: AirspaceState, rules: Rules, now: float) -> float | None:
     """When something is due that no change announces (Unix seconds): a deadline, or what the cool-down holds
     back; None when nothing is."""
     times: list[float] = []
-    for track in standing.tracks.values():
+    for track in state.tracks.values():
         said_at = next_said_at(track, rules)
         times += [] if said_at is None else [said_at]
         times += [track.early_until] if track.early_until > now else []
-    for one in standing.advisories.values():
+    for one in state.advisories.values():
         if one.deadline_at is not None and one.escalated_at is None and one.unanswered:
             times.append(one.deadline_at)
         waits = one.steering is Steering.WAITING

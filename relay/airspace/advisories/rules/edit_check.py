@@ -15,18 +15,20 @@ from relay.airspace.readings import Evidence
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 #: (agent, other, path): at an edit of the file, the agent was told of the other.
-Told = tuple[str, str, str]
+EditNotice = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class EditCollision:
     """What an edit would run into: the agent that holds, and what it has there."""
 
     agent: str
     evidence: Evidence
 
 
-def before(mine: WorkingSet, others: Iterable[WorkingSet], path: str, lines: tuple[int, int]) -> Ahead | None:
+def check_edit(
+    mine: WorkingSet, others: Iterable[WorkingSet], path: str, lines: tuple[int, int]
+) -> EditCollision | None:
     """The first of `others`, by right-of-way, whose standing change an edit of `lines` (first and last, as the
     file is now in `mine`) would touch, when that one holds against `mine`; None when the edit may go on."""
     touched = _touch_of(mine, path)
@@ -41,24 +43,24 @@ def before(mine: WorkingSet, others: Iterable[WorkingSet], path: str, lines: tup
             continue
         met = [span for span in theirs.lines if touches(span, place)]
         if met:
-            return Ahead(other.agent, _evidence(other.agent, theirs, met))
+            return EditCollision(other.agent, _evidence(other.agent, theirs, met))
     return None
 
 
-def in_hand(works: Iterable[WorkingSet], path: str) -> Mapping[str, FileTouch]:
+def agents_changing(works: Iterable[WorkingSet], path: str) -> Mapping[str, FileTouch]:
     """Who has changed this file, and how, by agent."""
     found = ((work.agent, _touch_of(work, path)) for work in works)
     return {agent: touch for agent, touch in found if touch is not None}
 
 
-def still_told(
-    told: Iterable[Told], sets: Mapping[str, WorkingSet], foretold: Collection[tuple[str, str]]
-) -> frozenset[Told]:
+def current_notices(
+    told: Iterable[EditNotice], sets: Mapping[str, WorkingSet], forecasts: Collection[tuple[str, str]]
+) -> frozenset[EditNotice]:
     """What was told and is not over: the other has the file in hand, or a look-ahead of the two stands."""
     return frozenset(
         (agent, other, path)
         for agent, other, path in told
-        if (min(agent, other), max(agent, other)) in foretold
+        if (min(agent, other), max(agent, other)) in forecasts
         or ((work := sets.get(other)) is not None and _touch_of(work, path) is not None)
     )
 

@@ -21,7 +21,7 @@ from relay.git.trial_merge import Trial, Verdict
 from relay.model.working_set import Pair, WorkingSet, all_paths
 
 
-class Came(StrEnum):
+class ForecastOutcome(StrEnum):
     """How it went."""
 
     OPEN = "open"
@@ -31,47 +31,47 @@ class Came(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lookahead:
+class Forecast:
     """`worked`: which of the two have had changes since it began; `asked`: git could say at the last look whether it
     merges both; times in Unix seconds."""
 
     began_at: float
     worked: tuple[str, ...] = ()
     asked: bool = False
-    came: Came = Came.OPEN
+    came: ForecastOutcome = ForecastOutcome.OPEN
     ended_at: float | None = None
 
 
-def look(
-    standing: Mapping[Pair, Lookahead],
+def update_forecasts(
+    standing: Mapping[Pair, Forecast],
     drawn: Collection[Pair],
     sets: Mapping[str, WorkingSet],
     conflicts: Mapping[Pair, Collection[str]],
     merged: Collection[str],
     trials: Mapping[str, Trial],
     now: float,
-) -> dict[Pair, Lookahead]:
+) -> dict[Pair, Forecast]:
     """Those that are another than before. `drawn`: the pairs that something is foretold of now; the rest as in
     `relay.airspace.advisories.rules.decision.Observation`."""
     found = {}
     for pair in sorted({*standing, *drawn}):
         before = standing.get(pair)
-        one = before or Lookahead(now)
+        one = before or Forecast(now)
         over = [agent for agent in pair if _over(agent, one, sets, merged)]
         if over:
             after = replace(one, came=_at_end(pair, one, over, sets, trials), ended_at=now)
         elif conflicts.get(pair):
-            after = replace(one, came=Came.TRUE, ended_at=now)
+            after = replace(one, came=ForecastOutcome.TRUE, ended_at=now)
         else:
             worked = tuple(agent for agent in pair if agent in one.worked or sets[agent].files)
             shared = all_paths(sets[pair[0]].files) & all_paths(sets[pair[1]].files)
             after = replace(one, worked=worked, asked=pair in conflicts or not shared)
-        if after != before and (before is not None or after.came is Came.OPEN):
+        if after != before and (before is not None or after.came is ForecastOutcome.OPEN):
             found[pair] = after
     return found
 
 
-def _over(agent: str, one: Lookahead, sets: Mapping[str, WorkingSet], merged: Collection[str]) -> bool:
+def _over(agent: str, one: Forecast, sets: Mapping[str, WorkingSet], merged: Collection[str]) -> bool:
     """Has this agent nothing in hand any more? An intent alone holds until what came of it was merged."""
     work = sets.get(agent)
     if work is None:
@@ -81,20 +81,20 @@ def _over(agent: str, one: Lookahead, sets: Mapping[str, WorkingSet], merged: Co
 
 def _at_end(
     pair: Pair,
-    one: Lookahead,
+    one: Forecast,
     over: Collection[str],
     sets: Mapping[str, WorkingSet],
     trials: Mapping[str, Trial],
-) -> Came:
+) -> ForecastOutcome:
     left = [trials.get(agent) for agent in pair if agent not in over and sets[agent].files]
     merges = all(trial is not None and trial.verdict in (Verdict.CLEAN, Verdict.NOTHING) for trial in left)
-    return Came.FALSE if one.asked and merges else Came.UNKNOWN
+    return ForecastOutcome.FALSE if one.asked and merges else ForecastOutcome.UNKNOWN
 
 
 def precision(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """`{true, false, open, n, precision}` from rows `{outcome, lookaheads}`; `open`: of unknown outcome too,
     `n`: those that precision is of."""
-    told = {str(came): 0 for came in Came}
+    told = {str(came): 0 for came in ForecastOutcome}
     for row in counts:
         told[row["outcome"]] += row["lookaheads"]
     n = told["true"] + told["false"]

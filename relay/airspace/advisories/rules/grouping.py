@@ -23,7 +23,7 @@ from relay.model.working_set import Pair, WorkingSet
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Priority:
     """What an agent's right of way rests on, as it was when the order was latched.
 
     `committed`: live, files in commits since the merge base. `started_at`: Unix seconds, 0 = unknown. `by`: the
@@ -37,8 +37,8 @@ class Place:
     back: bool = False
 
 
-def place_of(one: WorkingSet) -> Place:
-    return Place(one.agent, one.committed, one.started_at)
+def priority_of(one: WorkingSet) -> Priority:
+    return Priority(one.agent, one.committed, one.started_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Group:
 
     id: str | None
     contacts: Mapping[Pair, Contact]
-    latched: tuple[Place, ...] = ()
+    latched: tuple[Priority, ...] = ()
 
     @property
     def agents(self) -> frozenset[str]:
@@ -82,14 +82,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class OpenAdvisory:
     """An advisory that stands: its pairs, and its latched order."""
 
     pairs: frozenset[Pair]
-    latched: tuple[Place, ...]
+    latched: tuple[Priority, ...]
 
 
-def group(contacts: Mapping[Pair, Contact], standing: Mapping[str, Known]) -> list[Group]:
+def group(contacts: Mapping[Pair, Contact], standing: Mapping[str, OpenAdvisory]) -> list[Group]:
     """The advisories that these pairs make; of the standing ones all, also those that have no pair left."""
     members: dict[str, set[Pair]] = {
         id: {pair for pair in known.pairs if pair in contacts} for id, known in standing.items()
@@ -107,7 +107,7 @@ def group(contacts: Mapping[Pair, Contact], standing: Mapping[str, Known]) -> li
 
 def _join(free: list[Pair], members: dict[str, set[Pair]], contacts: Mapping[Pair, Contact]) -> list[Pair]:
     """Add what belongs to a standing advisory; gives what is left over."""
-    standing = {id: _Standing.of(pairs, contacts) for id, pairs in members.items()}
+    standing = {id: _Members.of(pairs, contacts) for id, pairs in members.items()}
     while free:
         left = []
         for pair in free:
@@ -117,7 +117,7 @@ def _join(free: list[Pair], members: dict[str, set[Pair]], contacts: Mapping[Pai
                 left.append(pair)
             else:
                 members[found].add(pair)
-                standing[found] = _Standing.of(members[found], contacts)
+                standing[found] = _Members.of(members[found], contacts)
         if len(left) == len(free):
             break
         free = left
@@ -125,7 +125,7 @@ def _join(free: list[Pair], members: dict[str, set[Pair]], contacts: Mapping[Pai
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Members:
     """Who is in an advisory, and the files that hold it together: those of several of its pairs, so that no chain
     of different files becomes one advisory; of a single pair all."""
 
@@ -133,7 +133,7 @@ class _Standing:
     files: frozenset[str]
 
     @classmethod
-    def of(cls, pairs: Iterable[Pair], contacts: Mapping[Pair, Contact]) -> _Standing:
+    def of(cls, pairs: Iterable[Pair], contacts: Mapping[Pair, Contact]) -> _Members:
         pairs = list(pairs)
         counted = Counter(path for pair in pairs for path in set(contacts[pair].files))
         shared = frozenset(path for path, times in counted.items() if times > 1)
@@ -186,17 +186,19 @@ def _connected(pairs: Iterable[Pair]) -> list[list[Pair]]:
     return sorted(parts.values())
 
 
-def latch(latched: Sequence[Place], agents: Iterable[str], places: Mapping[str, Place]) -> tuple[Place, ...]:
+def latch_order(
+    latched: Sequence[Priority], agents: Iterable[str], priorities: Mapping[str, Priority]
+) -> tuple[Priority, ...]:
     """The order with whoever is new at its end; among themselves the new ones by right of way."""
     have = {one.agent for one in latched}
-    new = {agent: places.get(agent, Place(agent)) for agent in set(agents) - have}
+    new = {agent: priorities.get(agent, Priority(agent)) for agent in set(agents) - have}
     order = in_order(
         WorkingSet(one.agent, started_at=one.started_at, committed=one.committed) for one in new.values()
     )
     return (*latched, *(new[one.agent] for one in order))
 
 
-def behind(latched: tuple[Place, ...], backs: Collection[str]) -> tuple[Place, ...]:
+def move_behind(latched: tuple[Priority, ...], backs: Collection[str]) -> tuple[Priority, ...]:
     """The order with those that the main branch does not take behind the others, which merge: to wait for them would
     hold everybody up. Not where a person said who goes first."""
     order = sorted(latched, key=lambda one: one.agent in backs)
@@ -222,7 +224,7 @@ class Roles:
         return tuple(agent for agent in self.agents if agent not in self.hold and agent not in self.steer)
 
 
-def roles(latched: Sequence[Place], contacts: Mapping[Pair, Contact]) -> Roles:
+def roles(latched: Sequence[Priority], contacts: Mapping[Pair, Contact]) -> Roles:
     """Of each pair at a resolution the one later in the order steers; who steers for nobody holds."""
     rank = {one.agent: at for at, one in enumerate(latched)}
     present = {agent for pair in contacts for agent in pair}

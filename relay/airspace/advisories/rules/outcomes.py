@@ -21,7 +21,7 @@ from relay.airspace.advisories.rules.advisory import Advisory, Outcome, Steering
 from relay.model.working_set import Pair
 
 
-def looked(advisory: Advisory, conflicts: Mapping[Pair, Sequence[str]]) -> Advisory:
+def with_conflicts(advisory: Advisory, conflicts: Mapping[Pair, Sequence[str]]) -> Advisory:
     """The advisory after speculative merges of its pairs; an open one is true from the first conflict on."""
     if not advisory.pairs:
         return advisory

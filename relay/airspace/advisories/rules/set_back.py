@@ -73,7 +73,7 @@ def is_main(pair: tuple[str, str]) -> bool:
     return pair[1].startswith(_MAIN)
 
 
-def look(
+def update_set_back(
     before: Mapping[str, SetBack],
     trials: Mapping[str, Trial],
     target: Target | None,

@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from relay.airspace.advisories.rules.advisory import Advisory, Stand, Steering
+from relay.airspace.advisories.rules.advisory import Advisory, Steering, SteeringStart
 from relay.model.working_set import FileTouch, WorkingSet
 
 
@@ -41,7 +41,7 @@ def begin(advisory: Advisory, sets: Mapping[str, WorkingSet], now: float, steer_
         had = () if before is None or before.left else before.files
         if before is None or before.left or back or not set(off) <= set(had):
             files = tuple(dict.fromkeys([*had, *off]))
-            stands[agent] = Stand(digest(_files(sets, agent), files), files=files)
+            stands[agent] = SteeringStart(digest(_files(sets, agent), files), files=files)
             told = True
     if not told:
         return advisory
@@ -73,7 +73,7 @@ def _files(sets: Mapping[str, WorkingSet], agent: str) -> tuple[FileTouch, ...]:
     return work.files if work else ()
 
 
-def _steering(stands: Mapping[str, Stand], steer_by: float | None, now: float) -> Steering | None:
+def _steering(stands: Mapping[str, SteeringStart], steer_by: float | None, now: float) -> Steering | None:
     if not stands:
         return None
     if all(stand.left for stand in stands.values()):
