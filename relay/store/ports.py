@@ -69,7 +69,7 @@ class AwaitedOutside(StoreError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A named statement of a wing; the store looks its text up in its own dialect's folder.
+    """A named statement of a wing; the store looks its text up: shared by the dialects, or its own.
 
     One is only itself: its text is looked up at every statement, and to hash a path each time costs as much as some
     of them do.
@@ -227,15 +227,18 @@ _NAME = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
 
 @cache
 def load_queries(folder: Path, dialect: str) -> Mapping[str, str]:
-    """Every `-- name: x` block of `<folder>/<dialect>/*.sql`."""
+    """Every `-- name: x` block of `<folder>/sql/*.sql` (what the dialects agree on) and `<folder>/<dialect>/*.sql`.
+
+    Raises StoreError for a name that stands twice: a statement is shared, or each dialect has its own.
+    """
     found: dict[str, str] = {}
-    for file in sorted((folder / dialect).glob("*.sql")):
+    for file in [*sorted((folder / "sql").glob("*.sql")), *sorted((folder / dialect).glob("*.sql"))]:
         text = file.read_text("utf-8")
         marks = list(_NAME.finditer(text))
         for mark, following in zip(marks, [*marks[1:], None], strict=True):
             name = mark.group(1)
             if name in found:
-                raise StoreError(f"{file}: the query {name!r} stands twice in {folder.name}/{dialect}")
+                raise StoreError(f"{file}: the query {name!r} stands twice for {dialect}")
             found[name] = text[mark.end() : following.start() if following else None].strip().rstrip(";")
     return found
 

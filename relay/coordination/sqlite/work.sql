@@ -1,5 +1,3 @@
--- The work queue. A task that waits for others is `blocked` and in none of the indexes that a claim looks at.
-
 -- `rank` and `number`: of the last one that was passed over.
 -- name: next_ready
 SELECT id, number, rank, files FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
@@ -38,20 +36,6 @@ WHERE w.status = 'claimed' AND w.lease_until IS NOT NULL
   AND (w.lease_until <= :now OR s.ended_at IS NOT NULL OR s.lease_until <= :now)
 ORDER BY w.lease_until
 
--- name: claims_of_session
-SELECT * FROM work_queue WHERE status = 'claimed' AND claimed_by = :agent AND claimed_session = :session
-ORDER BY number
-
--- name: taken_since
-SELECT task_description FROM work_queue WHERE id IN (
-  SELECT id FROM work_queue WHERE claimed_by = :agent AND status = 'claimed'
-  UNION ALL SELECT id FROM work_queue WHERE claimed_by = :agent AND status = 'completed' AND completed_at >= :since)
-ORDER BY number LIMIT :limit
-
--- name: ready
-SELECT * FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
-ORDER BY rank, number LIMIT :limit
-
 -- name: work_counts
 SELECT (SELECT COUNT(*) FROM work_queue WHERE status = 'blocked' AND archived_at IS NULL) AS blocked,
   (SELECT COUNT(*) FROM work_queue WHERE status = 'claimed' AND +archived_at IS NULL) AS claimed,
@@ -75,14 +59,6 @@ SELECT (SELECT COUNT(*) FROM work_queue WHERE status = 'blocked' AND archived_at
     AND not_before <= :now AND task_type NOT IN (SELECT value FROM json_each(:types)) LIMIT 1000) AS others)
     AS other_types
 
--- name: needs_of
-SELECT w.id, w.number, w.status, w.archived_at FROM work_needs n JOIN work_queue w ON w.id = n.needs
-WHERE n.task_id = :task_id ORDER BY w.number
-
--- name: dependents
-SELECT w.* FROM work_needs n JOIN work_queue w ON w.id = n.task_id
-WHERE n.needs = :needs AND w.status IN ('pending', 'blocked') AND w.archived_at IS NULL ORDER BY w.number
-
 -- name: needs_within
 WITH RECURSIVE reached (id) AS (
   SELECT value FROM json_each(:ids) UNION SELECT n.needs FROM work_needs n JOIN reached r ON n.task_id = r.id)
@@ -90,21 +66,6 @@ SELECT n.task_id, n.needs FROM reached r JOIN work_needs n ON n.task_id = r.id
 
 -- name: tasks_by_id
 SELECT * FROM work_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY number
-
--- name: put_need
-INSERT INTO work_needs (task_id, needs) VALUES (:task_id, :needs) ON CONFLICT DO NOTHING
-
--- name: forget_needs
-DELETE FROM work_needs WHERE task_id = :task_id
-
--- name: all_needs
-SELECT task_id, needs FROM work_needs
-
--- name: forget_all_needs
-DELETE FROM work_needs
-
--- name: leases
-SELECT id, fence, lease_until FROM work_queue WHERE status = 'claimed' AND lease_until IS NOT NULL
 
 -- What the tasks are about that these agents have claimed.
 -- name: texts_of_claims

@@ -1,18 +1,3 @@
--- name: alike
-SELECT * FROM memory_episodic
-WHERE agent_id = :agent AND event_type = :event_type AND summary = :summary AND updated_at > :since
-ORDER BY updated_at DESC LIMIT 1
-
--- name: put_memory
-INSERT INTO memory_episodic (number, id, agent_id, session_id, event_type, summary, details, outcome, lessons, tags,
-  created_at, updated_at)
-VALUES (:number, :id, :agent, :session, :event_type, :summary, :details, :outcome, :lessons, :tags, :now, :now)
-
--- name: join_memory
-UPDATE memory_episodic SET details = :details, outcome = :outcome, lessons = :lessons, tags = :tags,
-  merged = merged + 1, updated_at = :now
-WHERE number = :number
-
 -- name: index_memory
 INSERT INTO memory_episodic_fts (number, words) VALUES (:number, to_tsvector('relay_stems', :text))
 
@@ -40,9 +25,6 @@ SELECT f.number, COUNT(*) AS covered
 FROM jsonb_array_elements_text(CAST(:words AS jsonb)) AS w (word)
 JOIN memory_episodic_fts f ON f.words @@ phraseto_tsquery('relay_stems', w.word)
 WHERE f.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint))) GROUP BY f.number
-
--- name: newest_memories
-SELECT * FROM memory_episodic WHERE updated_at > :since ORDER BY updated_at DESC, number DESC LIMIT :limit
 
 -- name: newest_memories_tagged
 SELECT m.* FROM memory_episodic m WHERE m.updated_at > :since

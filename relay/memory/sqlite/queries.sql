@@ -1,18 +1,3 @@
--- name: alike
-SELECT * FROM memory_episodic
-WHERE agent_id = :agent AND event_type = :event_type AND summary = :summary AND updated_at > :since
-ORDER BY updated_at DESC LIMIT 1
-
--- name: put_memory
-INSERT INTO memory_episodic (number, id, agent_id, session_id, event_type, summary, details, outcome, lessons, tags,
-  created_at, updated_at)
-VALUES (:number, :id, :agent, :session, :event_type, :summary, :details, :outcome, :lessons, :tags, :now, :now)
-
--- name: join_memory
-UPDATE memory_episodic SET details = :details, outcome = :outcome, lessons = :lessons, tags = :tags,
-  merged = merged + 1, updated_at = :now
-WHERE number = :number
-
 -- name: index_memory
 INSERT INTO memory_episodic_fts (rowid, text) VALUES (:number, :text)
 
@@ -38,9 +23,6 @@ ORDER BY f.rank * relay_decay(:now - m.updated_at, :half_life) LIMIT :limit
 SELECT f.rowid AS number, COUNT(*) AS covered FROM json_each(:words) w
 JOIN memory_episodic_fts f ON f.memory_episodic_fts MATCH '"' || w.value || '"'
 WHERE +f.rowid IN (SELECT value FROM json_each(:numbers)) GROUP BY f.rowid
-
--- name: newest_memories
-SELECT * FROM memory_episodic WHERE updated_at > :since ORDER BY updated_at DESC, number DESC LIMIT :limit
 
 -- name: newest_memories_tagged
 SELECT m.* FROM memory_episodic m WHERE m.updated_at > :since

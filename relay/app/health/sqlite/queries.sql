@@ -1,8 +1,2 @@
--- name: applied_migrations
-SELECT wing, version, name, sha256 FROM schema_migrations ORDER BY wing, version
-
 -- name: events_by_ids
 SELECT id, session, lane, seq FROM events WHERE id IN (SELECT value FROM json_each(:ids))
-
--- name: outbox_age
-SELECT COUNT(*) AS waiting, MIN(m.at) AS oldest FROM outbox o LEFT JOIN messages m ON m.id = o.message_id
