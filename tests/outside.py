@@ -26,7 +26,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from relay.app.guard.questions import MARKS
+from relay.app.guard.git_hook import MARKS
 
 REPO = Path(__file__).resolve().parents[1]
 #: Seconds that anything may take on a loaded machine before a test says that it does not come.

@@ -121,10 +121,14 @@ class Keys:
         match = _KEY.fullmatch(text)
         if match is None:
             return None
-        told = digest(text)
+        text_digest = digest(text)
         look = self._looks.get(match["id"])
-        if look is None or look.until <= self._ticks() or not hmac.compare_digest(told, look.key.digest):
-            look = await self._look(match["id"], told)
+        if (
+            look is None
+            or look.until <= self._ticks()
+            or not hmac.compare_digest(text_digest, look.key.digest)
+        ):
+            look = await self._look(match["id"], text_digest)
         return None if look is None else look.key
 
     async def alive(self, key_id: str) -> bool:
@@ -147,7 +151,7 @@ class Keys:
         message = f"The key of {caller.agent} is {state}: what it asked for is no longer granted."
         return Refusal(message, "Ask a person for a new key, and ask again.", Fault.FORBIDDEN, "bad_key")
 
-    async def _look(self, key_id: str, told: str | None) -> _Look | None:
+    async def _look(self, key_id: str, text_digest: str | None) -> _Look | None:
         began = self._ticks()
 
         async def work(tx: Tx) -> tuple[ApiKey | None, float]:
@@ -156,7 +160,11 @@ class Keys:
 
         key, now = await self._store.read(work)
         good = key is not None and key.state(now) == "good"
-        if key is None or not good or (told is not None and not hmac.compare_digest(told, key.digest)):
+        if (
+            key is None
+            or not good
+            or (text_digest is not None and not hmac.compare_digest(text_digest, key.digest))
+        ):
             if not good:
                 self._looks.pop(key_id, None)
             return None
@@ -165,7 +173,7 @@ class Keys:
         if key_id not in self._looks and len(self._looks) >= _MOST_KEPT:
             self._looks.clear()
         self._looks[key_id] = look = _Look(key, began + left)
-        if told is not None and (key.used_at is None or key.used_at <= now - USED_EVERY_S):
+        if text_digest is not None and (key.used_at is None or key.used_at <= now - USED_EVERY_S):
             await self._note_use(key_id)
         return look
 
@@ -266,7 +274,7 @@ class Keys:
             message = f"{name} is the room's own name, or reads like it."
             raise Refusal(message, f"Take another name than {taken}.", Fault.MALFORMED, "reserved")
         agents = [*self._agents()]
-        alike = name if name in agents else next((one for one in agents if reads_like(name, one)), None)
+        alike = name if name in agents else next((agent for agent in agents if reads_like(name, agent)), None)
         if alike is not None and alike != name:
             message = f"{name} reads like the agent {alike}."
             raise Refusal(message, f"For that agent, write {alike}.", Fault.MALFORMED, "reserved")

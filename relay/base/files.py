@@ -113,10 +113,10 @@ def read_regular(path: str | Path, most: int = MOST_READ) -> bytes:
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
     """What changes when the file does; None when there is none. Raises OSError."""
     try:
-        told = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return told.st_mtime_ns, told.st_size, told.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @contextlib.contextmanager

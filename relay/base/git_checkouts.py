@@ -12,7 +12,7 @@ from relay.base.files import inside
 
 def top_of(folder: Path) -> Path:
     """The top of the checkout that a folder is in; the folder itself when it is in none."""
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
 
 
 def checkout_of(repo: Path, folder: Path) -> Path | None:
@@ -40,6 +40,6 @@ def repository(top: Path) -> Path:
     git = top / ".git"
     if git.is_dir():
         return git.resolve()
-    told = Path(git.read_text("utf-8", "replace").removeprefix("gitdir:").strip())
-    own = (top / told).resolve()
+    git_dir = Path(git.read_text("utf-8", "replace").removeprefix("gitdir:").strip())
+    own = (top / git_dir).resolve()
     return own.parent.parent if own.parent.name == "worktrees" else own

@@ -78,8 +78,8 @@ def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
-def _plain(_logger: object, _name: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    return {key: safe(value) if isinstance(value, str) else value for key, value in told.items()}
+def _plain(_logger: object, _name: str, entry: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {key: safe(value) if isinstance(value, str) else value for key, value in entry.items()}
 
 
 def _plain_traceback(out: TextIO, error: structlog.typing.ExcInfo) -> None:

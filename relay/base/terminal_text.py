@@ -6,13 +6,14 @@ around are shown by their number, and every function here is linear in the text,
 that some program takes for a line's end (all that `str.splitlines` knows) is one: a line that begins in the middle of
 another's text never passes for one of its own.
 
-Pure.
+Pure, but for `fail`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any
 
 # An unterminated string sequence loses its introducer only: it must not swallow the text after it. No class
@@ -43,7 +44,7 @@ def safe(text: str) -> str:
         return text
     text = _LINE_ENDS.sub("\n", _ESCAPES.sub("", text))
     text = _SURROGATES.sub("\ufffd", _CONTROLS.sub("", text))
-    return _TURNING.sub(lambda found: f"‹U+{ord(found[0]):04X}›", text).expandtabs(4)
+    return _TURNING.sub(lambda match: f"‹U+{ord(match[0]):04X}›", text).expandtabs(4)
 
 
 def safe_line(text: str, width: int = 200) -> str:
@@ -62,7 +63,7 @@ def json_line(value: Any, *, nan: bool = True, separators: tuple[str, str] = (",
     escaped, and it says the same. A lone surrogate, which no UTF-8 can hold, becomes U+FFFD. Without `nan`,
     raises ValueError for a number that JSON does not know."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=nan, separators=separators)
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", _SURROGATES.sub("\ufffd", text))
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", _SURROGATES.sub("\ufffd", text))
 
 
 def indented(text: str, by: str = "    ") -> str:
@@ -81,3 +82,9 @@ def tame(value: Any) -> Any:
             return {tame(key): tame(one) for key, one in value.items()}
         case _:
             return value
+
+
+def fail(text: str, code: int = 1) -> int:
+    """Say on standard error what went wrong with a command; gives its exit code."""
+    print(f"relay: {indented(text)}", file=sys.stderr)
+    return code

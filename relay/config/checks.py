@@ -87,12 +87,12 @@ def setting(
     split as a shell does. `shown` stands in the table for a default that is worked out later.
     A section (a dataclass with a default for every key) is given as its class.
     """
-    told = {"meaning": meaning, "low": low, "high": high, "empty": empty, "words": words, "shown": shown}
+    metadata = {"meaning": meaning, "low": low, "high": high, "empty": empty, "words": words, "shown": shown}
     if isinstance(default, type):
-        return field(default_factory=default, metadata=told)
+        return field(default_factory=default, metadata=metadata)
     if isinstance(default, Mapping):
-        return field(default_factory=lambda: default, metadata=told)
-    return field(default=default, metadata=told)
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def keys_of(section: type) -> dict[str, tuple[Field[Any], Any]]:
@@ -128,30 +128,30 @@ def read_section(section: type, value: object, at: str, reading: Reading, **extr
     return section(**taken)
 
 
-def _read(kind: Any, value: object, at: str, reading: Reading, told: Mapping[str, Any]) -> Any:
+def _read(kind: Any, value: object, at: str, reading: Reading, rules: Mapping[str, Any]) -> Any:
     optional, kind = _optional(kind)
     if optional and value is None:
         return None
     if is_dataclass(kind) and isinstance(kind, type):
         return read_section(kind, value, at, reading)
     origin = get_origin(kind)
-    if told["words"] and isinstance(value, str):
+    if rules["words"] and isinstance(value, str):
         value = _words(value)
-    if origin is tuple and isinstance(value, list) and (value or told["empty"]):
+    if origin is tuple and isinstance(value, list) and (value or rules["empty"]):
         inner = get_args(kind)[0]
         read = [_read(inner, one, f"{at}[{index}]", reading, _ITEM) for index, one in enumerate(value)]
         return _BAD if any(one is _BAD for one in read) else tuple(read)
     if origin is Mapping and isinstance(value, dict):
         inner = get_args(kind)[1]
         pairs = {name: _read(inner, one, _join(at, name), reading, _ITEM) for name, one in value.items()}
-        return _BAD if any(one is _BAD for one in pairs.values()) else types.MappingProxyType(pairs)
+        return _BAD if any(pair is _BAD for pair in pairs.values()) else types.MappingProxyType(pairs)
     if kind is Any:
         return value
-    return _read_plain(kind, value, at, reading, told)
+    return _read_plain(kind, value, at, reading, rules)
 
 
-def _read_plain(kind: Any, value: object, at: str, reading: Reading, told: Mapping[str, Any]) -> Any:
-    allowed = describe(kind, told)
+def _read_plain(kind: Any, value: object, at: str, reading: Reading, rules: Mapping[str, Any]) -> Any:
+    allowed = describe(kind, rules)
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         if isinstance(value, str) and value in choices:
@@ -160,12 +160,12 @@ def _read_plain(kind: Any, value: object, at: str, reading: Reading, told: Mappi
         return reading.refuse(at, _found(value), allowed, f"nearest: {_text(near[0])}" if near else "")
     if isinstance(value, bool):
         return value if kind is bool else reading.refuse(at, _found(value), allowed)
-    if kind is int and isinstance(value, int) and _within(value, told):
+    if kind is int and isinstance(value, int) and _within(value, rules):
         return value
     # A whole number is a number: 90 stands for 90.0 and loses nothing.
-    if kind is float and isinstance(value, int | float) and _within(value, told):
+    if kind is float and isinstance(value, int | float) and _within(value, rules):
         return float(value)
-    if kind is str and isinstance(value, str) and (value.strip() or told["empty"]):
+    if kind is str and isinstance(value, str) and (value.strip() or rules["empty"]):
         return value
     if kind is Path and isinstance(value, str) and value.strip() and "\0" not in value:
         return _path(value, at, reading)
@@ -186,8 +186,8 @@ def _path(value: str, at: str, reading: Reading) -> Path | _Bad:
         return reading.refuse(at, f"found {_text(value)}, but there is no home folder", "a path without ~")
 
 
-def _within(value: float, told: Mapping[str, Any]) -> bool:
-    low, high = told["low"], told["high"]
+def _within(value: float, rules: Mapping[str, Any]) -> bool:
+    low, high = rules["low"], rules["high"]
     try:
         if not math.isfinite(value):
             return False
@@ -198,7 +198,7 @@ def _within(value: float, told: Mapping[str, Any]) -> bool:
 
 def _optional(kind: Any) -> tuple[bool, Any]:
     if get_origin(kind) in (Union, types.UnionType):
-        inner = [one for one in get_args(kind) if one is not type(None)]
+        inner = [arg for arg in get_args(kind) if arg is not type(None)]
         return True, inner[0]
     return False, kind
 
@@ -231,28 +231,28 @@ def _nearest(name: str, at: str, keys: Mapping[str, Any], reading: Reading) -> s
     return f"nearest: {near[0]}" if near else ""
 
 
-def describe(kind: Any, told: Mapping[str, Any]) -> str:
+def describe(kind: Any, rules: Mapping[str, Any]) -> str:
     """What is allowed for a type with its bounds, in words: the same in errors and in the table."""
     optional, kind = _optional(kind)
     if optional:
-        return f"{describe(kind, told)}, or null"
+        return f"{describe(kind, rules)}, or null"
     origin = get_origin(kind)
     if origin is Literal:
         return " | ".join(_text(choice) for choice in get_args(kind))
     if origin is tuple:
         listed = f"a list of {_plural(get_args(kind)[0])}"
-        return f"{listed}, or a string that is split as a shell does" if told["words"] else listed
+        return f"{listed}, or a string that is split as a shell does" if rules["words"] else listed
     if origin is Mapping:
         inner = get_args(kind)[1]
         return "an object" if inner is Any else f"an object of {_plural(inner)}"
     if kind in (int, float):
         noun = "a whole number" if kind is int else "a number"
-        low, high = told["low"], told["high"]
+        low, high = rules["low"], rules["high"]
         if high is not None:
             return f"{noun} from {low} to {high}"
         return noun if low is None else f"{noun}, at least {low}"
     if kind is str:
-        return "text" if told["empty"] else "text, not empty"
+        return "text" if rules["empty"] else "text, not empty"
     return {bool: "true | false", Path: "a path"}.get(kind, "an object")
 
 
@@ -263,14 +263,14 @@ def _plural(kind: Any) -> str:
 def table(section: type, at: str = "") -> Iterator[Key]:
     """Every key below `section` in the order of the types, sections opened, lists of them as `name[]`."""
     for name, (each, kind) in keys_of(section).items():
-        told, path = each.metadata, _join(at, name)
+        rules, path = each.metadata, _join(at, name)
         _, inner = _optional(kind)
         if is_dataclass(inner) and isinstance(inner, type):
             yield from table(inner, path)
             continue
         default = each.default_factory() if each.default_factory is not MISSING else each.default
-        shown = told["shown"] or ("required" if default is MISSING else _shown(default))
-        yield Key(path, describe(kind, told), shown, told["meaning"])
+        shown = rules["shown"] or ("required" if default is MISSING else _shown(default))
+        yield Key(path, describe(kind, rules), shown, rules["meaning"])
         listed = get_args(inner)[0] if get_origin(inner) is tuple else None
         if is_dataclass(listed) and isinstance(listed, type):
             yield from table(listed, f"{path}[]")

@@ -20,8 +20,8 @@ from relay.config import locate
 def program() -> str:
     """`relay`, or the path of this installation's, relative to the working directory where it lies below."""
     own = Path(sys.prefix) / "bin" / "relay"
-    found = shutil.which("relay")
-    if not own.exists() or (found is not None and Path(found).resolve() == own.resolve()):
+    path = shutil.which("relay")
+    if not own.exists() or (path is not None and Path(path).resolve() == own.resolve()):
         return "relay"
     return _shown(own, "relay")
 
@@ -62,8 +62,8 @@ def command(words: str) -> str:
     """What to type, in backquotes: `.venv/bin/relay link`, with `--config PATH` where it is needed."""
     # Of a shell that is elsewhere only this is known: who types a relative path of the clone stands in it.
     # Nor is RELAY_CONFIG known: ours may come from the script that started us.
-    found = locate.find(None, {}, _clone() if _Room.away else None)
-    return f"`{program()} {words}{_option(found)}`"
+    path = locate.find(None, {}, _clone() if _Room.away else None)
+    return f"`{program()} {words}{_option(path)}`"
 
 
 def script(words: str, config: Path | None = None) -> str:

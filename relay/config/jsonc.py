@@ -26,11 +26,11 @@ def parse(text: str) -> Any:
     twice: list[str] = []
 
     def one_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             names = [name for name, _ in pairs]
             twice.extend(sorted({name for name in names if names.count(name) > 1}))
-        return found
+        return members
 
     def no_constant(name: str) -> Any:
         raise JsonError(f"{name} is not a JSON number")
@@ -77,28 +77,28 @@ def change_object(text: str, path: tuple[str | int, ...], changes: Mapping[str, 
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _members(text: str, at: int) -> dict[str | int, tuple[int, int, int]]:
     """Of the object or array that starts at `at`: key or index -> (start, start of the value, its end)."""
-    found: dict[str | int, tuple[int, int, int]] = {}
+    members: dict[str | int, tuple[int, int, int]] = {}
     named = text[at] == "{"
     if text[at] not in "{[":
-        return found
+        return members
     at = _skip(text, at + 1)
     while text[at] not in "}]":
-        start, key = at, len(found)
+        start, key = at, len(members)
         if named:
             key, at = _DECODER.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)
         _, end = _DECODER.raw_decode(text, at)
-        found[key] = (start, at, end)
+        members[key] = (start, at, end)
         at = _skip(text, end)
         if text[at] == ",":
             at = _skip(text, at + 1)
-    return found
+    return members
 
 
 def _put(text: str, at: int, key: str, value: Any) -> str:

@@ -86,8 +86,8 @@ def others(folder: Path) -> list[Path]:
             files = sorted(place.glob("*.json"))[:MOST_FILES]
         except OSError:
             continue
-        if found := [one for one in files if is_configuration(one)]:
-            return found
+        if matches := [file for file in files if is_configuration(file)]:
+            return matches
         if (place / RUNTIME).is_dir():
             break
     return []
@@ -95,8 +95,8 @@ def others(folder: Path) -> list[Path]:
 
 def advice(folder: Path) -> str:
     """What to do where `find` found nothing: the file that is probably meant, or how to make one."""
-    if found := others(folder):
-        shown = [one.name if one.parent == folder else os.path.relpath(one, folder) for one in found]
+    if paths := others(folder):
+        shown = [path.name if path.parent == folder else os.path.relpath(path, folder) for path in paths]
         return f"use --config {' or '.join(map(shlex.quote, shown))}"
     room = room_of(folder)
     if (room / RUNTIME).is_dir():

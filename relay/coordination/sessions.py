@@ -223,7 +223,7 @@ async def was_ended(tx: Tx, caller: Caller) -> str | None:
 
 
 class Sessions:
-    """The sessions of the room, as a service (`relay.faces.ports.SessionsApi`)."""
+    """The sessions of the room, as a service (`relay.faces.services.SessionsApi`)."""
 
     def __init__(self, store: Store, heartbeat: Heartbeat) -> None:
         self._store = store
@@ -238,6 +238,19 @@ class Sessions:
         """The heartbeat of a call that writes nothing else."""
         if await self._store.read(lambda tx: self._heartbeat.fresh(tx, caller)) is None:
             await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
+
+    async def keep_alive(self, caller: Caller) -> None:
+        """Renew the lease of a session that lives. One that never called, or whose lease is over, stays as it is."""
+
+        async def lives(tx: Tx) -> bool:
+            now = await tx.now()
+            row = await tx.one(
+                Q.session, agent=caller.agent, session=caller.session, now=now, claim_s=0.0, gap=0.0
+            )
+            return row is not None and Session.of_row(row).alive(now)
+
+        if await self._store.read(lives):
+            await self._store.write(lambda tx: self._heartbeat.touch(tx, caller))
 
     async def end(self, caller: Caller, *, reason: str = "ended", by: str | None = None) -> Json:
         """End the caller's session and give back all that it holds. `{success: true, ended}`. `by`: the name of who

@@ -24,23 +24,23 @@ class Term:
 
 @cache
 def terms() -> tuple[Term, ...]:
-    told = json.loads(Path(__file__).with_name("terms.json").read_text("utf-8"))
-    return tuple(Term(one["id"], one["name"], tuple(one["also"]), one["text"]) for one in told)
+    entries = json.loads(Path(__file__).with_name("terms.json").read_text("utf-8"))
+    return tuple(Term(entry["id"], entry["name"], tuple(entry["also"]), entry["text"]) for entry in entries)
 
 
 @cache
 def _finder() -> re.Pattern[str]:
     """Finds every way of writing a term, as whole words and in this case: "on hold" is no HOLD."""
-    ways = {re.escape(way): one.id for one in terms() for way in (one.name, *one.also)}
+    ways = {re.escape(way): term.id for term in terms() for way in (term.name, *term.also)}
     return re.compile(rf"(?<![\w/.-])(?:{'|'.join(sorted(ways, key=len, reverse=True))})(?![\w/-]|\.\w)")
 
 
 def used_in(text: str) -> list[Term]:
     """The terms that a text uses, each once, in the order of their first use."""
-    by_way = {way: one for one in terms() for way in (one.name, *one.also)}
-    return list(dict.fromkeys(by_way[found[0]] for found in _finder().finditer(text)))
+    by_way = {way: term for term in terms() for way in (term.name, *term.also)}
+    return list(dict.fromkeys(by_way[match[0]] for match in _finder().finditer(text)))
 
 
 def glossary() -> str:
     """All of them, a line each."""
-    return "\n".join(f"- {one.name}: {one.text}" for one in terms())
+    return "\n".join(f"- {term.name}: {term.text}" for term in terms())

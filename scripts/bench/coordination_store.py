@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relay.app.wiring.services import services_of
-from relay.config.settings import Settings, parse
-from relay.faces.ports import Services
+from relay.config.loading import parse
+from relay.config.settings import LiveSettings, Settings
+from relay.coordination.writes.lock_check import LockJudge
+from relay.faces.services import Services, services_of
 from relay.model import Caller
 from relay.store.ports import Store
 
@@ -54,7 +55,7 @@ def settings_of(folder: Path) -> Settings:
 async def desk(opened: Awaitable[Store], folder: Path) -> AsyncIterator[Desk]:
     store = await opened
     try:
-        yield Desk(store, services_of(store, settings_of(folder), fold=False))
+        yield Desk(store, services_of(store, LiveSettings(settings_of(folder)), fold=False))
     finally:
         await store.close()
 
@@ -177,7 +178,7 @@ async def recall(at: Desk, count: int, *, there: int, common: bool) -> list[floa
 async def may_write(at: Desk, files: int, count: int) -> list[float]:
     """The question of a hook (one file) or of a commit (many)."""
     paths: Sequence[str] = [f"src/module0/file{number}.py" for number in range(files)]
-    judge = at.services.more["judge"]
+    judge = LockJudge(fold=False)
     who, took = caller(0), []
     for _ in range(count):
         began = time.perf_counter()

@@ -18,7 +18,7 @@ from typing import TypeVar
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.watcher import WorktreeWatcher
-from relay.config import settings
+from relay.config import loading
 from relay.git.trial_merge import merge_trees
 from scripts.bench.figures import Figure, at_most, run, single, spread
 
@@ -87,7 +87,7 @@ async def until(feed: ChangeFeed, registry: WorktreeRegistry, agent: str, files:
 
 
 async def quiet(registry: WorktreeRegistry) -> None:
-    """Wait until everything was looked at."""
+    """Wait until everything was surveyed at."""
     while any(  # noqa: ASYNC110 - several states are waited for, not one event
         one.all_stale or one.work is None or one.lock.locked() for one in registry.worktrees.values()
     ):
@@ -96,7 +96,7 @@ async def quiet(registry: WorktreeRegistry) -> None:
 
 def registry_of(folder: Path) -> WorktreeRegistry:
     agents = ",".join(f'{{"name": "{name}", "kind": "scripted", "script": "x.yaml"}}' for name in AGENTS)
-    return WorktreeRegistry(settings.parse(f'{{"agents": [{agents}]}}', folder / "config.json"))
+    return WorktreeRegistry(loading.parse(f'{{"agents": [{agents}]}}', folder / "config.json"))
 
 
 async def large(folder: Path, files: int, touched: int) -> list[Figure]:
@@ -129,7 +129,7 @@ async def large(folder: Path, files: int, touched: int) -> list[Figure]:
         await look.watching.wait()
         await quiet(registry)
         took = time.perf_counter() - started
-    figures.append(single("watches stand and all is looked at", took * 1000, "ms", note=note))
+    figures.append(single("watches stand and all is surveyed at", took * 1000, "ms", note=note))
     lag("the watches are set up", beat)
     at = registry.worktrees["ALPHA"].checkout.top
     paths = sorted(at.glob("p*/q*/*.py"))[:: files // touched][:touched]
@@ -165,11 +165,11 @@ async def large(folder: Path, files: int, touched: int) -> list[Figure]:
     worktree = registry.worktrees["BETA"]
     samples = [(await timed(worktree.take_snapshot(everything=True)))[0] for _ in range(5)]
     figures.append(spread("one look at all of a clean worktree", samples, note=note))
-    figures += await merging(registry, note)
+    figures += await merge_heads(registry, note)
     return figures
 
 
-async def merging(registry: WorktreeRegistry, note: str) -> list[Figure]:
+async def merge_heads(registry: WorktreeRegistry, note: str) -> list[Figure]:
     """One pair, each time with another edit, so that nothing is remembered."""
     assert registry.main is not None
     samples: list[float] = []
@@ -202,7 +202,7 @@ async def real(repo: Path, folder: Path) -> list[Figure]:
             path.write_text("# edited\n" + path.read_text())
     count = git(copy, "ls-files").count("\n") + 1
     commits = git(copy, "rev-list", "--count", "HEAD")
-    return await merging(
+    return await merge_heads(
         registry,
         f"{repo.name if repo.name != 'repo' else repo.parent.name}: {count:,} files, {commits} commits",
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from relay.app.commands.archive import ArchiveError, archive
-from relay.config import settings as config
+from relay.config import loading
 from relay.config.settings import Settings
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
@@ -30,7 +30,7 @@ from tests.room.parts import all_messages, transcript
 KILL = """
 import asyncio, os, sys
 import relay.app.commands.archive as archive
-from relay.config import settings as config
+from relay.config import loading
 from relay.room.transcript import rotation as swap
 
 module, name = {"settle_held": (swap, "settle_held")}.get(sys.argv[2], (archive, sys.argv[2]))
@@ -44,7 +44,7 @@ def killed(*args, **more):
     return real(*args, **more)
 
 setattr(module, name, killed)
-asyncio.run(archive.archive(config.load(sys.argv[1]), keep=5))
+asyncio.run(archive.archive(loading.load(sys.argv[1]), keep=5))
 """
 #: The step at which the process is killed (before it is done), and which of its calls.
 STEPS = [
@@ -65,7 +65,7 @@ STEPS = [
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(engines.configure(tmp_path / ".relay", monkeypatch)))
-    return config.load(path)
+    return loading.load(path)
 
 
 @pytest.fixture

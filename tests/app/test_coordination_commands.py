@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from relay.app.daemon.daemon import open_room_store
-from relay.app.wiring.services import services_of
+from relay.app.wiring.schema import WINGS
 from relay.cli import main
-from relay.config.settings import load
-from relay.faces.ports import Services
+from relay.config.loading import load
+from relay.config.settings import LiveSettings
+from relay.faces.services import Services, services_of
 from relay.log import events
 from relay.model import Caller, Refusal
+from relay.store.open import open_store
 from relay.store.ports import Tx
 from tests.git.repository import commit, git, repository
 
@@ -53,9 +54,9 @@ class Room:
         async def run() -> Any:
             settings = load(self.config)
             settings.runtime_dir.mkdir(exist_ok=True)
-            store = await open_room_store(settings)
+            store = await open_store(settings, WINGS)
             try:
-                return await work(services_of(store, settings))
+                return await work(services_of(store, LiveSettings(settings)))
             finally:
                 await store.close()
 
@@ -63,7 +64,7 @@ class Room:
 
     def events(self, *types: str) -> list[Any]:
         async def run() -> list[Any]:
-            store = await open_room_store(load(self.config))
+            store = await open_store(load(self.config), WINGS)
 
             async def look(tx: Tx) -> list[Any]:
                 return list(await events.read_after(tx, 0, types=types))

@@ -13,11 +13,12 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, expect
 
-from relay.app.daemon.daemon import open_room_store
-from relay.app.wiring.services import services_of
-from relay.config.settings import load
-from relay.faces.ports import Services
+from relay.app.wiring.schema import WINGS
+from relay.config.loading import load
+from relay.config.settings import LiveSettings
+from relay.faces.services import Services, services_of
 from relay.model import Caller, Refusal
+from relay.store.open import open_store
 from tests.browser.person import Person
 from tests.outside import Outside
 
@@ -30,8 +31,8 @@ DEV = Caller("dev-codex", "elsewhere-3", "codex", process=True)
 async def elsewhere(house: Outside) -> AsyncIterator[Services]:
     """Another process at the room's database."""
     settings = load(house.folder / "config.json")
-    store = await open_room_store(settings)
-    services = services_of(store, settings)
+    store = await open_store(settings, WINGS)
+    services = services_of(store, LiveSettings(settings))
     yield services
     for one in (CLAUDE, CODEX, DEV):
         await services.sessions.end(one)

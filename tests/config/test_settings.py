@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from relay import model
-from relay.config import locate
-from relay.config import settings as config
+from relay.config import loading, locate
+from relay.config.__main__ import markdown_table
+from relay.config.changes import diff
+from relay.config.loading import ConfigError, load, parse, update_agent
 from relay.config.locate import find
-from relay.config.settings import AgentSettings, ConfigError, Settings, diff, load, parse, update_agent
+from relay.config.settings import AgentSettings, Settings
 
 HERE = Path("/room/config.json")
 REPO = Path(__file__).parents[2]
@@ -234,7 +236,7 @@ def test_every_command_finds_the_room_upwards(tmp_path: Path, monkeypatch: pytes
     (mine / "relay.json").unlink()
     with pytest.raises(ConfigError, match="but its configuration is missing"):
         load()
-    assert {each.name for each in fields(config.Settings)} - {"path"} == locate.SECTIONS
+    assert {each.name for each in fields(Settings)} - {"path"} == locate.SECTIONS
 
 
 @pytest.mark.parametrize(
@@ -249,7 +251,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, said:
 
 
 def test_the_reserved_names_are_the_rooms() -> None:
-    assert config.RESERVED_NAMES == model.RESERVED_NAMES
+    assert loading.RESERVED_NAMES == model.RESERVED_NAMES
 
 
 def test_what_may_change_while_it_runs() -> None:
@@ -361,7 +363,7 @@ def test_the_shipped_configuration_is_good() -> None:
 
 
 def test_the_table_in_the_docs_is_current() -> None:
-    """To mend: python -m relay.config.settings --table, its lines between the marks of docs/configuration.md."""
+    """To mend: python -m relay.config --table, its lines between the marks of docs/configuration.md."""
     text = (REPO / "docs/configuration.md").read_text()
     shown = text.split("<!-- table -->\n")[1]
-    assert shown == config.markdown_table()
+    assert shown == markdown_table()

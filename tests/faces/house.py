@@ -13,11 +13,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from relay.app.wiring.schema import WINGS
-from relay.config import settings as config
+from relay.config import loading
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
 from relay.faces.http.requests.limits import Limits
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import Clock
@@ -72,7 +72,7 @@ async def house(
 ) -> AsyncIterator[House]:
     """One house; its files are in `folder`, the page's in `folder/static`. `routes`: more doors; `services`: what the
     operations ask."""
-    settings = config.parse(text, folder / "config.json")
+    settings = loading.parse(text, folder / "config.json")
     clock = Clock()
     store = await engines.open_store(settings.db_path.parent, WINGS, clock=clock)
     token = ensure_token(settings.token_path)

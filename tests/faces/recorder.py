@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import Caller
 
 ANSWERS: dict[str, Any] = {
@@ -33,8 +33,8 @@ class Recorder:
     answers: dict[str, Any] = field(default_factory=dict)
 
     def services(self, keys: Any = None) -> Services:
-        parts = ("locks", "work", "sessions", "memory", "changesets", "intents", "room")
-        return Services(**{part: _Part(self, part) for part in parts}, more={"keys": keys})  # type: ignore[arg-type]
+        parts: dict[str, Any] = {field.name: _Part(self, field.name) for field in fields(Services)}
+        return Services(**{**parts, "keys": keys or parts["keys"]})
 
     @property
     def last(self) -> tuple[str, Caller, tuple[Any, ...], dict[str, Any]]:

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from relay.app.wiring.schema import WINGS
+from relay.faces.services import services_of
+
 Json = dict[str, Any]
 #: Every how many attempts one stands in line, and for how long, in seconds.
 WAIT_EVERY, WAIT_S = 10, 0.2
@@ -35,9 +38,8 @@ class InProcess:
     """The services over a store of this process's own."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        from relay.app.wiring.schema import WINGS
-        from relay.app.wiring.services import services_of
-        from relay.config.settings import load
+        from relay.config.loading import load
+        from relay.config.settings import LiveSettings
         from relay.model import Caller
         from relay.store.open import open_store
 
@@ -45,7 +47,7 @@ class InProcess:
         settings = load(folder / "config.json")
         self._caller = Caller(name, f"session-{name}")
         self._store = self._runner.run(open_store(settings, WINGS))
-        self._locks = services_of(self._store, settings).locks
+        self._locks = services_of(self._store, LiveSettings(settings)).locks
 
     def call(self, operation: str, said: Json) -> Json:
         if operation == "acquire_lock":

@@ -11,7 +11,7 @@ from typing import Any
 from relay.airspace.worktrees.lifecycle import WorktreeChange
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.turns import WorktreeActions
-from relay.config import settings
+from relay.config import loading
 from relay.model.working_set import FileTouch, WorkingSet
 
 ENV = {
@@ -79,7 +79,7 @@ class Room:
             **{key: value for key, value in more.items() if key not in agents},
         }
         path = folder / "config.json"
-        self.settings = settings.parse(json.dumps(told), path)
+        self.settings = loading.parse(json.dumps(told), path)
         self.happened: list[WorktreeChange] = []
         self.registry = WorktreeRegistry(self.settings, self._record)
         self.ground = WorktreeActions(self.registry)
@@ -109,5 +109,10 @@ async def room(folder: Path, *agents: str, **more: Any) -> Room:
     return await Room(folder, *agents, **more).open()
 
 
-async def ready() -> None:
-    """Of a room without a database: nothing keeps a change of a worktree from being told."""
+class _Unrecorded:
+    """A store that takes every change and keeps none."""
+
+    async def write(self, work: Any, *, durable: bool = False) -> None: ...
+
+
+UNRECORDED: Any = _Unrecorded()

@@ -31,7 +31,8 @@ from relay.airspace.worktrees.lifecycle import (
 from relay.airspace.worktrees.merge import MayLand, Tell
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
-from relay.config.settings import AgentSettings, Settings, parse
+from relay.config.airspace import AirspaceSettings
+from relay.config.settings import AgentSettings, Settings
 from relay.git import diff
 from relay.git.checkout import Checkout, Head, UnusableCheckout, head_of, list_worktrees, open_checkout
 from relay.git.diff import Differ, Outline
@@ -490,8 +491,8 @@ async def scan_repo(
     main = await open_checkout(folder)
     with tempfile.TemporaryDirectory(prefix="relay-scan-") as made:
         # Nothing of the room's is asked: where it would be is in the temporary folder.
-        config = f'{{"agents": [], "airspace": {{"half_life_s": {half_life_s}}}}}'
-        settings = parse(config, Path(made).resolve() / "config.json")
+        airspace = AirspaceSettings(half_life_s=half_life_s)
+        settings = Settings(Path(made).resolve() / "config.json", airspace=airspace)
         registry = WorktreeRegistry(settings, outline=outline, scratch=Path(made) / "scratch.git")
         head = await head_of(main.git)
         if head.commit is None:
@@ -510,8 +511,7 @@ async def scan_repo(
         unread = [f"{one.name}: {one.trouble}" for one in registry.worktrees.values() if one.work is None]
         if unread:
             raise GitError("scan", 1, "; ".join(unread))
-        told = sorted(names)
-        pairs = [(a, b) for number, a in enumerate(told) for b in told[number + 1 :]]
+        pairs = [(a, b) for a in sorted(names) for b in sorted(names) if a < b]
         # No main branch stands apart here: each checkout is one of the sides.
         return list(await registry.working_sets()), dict(await registry.merges(pairs, {}))
 

@@ -18,7 +18,8 @@ from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import indented, safe
 from relay.config.command_line import about, script
-from relay.config.settings import Settings, load
+from relay.config.loading import load
+from relay.config.settings import Settings
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
 ANSWER_S = 30.0
@@ -84,15 +85,15 @@ def _show(args: argparse.Namespace) -> int:
     """What `/airspace` answers in the room."""
     settings = load(args.config)
     about(settings.path)
-    return _told(settings, "?files=touched", None, args.json, lambda told: str(told["text"]))
+    return _told(settings, "?files=touched", None, args.json, lambda answer: str(answer["text"]))
 
 
 def _decide(args: argparse.Namespace, action: str) -> int:
     settings = load(args.config)
     about(settings.path)
-    name = args.name or git_person(settings.repo, [agent.name for agent in settings.agents])
+    name = args.name or git_person(settings.repo, settings.agent_names)
     body = {"action": action, "agent": args.agent.upper(), "name": name}
-    return _told(settings, "/decide", body, args.json, lambda told: str(told["reason"]))
+    return _told(settings, "/decide", body, args.json, lambda answer: str(answer["reason"]))
 
 
 def _told(
@@ -106,20 +107,20 @@ def _told(
     try:
         state = json.loads(read_regular(settings.state_path))
         key = read_regular(settings.token_path).decode().strip()
-        told = _post(f"{state['url']}/api/airspace{door}", key, body)
+        answer = _post(f"{state['url']}/api/airspace{door}", key, body)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         start = script("scripts/start.sh")
         print(indented(f"relay: the room does not answer ({reason}); start it with {start}"), file=sys.stderr)
         return 1
     if as_json:
-        print(json.dumps(told))
-    elif told.get("success", body is None):
+        print(json.dumps(answer))
+    elif answer.get("success", body is None):
         # The lines of what was only asked for are our own; each name in them is on one line.
-        print((safe if body is None else indented)(words(told)))
+        print((safe if body is None else indented)(words(answer)))
     else:
-        print(indented(f"relay: {told.get('reason') or told}"), file=sys.stderr)
-    return 0 if told.get("success", body is None) else 1
+        print(indented(f"relay: {answer.get('reason') or answer}"), file=sys.stderr)
+    return 0 if answer.get("success", body is None) else 1
 
 
 def _intent(args: argparse.Namespace) -> int:
@@ -131,9 +132,9 @@ def _intent(args: argparse.Namespace) -> int:
     own = args.agent == os.environ.get("RELAY_AGENT_ID")
     body = {"agent": args.agent, "paths": args.paths, **({"own": True} if own else {})}
 
-    def words(told: dict[str, Any]) -> str:
-        said = f"{args.agent} intends to touch {', '.join(told.get('intent', args.paths)) or 'nothing'}."
-        return "\n".join([said, *told.get("in_hand", ())])
+    def words(answer: dict[str, Any]) -> str:
+        said = f"{args.agent} intends to touch {', '.join(answer.get('intent', args.paths)) or 'nothing'}."
+        return "\n".join([said, *answer.get("in_hand", ())])
 
     return _told(settings, "/intent", body, args.json, words)
 

@@ -29,7 +29,7 @@ from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import Link, PairScan, Profile, Scan
 from relay.airspace.scan.scenario import ScenarioError
 from relay.airspace.worktrees.registry import scan_repo
-from relay.base.terminal_text import indented, safe_line
+from relay.base.terminal_text import fail, safe_line
 from relay.code.build.listing import ListingError, listed, read_file, wanted
 from relay.code.code_graph import graph_of
 from relay.git.checkout import UnusableCheckout, open_checkout
@@ -60,14 +60,14 @@ def run(args: argparse.Namespace) -> int:
         text = sys.stdin.read() if args.scenario == "-" else Path(args.scenario).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        return _fail(f"{args.scenario} cannot be read: {reason}", 1)
+        return fail(f"{args.scenario} cannot be read: {reason}", 1)
     try:
         told = json.loads(text)
         read = scenario.read(told)
     except (ValueError, RecursionError) as error:
-        return _fail(f"{args.scenario} is not JSON: {error}", 2)
+        return fail(f"{args.scenario} is not JSON: {error}", 2)
     except ScenarioError as error:
-        return _fail(f"{args.scenario}: {error}", 2)
+        return fail(f"{args.scenario}: {error}", 2)
     for key in scenario.unknown(told)[:20]:
         print(f"relay: {safe_line(key)} is not a key of a scenario, and was ignored", file=sys.stderr)
     space = PairScan()
@@ -86,7 +86,7 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
             if wanted(path) and (data := read_file(top, path)) is not None
         )
     except (UnusableCheckout, GitError, ListingError, OSError) as error:
-        return _fail(f"{folder} cannot be scanned: {error}", 1)
+        return fail(f"{folder} cannot be scanned: {error}", 1)
     # As in the live scan: who has nothing in hand has nothing that could collide.
     busy = {one.agent for one in sets if one.files}
     conflicts = {pair: merge.conflicts for pair, merge in sorted(merges.items()) if merge.conflicts}
@@ -122,11 +122,6 @@ def _tell(
         for (a, b), paths in (conflicts or {}).items():
             print(safe_line(f"git cannot merge {a} and {b}: {', '.join(paths)}"))
     return 0
-
-
-def _fail(text: str, code: int) -> int:
-    print(f"relay: {indented(text)}", file=sys.stderr)
-    return code
 
 
 def as_json(sets: Sequence[WorkingSet], scan: Scan, placed: Placement) -> dict[str, Any]:

@@ -13,7 +13,9 @@ entries are still in the transcript, to be archived once more.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 import os
 import stat
 from collections import deque
@@ -24,6 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from relay.base.files import reading
+from relay.base.terminal_text import fail, indented
+from relay.config.command_line import about
+from relay.config.loading import load
 from relay.config.settings import Settings
 from relay.log import events
 from relay.room.journal import ledger
@@ -170,9 +175,9 @@ def _link_anew(part: Path, wanted: Path) -> Path:
 
 def _copy_rest(old: int, shorter: Path, start: int) -> int:
     """Write what stays into the file that will take the transcript's place; the offset up to which it goes."""
-    told = os.fstat(old)
-    _copy(old, shorter, start, told.st_size, stat.S_IMODE(told.st_mode))
-    return told.st_size
+    status = os.fstat(old)
+    _copy(old, shorter, start, status.st_size, stat.S_IMODE(status.st_mode))
+    return status.st_size
 
 
 def _copy(source: int, to: Path, start: int, stop: int, mode: int) -> None:
@@ -202,7 +207,7 @@ def _copy_more(old: int, shorter: Path, copied: int) -> int:
 async def _announce(store: Store, path: Path, shorter: Path, old: int, cut: int, copied: int) -> int:
     """Announce the shorter file, with the place in it that the kept place is in the old one; the offset up to
     which the old one was copied."""
-    told = shorter.stat()
+    status = shorter.stat()
     while True:
         here = await store.read(rotation.kept_place)
         assert here is not None
@@ -213,7 +218,7 @@ async def _announce(store: Store, path: Path, shorter: Path, old: int, cut: int,
         history = max(0, here.history_until - cut)
         after = await asyncio.to_thread(file_position.stand_at, shorter, here.offset - cut, history)
         with suppress(PlaceMoved):
-            await _announce_from(store, here, Swap(after, told.st_dev, told.st_ino))
+            await _announce_from(store, here, Swap(after, status.st_dev, status.st_ino))
             return copied
 
 
@@ -241,3 +246,22 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keep", type=int, default=1000, help="entries that stay in the file (1000)")
+    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """The command; gives its exit code."""
+    if args.keep < 0:
+        return fail("--keep must be 0 or more", 2)
+    settings = load(args.config)
+    about(settings.path)
+    try:
+        done = asyncio.run(archive(settings, keep=args.keep))
+    except ArchiveError as error:
+        return fail(str(error))
+    print(json.dumps(done.as_json()) if args.json else indented(done.text()))
+    return 0

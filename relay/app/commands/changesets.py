@@ -45,54 +45,54 @@ def main(words: list[str]) -> int:
             only = {"session": args.session, "agent": args.agent}
             return list(await changesets.list(desk.caller, **only, limit=args.limit))
         if args.action == "record":
-            told = {"base": args.base, "head": args.head}
-            return await changesets.record(desk.caller, args.id, args.files, **told)
-        found = [
-            one
-            for one in await changesets.list(desk.caller, limit=MOST_LISTED)
-            if one["changeset_id"].startswith(args.id)
+            revisions = {"base": args.base, "head": args.head}
+            return await changesets.record(desk.caller, args.id, args.files, **revisions)
+        matches = [
+            changeset
+            for changeset in await changesets.list(desk.caller, limit=MOST_LISTED)
+            if changeset["changeset_id"].startswith(args.id)
         ]
-        if len(found) != 1:
-            message = f"{len(found)} changesets begin with {args.id[:60]}."
+        if len(matches) != 1:
+            message = f"{len(matches)} changesets begin with {args.id[:60]}."
             raise Refusal(message, f"{command('changesets')} lists them.", Fault.UNKNOWN, "unknown_changeset")
-        return found[0]
+        return matches[0]
 
     shown: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "record": _recorded}
     return run(args, work, shown[args.action])
 
 
-def _list(found: list[Json]) -> str:
+def _list(changesets: list[Json]) -> str:
     rows = [
         [
-            one["changeset_id"][:13],
-            one.get("agent_id") or "",
-            ago(one.get("created_at")),
-            f"{len(one['declared'])} file{'s' * (len(one['declared']) != 1)}",
-            f"{len(one['undeclared'])} undeclared" if one["undeclared"] else "",
-            one["summary"],
+            changeset["changeset_id"][:13],
+            changeset.get("agent_id") or "",
+            ago(changeset.get("created_at")),
+            f"{len(changeset['declared'])} file{'s' * (len(changeset['declared']) != 1)}",
+            f"{len(changeset['undeclared'])} undeclared" if changeset["undeclared"] else "",
+            changeset["summary"],
         ]
-        for one in found
+        for changeset in changesets
     ]
     return table(rows) if rows else "No changeset is recorded."
 
 
-def _show(one: Json) -> str:
+def _show(changeset: Json) -> str:
     lines = [
-        f"{one['changeset_id']}  {one.get('agent_id') or ''}  {ago(one.get('created_at'))}",
-        one["summary"],
+        f"{changeset['changeset_id']}  {changeset.get('agent_id') or ''}  {ago(changeset.get('created_at'))}",
+        changeset["summary"],
     ]
     for name, title in (("declared", "declared"), ("changed", "changed"), ("undeclared", "not declared")):
-        paths = one.get(name) or []
+        paths = changeset.get(name) or []
         lines += [f"{title}: {', '.join(paths)}" if paths else f"{title}: nothing"]
     return "\n".join(lines)
 
 
-def _recorded(told: Json) -> str:
-    lines = [f"Changeset {told['changeset_id']} is recorded."]
-    if told["undeclared"]:
-        lines.append(f"Changed and not declared: {', '.join(told['undeclared'])}")
-    if told["missing"]:
-        lines.append(f"Declared and not changed: {', '.join(told['missing'])}")
-    if told["changed"] is None:
+def _recorded(answer: Json) -> str:
+    lines = [f"Changeset {answer['changeset_id']} is recorded."]
+    if answer["undeclared"]:
+        lines.append(f"Changed and not declared: {', '.join(answer['undeclared'])}")
+    if answer["missing"]:
+        lines.append(f"Declared and not changed: {', '.join(answer['missing'])}")
+    if answer["changed"] is None:
         lines.append("It is not known what really changed: give --base and --head.")
     return "\n".join(lines)

@@ -11,21 +11,20 @@ import asyncio
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from relay.access.keys import Keys
 from relay.app.runtime.git_person import git_person
-from relay.base.terminal_text import indented, safe, tame
+from relay.base.terminal_text import fail, safe, tame
 from relay.config.command_line import about, command
-from relay.config.settings import ConfigError, Settings, load
-from relay.faces.ports import SessionsApi
+from relay.config.loading import ConfigError, load
+from relay.config.settings import LiveSettings, Settings
+from relay.faces.services import Services
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Refusal
 from relay.store.ports import StoreError
 
 Json = dict[str, Any]
-Act = Callable[[Keys, SessionsApi, Caller, argparse.Namespace], Awaitable[Any]]
+Act = Callable[[Services, Caller, argparse.Namespace], Awaitable[Any]]
 
 
 def main(words: list[str]) -> int:
@@ -35,15 +34,15 @@ def main(words: list[str]) -> int:
     try:
         settings = load(args.config)
         about(settings.path)
-        told = asyncio.run(_do(settings, act, args))
+        answer = asyncio.run(_do(settings, act, args))
     except (ConfigError, StoreError) as error:
-        return _fail(str(error), 1)
+        return fail(str(error), 1)
     except Refusal as error:
-        return _fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
+        return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
     if args.json:
-        print(json.dumps(told))
+        print(json.dumps(answer))
     else:
-        print(safe(args.text(tame(told))))
+        print(safe(args.text(tame(answer))))
     return 0
 
 
@@ -83,69 +82,68 @@ async def _do(
     args: argparse.Namespace,
 ) -> Any:
     from relay.app.wiring.schema import WINGS
-    from relay.app.wiring.services import services_of
+    from relay.faces.services import services_of
     from relay.store.open import open_store
 
     store = await open_store(settings, WINGS)
     try:
-        keys = Keys(store, lambda: [agent.name for agent in settings.agents])
-        return await act(keys, services_of(store, settings, keys=keys).sessions, _person(settings), args)
+        return await act(services_of(store, LiveSettings(settings)), _person(settings), args)
     finally:
         await store.close()
 
 
 def _person(settings: Settings) -> Caller:
     """The person who types."""
-    name = git_person(settings.repo, [agent.name for agent in settings.agents])
+    name = git_person(settings.repo, settings.agent_names)
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
     session = f"cli-{plain}" if plain == name else f"cli-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     return Caller(name, session, "person", person=True, scopes=SCOPES | {ADMIN})
 
 
-async def _create(keys: Keys, _sessions: SessionsApi, caller: Caller, args: argparse.Namespace) -> Json:
-    scopes = None if args.scopes is None else [one.strip() for one in args.scopes.split(",") if one.strip()]
-    return await keys.create(
+async def _create(services: Services, caller: Caller, args: argparse.Namespace) -> Json:
+    scopes = (
+        None if args.scopes is None else [part.strip() for part in args.scopes.split(",") if part.strip()]
+    )
+    return await services.keys.create(
         caller, args.name, agent_type=args.type, scopes=scopes, expires=args.expires, note=args.note
     )
 
 
-async def _list(keys: Keys, _sessions: SessionsApi, caller: Caller, args: argparse.Namespace) -> list[Json]:
-    return await keys.list(caller)
+async def _list(services: Services, caller: Caller, args: argparse.Namespace) -> list[Json]:
+    return await services.keys.list(caller)
 
 
-async def _revoke(keys: Keys, sessions: SessionsApi, caller: Caller, args: argparse.Namespace) -> Json:
-    from relay.faces.operations.keys import revoke  # with pydantic, which the other commands do not need
-
-    return await revoke(keys, sessions, caller, args.id)
+async def _revoke(services: Services, caller: Caller, args: argparse.Namespace) -> Json:
+    return await services.revoke_key(caller, args.id)
 
 
-def _created(told: Json) -> str:
-    agents = told["agent_type"] != "person"
+def _created(key: Json) -> str:
+    agents = key["agent_type"] != "person"
     whose = " It is an agent's key; `--type person` makes a person's." if agents else " It is a person's key."
     return (
-        f"{told['key']}\n"
-        f"Key {told['id']} of {told['identity']} ({', '.join(told['scopes'])}), "
-        f"good until {told['expires_at'] or 'it is revoked'}. Keep it now: it is not shown again.\n"
+        f"{key['key']}\n"
+        f"Key {key['id']} of {key['identity']} ({', '.join(key['scopes'])}), "
+        f"good until {key['expires_at'] or 'it is revoked'}. Keep it now: it is not shown again.\n"
         f"{whose.strip()}\n"
         f"Use it as RELAY_API_KEY for {command('mcp')}, or as X-API-Key on HTTP."
     )
 
 
-def _listed(told: list[Json]) -> str:
-    if not told:
+def _listed(keys: list[Json]) -> str:
+    if not keys:
         return f"There are no keys. {command('keys create NAME')} makes one."
     rows = [("ID", "NAME", "STATE", "SCOPES", "EXPIRES", "USED", "NOTE")]
     rows += [
         (
-            one["id"],
-            one["identity"],
-            one["state"],
-            ",".join(one["scopes"]),
-            one["expires_at"] or "never",
-            one["used_at"] or "never",
-            _DAEMONS if _of_daemon(one) else one["note"],
+            key["id"],
+            key["identity"],
+            key["state"],
+            ",".join(key["scopes"]),
+            key["expires_at"] or "never",
+            key["used_at"] or "never",
+            _DAEMONS if _of_daemon(key) else key["note"],
         )
-        for one in sorted(told, key=_of_daemon)
+        for key in sorted(keys, key=_of_daemon)
     ]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join(
@@ -157,14 +155,9 @@ def _listed(told: list[Json]) -> str:
 _DAEMONS = "the daemon's, while it runs"
 
 
-def _of_daemon(one: Json) -> bool:
-    return bool(one["created_by"] == STEWARD)
+def _of_daemon(key: Json) -> bool:
+    return bool(key["created_by"] == STEWARD)
 
 
-def _revoked(told: Json) -> str:
-    return f"Key {told['id']} of {told['identity']} is revoked."
-
-
-def _fail(text: str, code: int) -> int:
-    print(f"relay: {indented(text)}", file=sys.stderr)
-    return code
+def _revoked(key: Json) -> str:
+    return f"Key {key['id']} of {key['identity']} is revoked."

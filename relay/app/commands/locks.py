@@ -45,7 +45,7 @@ def _list(locks: list[Json]) -> str:
 
 def _row(lock: Json) -> list[str]:
     mode = "shared" if lock["mode"] == "shared" else ""
-    names = ", ".join(dict.fromkeys(one["agent"] for one in lock["waiting"]))
+    names = ", ".join(dict.fromkeys(waiter["agent"] for waiter in lock["waiting"]))
     notes = [
         lock.get("reason") or "",
         f"({names} {'waits' if ',' not in names else 'wait'})" if names else "",
@@ -63,9 +63,9 @@ def _paths(held: list[Json]) -> list[str]:
     return list(dict.fromkeys(lock["file_path"] for lock in held))
 
 
-def _show(told: Json) -> str:
+def _show(answer: Json) -> str:
     lines = []
-    for lock in told["locks"]:
+    for lock in answer["locks"]:
         mode = " with others" if lock["mode"] == "shared" else ""
         why = f": {lock['reason']}" if lock.get("reason") else ""
         lines.append(
@@ -73,12 +73,12 @@ def _show(told: Json) -> str:
             f"{ago(lock['acquired_at'])}, {left(lock['expires_at'])}{why}"
         )
     lines += [
-        f"{one['agent']} (session {one['session']}) waits, since {ago(one['since'])}"
-        for one in told["waiting"]
+        f"{waiter['agent']} (session {waiter['session']}) waits, since {ago(waiter['since'])}"
+        for waiter in answer["waiting"]
     ]
-    return "\n".join(lines) or f"{told['file_path']} is free."
+    return "\n".join(lines) or f"{answer['file_path']} is free."
 
 
-def _released(told: Json) -> str:
-    holders = ", ".join(dict.fromkeys(lock["locked_by"] for lock in told.get("locks", ())))
-    return f"{told['file_path']} is free{f': {holders} held it, and has been told' if holders else ''}."
+def _released(answer: Json) -> str:
+    holders = ", ".join(dict.fromkeys(lock["locked_by"] for lock in answer.get("locks", ())))
+    return f"{answer['file_path']} is free{f': {holders} held it, and has been told' if holders else ''}."

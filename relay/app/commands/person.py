@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,11 @@ from typing import Any
 
 from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
-from relay.base.terminal_text import indented, safe, safe_line, tame
+from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import about
-from relay.config.settings import Settings, load
-from relay.faces.ports import Services
+from relay.config.loading import load
+from relay.config.settings import Settings
+from relay.faces.services import Services
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
 from relay.model.speaker_names import clean_name, is_reserved
 from relay.store.ports import Store, StoreError
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> in
     settings = load(args.config)
     about(settings.path)
     try:
-        told = asyncio.run(_ask(settings, args.name, work))
+        answer = asyncio.run(_ask(settings, args.name, work))
     except WrongUse as error:
         return fail(str(error), 2)
     except Refusal as error:
@@ -77,20 +77,22 @@ def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> in
         return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
     except StoreError as error:
         return fail(str(error), 1)
-    print(json.dumps(told) if args.json else safe(text(tame(told))))
-    return 0 if not isinstance(told, dict) or told.get("success", True) else 1
+    print(json.dumps(answer) if args.json else safe(text(tame(answer))))
+    return 0 if not isinstance(answer, dict) or answer.get("success", True) else 1
 
 
 async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
-    from relay.app.daemon.daemon import open_room_store
-    from relay.app.wiring.services import services_of
+    from relay.app.wiring.schema import WINGS
+    from relay.config.settings import LiveSettings
+    from relay.faces.services import services_of
+    from relay.store.open import open_store
 
-    agents = [agent.name for agent in settings.agents]
+    agents = settings.agent_names
     caller = person(name or git_person(settings.repo, agents), agents)
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = await open_room_store(settings)
+    store = await open_store(settings, WINGS)
     try:
-        return await work(Desk(store, services_of(store, settings), caller))
+        return await work(Desk(store, services_of(store, LiveSettings(settings)), caller))
     finally:
         await store.close()
 
@@ -104,11 +106,6 @@ def person(name: str, agents: Sequence[str]) -> Caller:
     if is_reserved(clean, [*agents, *RESERVED_NAMES]):
         raise WrongUse(f"{clean} is the name of an agent or of the room: give your own with --name")
     return Caller(clean, SESSION, agent_type="person", person=True, scopes=SCOPES | {ADMIN})
-
-
-def fail(text: str, code: int) -> int:
-    print(f"relay: {indented(text)}", file=sys.stderr)
-    return code
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -30,21 +30,23 @@ def main(words: list[str]) -> int:
         sessions = desk.services.sessions
         if args.action == "list":
             return list(await sessions.list(desk.caller, all=args.all))
-        found = [one for one in await sessions.list(desk.caller) if one["session_id"] == args.id]
-        found = [one for one in found if args.agent in (None, one["agent_id"])]
-        if len(found) != 1:
-            raise _not_one(args.id, found)
-        of, me = replace(desk.caller, agent=found[0]["agent_id"], session=args.id), desk.caller.agent
+        matches = [
+            session for session in await sessions.list(desk.caller) if session["session_id"] == args.id
+        ]
+        matches = [session for session in matches if args.agent in (None, session["agent_id"])]
+        if len(matches) != 1:
+            raise _not_one(args.id, matches)
+        of, me = replace(desk.caller, agent=matches[0]["agent_id"], session=args.id), desk.caller.agent
         itself = (of.agent, of.session) == (me, desk.caller.session)
         ended = await sessions.end(of, reason=f"ended by {me}", by=None if itself else me)
-        return {**ended, "session": found[0]}
+        return {**ended, "session": matches[0]}
 
     return run(args, work, _list if args.action == "list" else _ended)
 
 
-def _not_one(id: str, found: list[Json]) -> Refusal:
-    if found:
-        names = ", ".join(one["agent_id"] for one in found)
+def _not_one(id: str, matches: list[Json]) -> Refusal:
+    if matches:
+        names = ", ".join(session["agent_id"] for session in matches)
         fix = "Name the agent with --agent."
         return Refusal(f"{names} each have a session {id}.", fix, Fault.MALFORMED, "ambiguous")
     return Refusal(
@@ -56,17 +58,21 @@ def _not_one(id: str, found: list[Json]) -> Refusal:
 
 
 def _list(sessions: list[Json]) -> str:
-    return table([_row(one) for one in sessions]) if sessions else "No session lives."
+    return table([_row(session) for session in sessions]) if sessions else "No session lives."
 
 
-def _row(one: Json) -> list[str]:
-    state = f"heard {ago(one['heartbeat_at'])}" if one["alive"] else f"ended {ago(one['ended_at'])}".strip()
-    counts = ((one.get("locks") or 0, "lock"), (one.get("claims") or 0, "task"))
+def _row(session: Json) -> list[str]:
+    state = (
+        f"heard {ago(session['heartbeat_at'])}"
+        if session["alive"]
+        else f"ended {ago(session['ended_at'])}".strip()
+    )
+    counts = ((session.get("locks") or 0, "lock"), (session.get("claims") or 0, "task"))
     holds = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts if n)
-    why = "" if one["alive"] else (one.get("end_reason") or "")
-    return [one["agent_id"], one["session_id"], one["kind"], state, holds or why]
+    why = "" if session["alive"] else (session.get("end_reason") or "")
+    return [session["agent_id"], session["session_id"], session["kind"], state, holds or why]
 
 
-def _ended(told: Json) -> str:
-    session = told["session"]
+def _ended(answer: Json) -> str:
+    session = answer["session"]
     return f"The session {session['session_id']} of {session['agent_id']} is ended; what it held is free."

@@ -63,14 +63,14 @@ def main(words: list[str]) -> int:
 async def _listed(desk: Desk, args: argparse.Namespace) -> Sequence[Json]:
     if args.status or args.of_type or args.assignee:
         asked = {"status": args.status, "task_type": args.of_type, "assignee": args.assignee}
-        found: list[Json] = []
+        tasks: list[Json] = []
         cursor = None
         while page := await desk.services.work.list(desk.caller, **asked, cursor=cursor, limit=1000):
-            found += [task | {"status": task["column"]} for task in page["tasks"]]
+            tasks += [task | {"status": task["column"]} for task in page["tasks"]]
             cursor = page["next"]
             if cursor is None:
                 break
-        return found
+        return tasks
 
     async def look(tx: Tx) -> list[Json]:
         shown = [task for task in await _board(desk).list(tx) if args.all or task.active or task.badge]
@@ -92,12 +92,12 @@ async def _shown(desk: Desk, args: argparse.Namespace) -> Json:
     number = _number(args.what)
 
     async def look(tx: Tx) -> Json:
-        told = dict(await _board(desk).story(tx, number))
-        needs = [await found_task(tx, need["id"]) for need in told["depends_on"]]
-        told["needs"] = [
+        task = dict(await _board(desk).story(tx, number))
+        needs = [await found_task(tx, need["id"]) for need in task["depends_on"]]
+        task["needs"] = [
             {"number": need.number, "title": need.title, "state": _state(need)} for need in needs
         ]
-        return told
+        return task
 
     return await desk.store.read(look, long=True)
 
@@ -121,7 +121,7 @@ async def _submit(desk: Desk, args: argparse.Namespace) -> Json:
         args.what,
         input_data=given,
         priority=args.priority,
-        depends_on=[await _id(desk, one) for one in args.depends_on],
+        depends_on=[await _id(desk, number) for number in args.depends_on],
         on_failed=args.on_failed,
         files=args.file,
         max_attempts=args.max_attempts,
@@ -139,7 +139,7 @@ async def _id(desk: Desk, number: str) -> str:
 
 
 def _board(desk: Desk) -> Board:
-    return Board(claims=desk.services.more["claims"])
+    return Board(claims=desk.services.work.claims)
 
 
 def _number(word: str) -> int:
@@ -185,9 +185,9 @@ def _show(task: Json) -> str:
         if task.get(name) is not None:
             lines.append(f"{name.partition('_')[0]}: {json.dumps(task[name], ensure_ascii=False)}")
     lines += [
-        f"  {ago(one['at']):>14}  {one['by'] or ''} {one['change'].replace('_', ' ')}"
-        + (f": {one['note']}" if one["note"] else "")
-        for one in task["history"]
+        f"  {ago(change['at']):>14}  {change['by'] or ''} {change['change'].replace('_', ' ')}"
+        + (f": {change['note']}" if change["note"] else "")
+        for change in task["history"]
     ]
     return "\n".join(lines)
 
@@ -197,9 +197,9 @@ def _attempts(task: Json) -> str:
     return f"attempt {task['attempts'] + (task['badge'] != 'dead')} of {task['max_attempts']}"
 
 
-def _submitted(told: Json) -> str:
-    return f"Task {references.task(told['number'])} is {told['status']}."
+def _submitted(answer: Json) -> str:
+    return f"Task {references.task(answer['number'])} is {answer['status']}."
 
 
-def _reopened(told: Json) -> str:
-    return f"Task {references.task(told['number'])} is open again: a new attempt."
+def _reopened(answer: Json) -> str:
+    return f"Task {references.task(answer['number'])} is open again: a new attempt."

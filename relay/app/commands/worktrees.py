@@ -1,4 +1,4 @@
-"""`relay worktrees`: what the agents' worktrees hold, and merging, discarding or removing one.
+"""`relay worktrees`: what the agents' worktrees hold, and merge_heads, discarding or removing one.
 
 Invariant: with a running room everything goes through its doors, so that one process touches worktrees; without
 one it is done here, in the same words. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,11 +19,12 @@ from typing import Any
 
 from relay.app.runtime import instance
 from relay.app.runtime.git_person import git_person
-from relay.app.wiring.worktrees import WorktreesDoor
 from relay.base.files import read_regular
-from relay.base.terminal_text import indented, safe, tame
+from relay.base.terminal_text import fail, indented, safe, tame
 from relay.config.command_line import about, command
-from relay.config.settings import Settings, load
+from relay.config.loading import load
+from relay.config.settings import Settings
+from relay.faces.worktrees import WorktreesService
 from relay.model import Refusal
 
 #: Seconds that the room gets for a merge.
@@ -40,45 +40,65 @@ def _unknown(agent: str) -> CannotDo:
     return CannotDo(f"there is no worktree of {agent}; {command('worktrees')} lists them")
 
 
+def arguments(parser: argparse.ArgumentParser) -> None:
+    actions = ("list", "order", "show", "merge", "discard", "restore", "abort", "remove")
+    what = "what to do (list); order: in which order to merge, so that the fewest are set back; "
+    what += "abort: give up a merge of the main branch into the agent's own"
+    parser.add_argument("action", nargs="?", choices=actions, default="list", help=what)
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
+    parser.add_argument("--name", help="your name in the room (the one that git has for you)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    merge_heads = parser.add_argument_group("merge")
+    merge_heads.add_argument(
+        "-m",
+        "--message",
+        action="append",
+        metavar="TEXT",
+        help="the commit's message; each -m is a paragraph",
+    )
+    merge_heads.add_argument(
+        "-e", "--edit", action="store_true", help="write the message in your editor first"
+    )
+    merge_heads.add_argument("--squash", action="store_true", help="as one commit, without a merge commit")
+    merge_heads.add_argument("--dry-run", action="store_true", help="print what would be committed, and exit")
+    parser.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
+    parser.set_defaults(head="")
+
+
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
     whole = args.action in ("list", "order")
     if (args.agent is None) != whole:
         wanted = "takes no AGENT" if whole else "needs the AGENT whose worktree it is"
-        print(f"relay: worktrees {args.action} {wanted}", file=sys.stderr)
-        return 2
+        return fail(f"worktrees {args.action} {wanted}", 2)
     if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run):
-        print(
-            f"relay: worktrees {args.action} takes no --message, --edit, --squash or --dry-run: merge does",
-            file=sys.stderr,
+        return fail(
+            f"worktrees {args.action} takes no --message, --edit, --squash or --dry-run: merge does", 2
         )
-        return 2
     if args.action != "restore" and args.kept:
-        print(f"relay: worktrees {args.action} takes no --kept", file=sys.stderr)
-        return 2
+        return fail(f"worktrees {args.action} takes no --kept", 2)
     settings = load(args.config)
     about(settings.path)
     try:
-        told = asyncio.run(_edited(settings, args) if args.edit else _do(settings, args))
+        answer = asyncio.run(_edited(settings, args) if args.edit else _do(settings, args))
     except (CannotDo, Refusal) as error:
-        print(f"relay: {indented(str(error))}", file=sys.stderr)
-        return 1
+        return fail(str(error))
     if args.json:
-        print(json.dumps({"order": told["order"]} if args.action == "order" else told))
+        print(json.dumps({"order": answer["order"]} if args.action == "order" else answer))
     else:
-        print(_shown(args.action, told))
-    return 0 if told.get("success", True) else 1
+        print(_shown(args.action, answer))
+    return 0 if answer.get("success", True) else 1
 
 
 async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any]:
     """Merge with a message that the person wrote over the proposed one, in their editor."""
-    told = await _do(settings, args, preview=True)
-    if not told.get("success", True):
-        return told
-    text = await asyncio.to_thread(_in_editor, told["text"])
+    proposal = await _do(settings, args, preview=True)
+    if not proposal.get("success", True):
+        return proposal
+    text = await asyncio.to_thread(_in_editor, proposal["text"])
     if not text.strip():
         raise CannotDo("the message is empty, so nothing was merged")
-    args.message, args.head = [text], told["head"]
+    args.message, args.head = [text], proposal["head"]
     return await _do(settings, args)
 
 
@@ -98,7 +118,7 @@ def _in_editor(text: str) -> str:
 
 async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = False) -> dict[str, Any]:
     """What was asked for; of a merge with `--dry-run` only what it would commit."""
-    by = args.name or git_person(settings.repo, [agent.name for agent in settings.agents])
+    by = args.name or git_person(settings.repo, settings.agent_names)
     preview = preview or args.dry_run
     text = "\n\n".join(args.message or ())
     record = None
@@ -114,9 +134,9 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
         if not door.has(args.agent):
             raise _unknown(args.agent)
         if args.action == "show":
-            told = await door.diff(args.agent)
-            assert told is not None
-            return told
+            difference = await door.diff(args.agent)
+            assert difference is not None
+            return difference
         if args.action == "merge":
             if preview:
                 return await door.propose(args.agent, by, args.squash)
@@ -128,18 +148,19 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
 
 
 @asynccontextmanager
-async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
+async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     """The worktrees without a daemon: those that are there; none is made."""
     from relay.airspace.worktrees.registry import WorktreeRegistry
     from relay.airspace.worktrees.turns import WorktreeActions
-    from relay.app.daemon.daemon import open_room_store
     from relay.app.wiring.merge_permission import may_land
     from relay.app.wiring.merge_words import tell
-    from relay.app.wiring.worktree_events import recordable, recorder
+    from relay.app.wiring.schema import WINGS
+    from relay.app.wiring.worktree_events import recorder
     from relay.base.case_folding import folds_case
     from relay.coordination.writes.lock_check import LockJudge
+    from relay.store.open import open_store
 
-    store = await open_room_store(settings)
+    store = await open_store(settings, WINGS)
     try:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
             registry = WorktreeRegistry(
@@ -149,7 +170,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesDoor]:
             registry.tell = tell(store)
             await registry.open()
             await registry.refresh()
-            yield WorktreesDoor(registry, WorktreeActions(registry), lambda: recordable(store))
+            yield WorktreesService(store, registry, WorktreeActions(registry))
     finally:
         await store.close()
 
@@ -192,52 +213,52 @@ async def _ask_room(
                 allow_redirects=False,
             ) as reply,
         ):
-            told: dict[str, Any] = await reply.json()
+            answer: dict[str, Any] = await reply.json()
     except (OSError, ValueError, KeyError, TimeoutError, aiohttp.ClientError) as error:
         raise CannotDo(f"the room runs and does not answer: {error or type(error).__name__}") from error
-    if "error" in told:
-        if told["error"].get("code") == "not_found" and args.agent is not None:
+    if "error" in answer:
+        if answer["error"].get("code") == "not_found" and args.agent is not None:
             raise _unknown(args.agent)
-        raise CannotDo(f"{told['error']['message']} {told['error']['fix']}".strip())
-    return told
+        raise CannotDo(f"{answer['error']['message']} {answer['error']['fix']}".strip())
+    return answer
 
 
-def _shown(action: str, told: dict[str, Any]) -> str:
+def _shown(action: str, answer: dict[str, Any]) -> str:
     """What a terminal gets: no line of another's text passes for one of the command's own."""
-    if action == "show" and "diff" in told:
-        return _diff(told)
-    if action == "merge" and "reason" not in told:
-        return _preview(told)
-    return safe(_text(action, tame(told)))
+    if action == "show" and "diff" in answer:
+        return _diff(answer)
+    if action == "merge" and "reason" not in answer:
+        return _preview(answer)
+    return safe(_text(action, tame(answer)))
 
 
-def _text(action: str, told: dict[str, Any]) -> str:
-    if "reason" in told:
-        fix = told.get("fix")
-        return f"{told['reason']} {fix}" if fix else str(told["reason"])
+def _text(action: str, answer: dict[str, Any]) -> str:
+    if "reason" in answer:
+        fix = answer.get("fix")
+        return f"{answer['reason']} {fix}" if fix else str(answer["reason"])
     if action == "order":
         return (
-            "\n".join(_turn(number, one) for number, one in enumerate(told["order"], 1))
+            "\n".join(_turn(number, entry) for number, entry in enumerate(answer["order"], 1))
             or "Nothing to merge."
         )
-    lines = [_row(one) for one in told["worktrees"]]
-    lines += [f"{name}: {why}" for name, why in told["troubles"].items()]
-    if told["trouble"]:
-        lines.append(told["trouble"])
+    lines = [_row(worktree) for worktree in answer["worktrees"]]
+    lines += [f"{name}: {why}" for name, why in answer["troubles"].items()]
+    if answer["trouble"]:
+        lines.append(answer["trouble"])
     return "\n".join(lines or ["No agent has a worktree."])
 
 
-def _preview(told: dict[str, Any]) -> str:
-    one = "as one commit" if told["method"] == "squash" else "with a merge commit"
+def _preview(proposal: dict[str, Any]) -> str:
+    how = "as one commit" if proposal["method"] == "squash" else "with a merge commit"
     lines = [
-        f"{told['branch']} into {told['into']} {one}: {_count(told['commits'], 'commit')}, "
-        f"{_count(told['files'], 'file')}.",
-        f"Author:    {told['author']}",
-        f"Committer: {told['committer']}",
-        *([f"{told['decided']}."] if told["decided"] else []),
-        *([told["note"]] if told["note"] else []),
+        f"{proposal['branch']} into {proposal['into']} {how}: {_count(proposal['commits'], 'commit')}, "
+        f"{_count(proposal['files'], 'file')}.",
+        f"Author:    {proposal['author']}",
+        f"Committer: {proposal['committer']}",
+        *([f"{proposal['decided']}."] if proposal["decided"] else []),
+        *([proposal["note"]] if proposal["note"] else []),
     ]
-    message = (f"    {line}".rstrip() for line in safe(told["message"]).rstrip().split("\n"))
+    message = (f"    {line}".rstrip() for line in safe(proposal["message"]).rstrip().split("\n"))
     return "\n".join([*map(indented, lines), "", *message])
 
 
@@ -245,37 +266,41 @@ def _count(many: int, what: str) -> str:
     return f"{many} {what}{'s' * (many != 1)}"
 
 
-def _diff(told: dict[str, Any]) -> str:
+def _diff(difference: dict[str, Any]) -> str:
     """Line by line, since only git's own line ends begin a line of a diff."""
-    if not told["diff"]:
-        return indented(f"{told['branch']} changes nothing.")
-    cut = "\n(cut here: it is longer)" if told["truncated"] else ""
-    return "\n".join(map(indented, told["diff"].rstrip().split("\n"))) + cut
+    if not difference["diff"]:
+        return indented(f"{difference['branch']} changes nothing.")
+    cut = "\n(cut here: it is longer)" if difference["truncated"] else ""
+    return "\n".join(map(indented, difference["diff"].rstrip().split("\n"))) + cut
 
 
-def _row(one: dict[str, Any]) -> str:
-    where = one["branch"] or "on no branch"
-    files = f"{one['files']} file{'s' * (one['files'] != 1)}"
-    work = f"{files}, +{one['insertions']} -{one['deletions']}" if one["files"] else "no changes"
-    counted = (
-        f"{one['ahead']} ahead, {one['behind']} behind" if one["into"] else "its commits cannot be counted"
+def _row(worktree: dict[str, Any]) -> str:
+    where = worktree["branch"] or "on no branch"
+    files = f"{worktree['files']} file{'s' * (worktree['files'] != 1)}"
+    work = (
+        f"{files}, +{worktree['insertions']} -{worktree['deletions']}" if worktree["files"] else "no changes"
     )
-    stands = counted + (", uncommitted work" if one["dirty"] else "")
-    return f"{one['agent']}  {where}  {work}; {stands}; {_merges(one)}\n  {one['path']}"
+    counted = (
+        f"{worktree['ahead']} ahead, {worktree['behind']} behind"
+        if worktree["into"]
+        else "its commits cannot be counted"
+    )
+    stands = counted + (", uncommitted work" if worktree["dirty"] else "")
+    return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {worktree['path']}"
 
 
 def _merges(one: dict[str, Any]) -> str:
     """Whether it merges, and with whom it would conflict: "merges clean into main; conflicts with BEN in a.py"."""
     into = one["into"] or "the main checkout"
     conflicts = "conflicts not settled" if one["unsettled"] else f"conflicts with {into}"
-    told = {
+    words = {
         "clean": f"merges clean into {into}",
         "conflicts": f"{conflicts} in {', '.join(_place(one, path) for path in one['conflicts'])}",
         "nothing": f"nothing to merge: {into} has all of it",
         None: f"git cannot tell whether it merges into {into}",
     }[one["merges"]]
     parts = [
-        told,
+        words,
         *(f"conflicts with {hit['agent']} in {', '.join(hit['paths'])}" for hit in one["collides"]),
     ]
     if one["untried"]:
@@ -286,13 +311,13 @@ def _merges(one: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _place(one: dict[str, Any], path: str) -> str:
-    spans = one["lines"].get(path, ())
-    told = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
-    return f"{path} (line{'s' * (told != str(spans[0][0]))} {told})" if told else path
+def _place(conflict: dict[str, Any], path: str) -> str:
+    spans = conflict["lines"].get(path, ())
+    lines = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
+    return f"{path} (line{'s' * (lines != str(spans[0][0]))} {lines})" if lines else path
 
 
-def _turn(number: int, one: dict[str, Any]) -> str:
-    first = f" (first it has to {one['first']})" if one["first"] else ""
-    hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in one["sets_back"]]
-    return f"{number}. {one['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")
+def _turn(number: int, entry: dict[str, Any]) -> str:
+    first = f" (first it has to {entry['first']})" if entry["first"] else ""
+    hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
+    return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import relay
+from relay.access.agent_keys import AgentKeys
 from relay.agents.factory import AgentSpec, Permissions, SpecError, build_agent
 from relay.agents.ollama import OllamaAgent
 from relay.agents.setup.hooks import GuardHook
@@ -47,11 +48,11 @@ def build(
     one: AgentSettings,
     guard: Guard | None = None,
     permits: Permits | None = None,
-    key: Callable[[str], str] = lambda name: "",
+    keys: AgentKeys | None = None,
 ) -> Built:
     """What runs this agent. Never raises: what is wrong is said where people look for the agent.
 
-    `guard` and `permits` answer an agent that asks while it works; `key` gives its key of the room.
+    `guard` and `permits` answer an agent that asks while it works; `keys` has its key of the room.
     """
     if one.kind == "ollama":
         host = settings.dispatcher.ollama_host
@@ -74,7 +75,7 @@ def build(
             guard=_guard(settings, one),
             mcp=_mcp(settings) if one.mcp else None,
             permission_timeout_s=one.permission_timeout_s,
-            key=lambda: key(one.name),
+            key=lambda: keys.of(one.name) if keys is not None else "",
         )
         return Built(one, build_agent(spec, guard=guard, permits=permits))
     except SpecError as error:
@@ -129,21 +130,23 @@ def policy_of(settings: Settings, one: AgentSettings, names: tuple[str, ...], un
     )
 
 
-class Seats:
-    """The agents of the room as they are now: built from the settings, probed, and handed to the drain."""
+class Agents:
+    """The agents of the room as they are now: built from the settings, probed, entered into the roster and handed to
+    the workers."""
 
     def __init__(
         self,
         settings: Settings,
+        roster: Roster,
         *,
         guard: Guard | None = None,
         permits: Permits | None = None,
-        key: Callable[[str], str] = lambda name: "",
+        keys: AgentKeys | None = None,
     ) -> None:
-        self._guard, self._permits, self._key = guard, permits, key
+        self._guard, self._permits, self._keys = guard, permits, keys
         self._built: dict[str, Built] = {}
         self._probed: dict[str, Availability] = {}
-        self.roster = Roster()
+        self.roster = roster
         self.settings = settings
         self.apply(settings)
 
@@ -164,7 +167,7 @@ class Seats:
         self._renew()
 
     def _build(self, settings: Settings, one: AgentSettings) -> Built:
-        return build(settings, one, self._guard, self._permits, self._key)
+        return build(settings, one, self._guard, self._permits, self._keys)
 
     async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Look which agents can run, and keep each answer as it comes; True when one is another than before.
@@ -215,7 +218,7 @@ class Seats:
                 version=known.version,
                 about=ABOUT.get(settings.preset or "", ""),
             )
-        self.roster = Roster(members)
+        self.roster.members = members
 
     def types(self) -> Mapping[str, str]:
         """What each agent is, by its name, as its programs say it (RELAY_AGENT_TYPE)."""

@@ -1,17 +1,15 @@
-"""The airspace of a running room, put together: what is seen, measured, said and guarded.
+"""The worktrees and the airspace of a running room, put together: what is seen, measured, said and guarded.
 
-Invariant: its parts know each other only here; every long-running one is supervised by the daemon.
+Invariant: their parts know each other only here; the daemon supervises every task that runs for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from relay.airspace.advisories.answers import AnswerFollower
 from relay.airspace.advisories.edit_guard import AirspaceGuard, Interrupter
@@ -31,140 +29,54 @@ from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.guard import git_hook
 from relay.app.guard.questions import Unasked
 from relay.app.wiring.asked import asked
+from relay.app.wiring.merge_permission import may_land
+from relay.app.wiring.merge_words import tell
 from relay.app.wiring.worktree_events import recorder, tell_trouble
 from relay.config.airspace import AirspaceSettings
-from relay.config.settings import Settings
+from relay.config.settings import LiveSettings
+from relay.coordination.writes.lock_check import LockJudge
 from relay.git.merge_state import merge_heads
 from relay.log import follow
-from relay.model import Board, HeldPath
+from relay.model import Board
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.worker import Drain
+from relay.room.journal.live_bus import Live
 from relay.store.ports import Store
 
 Start = Callable[[str, Callable[[], Awaitable[None]]], None]
-Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What the airspace needs of the rest of the room. `publish(type, data)` tells connected clients."""
+class WorktreeParts:
+    """The agents' worktrees: made, watched and merged. `drain` knows who works, and where."""
 
-    settings: Callable[[], Settings]
-    roster: Callable[[], Roster]
-    board: Board
-    drain: Drain
-    publish: Callable[[str, Json], None]
-    #: The locks that hold now.
-    held: Callable[[], Awaitable[Sequence[HeldPath]]]
-
-
-class Tower:
-    """One room's airspace. `start` its tasks once the room is built; `close` after they have ended."""
-
-    def __init__(self, store: Store, around: Around) -> None:
-        self._store = store
-        self._around = around
-        self._applied = asyncio.Event()
-        self.registry = WorktreeRegistry(around.settings(), recorder(store), outline=outline)
+    def __init__(self, store: Store, settings: LiveSettings, judge: LockJudge, drain: Drain) -> None:
+        self._store, self._settings, self._drain = store, settings, drain
+        self.registry = WorktreeRegistry(settings.current, recorder(store), outline=outline)
+        self.registry.may_land = may_land(store, judge)
+        self.registry.tell = tell(store)
         self.ground = WorktreeActions(self.registry)
         self.watcher = WorktreeWatcher(self.registry)
-        self.working_sets = WorkingSetSource(self.registry, self._working, changed=self._poke)
-        self.graph_keeper = GraphKeeper(store, lambda: self.measure, self.working_sets.text, self._poke)
-        self.watcher.code = self.graph_keeper.changed
-        self.measure = LiveMeasure(
-            self._profile, lambda: self._settings().floor, graph_state=self.graph_keeper.state
-        )
-        voice = RoomVoice(around.roster)
-        self.protocol = AdvisoryProtocol(
-            store, voice, self._settings, thresholds=lambda: self._profile().thresholds, board=around.board
-        )
-        self.scanner = Scanner(
-            store,
-            self.protocol,
-            self.working_sets,
-            self.measure,
-            self._settings,
-            agents=self._agents,
-            publish=around.publish,
-            after_tick=self._after_tick,
-            held=LockIntents(around.held, self.measure.files),
-            asked=lambda agents: asked(store, agents),
-        )
-        self.live = AirspaceService(
-            store, self.protocol, self.scanner, self._settings, cloud=self.graph_keeper.cloud
-        )
-        self.guard = AirspaceGuard(
-            self.protocol,
-            lambda: self.scanner.sets,
-            self._settings,
-            links=lambda: self.scanner.forecasts,
-            about=self.scanner.about,
-            changed=self._poke,
-        )
-        self.interrupter = Interrupter(
-            self.protocol,
-            self._settings,
-            working=self._working,
-            guarded=self._guarded,
-            interrupt=around.drain.interrupt,
-        )
-        self.followers: tuple[follow.Follower, ...] = (
-            AnswerFollower(
-                voice,
-                in_hand=lambda agent, paths, but: self.live.in_hand(agent, paths, but=but),
-            ),
-            MergeOutcomes(self.protocol, self.scanner.merged),
-        )
-        follow.check_acyclic(self.followers)
-        around.drain.workplaces = self.ground
-        around.drain.touched = self.working_sets.named
+        drain.workplaces = self.ground
 
-    def start(self, start: Start) -> None:
-        """Start all that runs for ever."""
-        start("worktrees", self._keep_worktrees)
-        start("airspace", self._scan)
-        start("airspace-changes", self._listen)
-        start("airspace-graph", self._keep_graph)
-        start("airspace-interrupts", self.interrupter.run)
-        for one in self.followers:
-            start(one.name, lambda one=one: follow.run(self._store, one))  # type: ignore[misc]
-
-    async def apply(self, settings: Settings) -> None:
-        """Take over a configuration."""
-        await self.registry.apply(settings)
-        self._applied.set()
-        self._poke()
-
-    async def close(self) -> None:
-        await self.graph_keeper.close()
-
-    # -- what the parts ask of each other
-
-    def _settings(self) -> AirspaceSettings:
-        return self._around.settings().airspace
-
-    def _profile(self) -> Profile:
-        return PROFILES[self._settings().profile]
-
-    def _agents(self) -> Collection[str]:
-        return self._around.roster().names
-
-    def _working(self) -> Mapping[str, float]:
-        return {name: running.plan.started_at for name, running in self._around.drain.running.items()}
-
-    def _guarded(self, agent: str) -> bool:
-        seat = self._around.drain.seat(agent)
-        return seat is not None and seat.guarded
+    async def run(self) -> None:
+        """Make the worktrees, and watch them for ever."""
+        await self.registry.open()
+        await tell_trouble(self._store, self.registry.trouble)
+        await self.ground.recover()
+        await self.watcher.run()
 
     def root_of(self, agent: str) -> Path | None:
         """The top of the checkout that an agent's edits are in; None for a name that is no agent's."""
-        seat = self._around.drain.seat(agent)
+        seat = self._drain.seat(agent)
         if seat is None:
             return None
-        repo = self._around.settings().repo
+        repo = self._settings.current.repo
         top, own = self.home(), seat.cwd or repo
-        return self.working_sets.root(agent) or (top if own.is_relative_to(top) else own)
+        worktree = self.registry.worktrees.get(agent)
+        if worktree is not None:
+            return worktree.checkout.top
+        return top if own.is_relative_to(top) else own
 
     async def brought(self, agent: str, path: str) -> bool:
         """Does a file of the agent's worktree stand there as on the main branch, as a merge of that leaves it?"""
@@ -191,12 +103,110 @@ class Tower:
 
     def home(self) -> Path:
         """The top of the main checkout."""
-        return self.registry.main.top if self.registry.main is not None else self._around.settings().repo
+        return self.registry.main.top if self.registry.main is not None else self._settings.current.repo
 
     def checkouts(self) -> list[Path]:
         """The tops of all checkouts of the codebase that the room knows: the main one and the agents'."""
         main = [self.registry.main.top] if self.registry.main is not None else []
         return [*main, *(worktree.checkout.top for worktree in self.registry.worktrees.values())]
+
+
+class AirspaceParts:
+    """What is measured between the agents, said to them and held against their edits. `close` it after its tasks have
+    ended."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        worktrees: WorktreeParts,
+        *,
+        roster: Roster,
+        drain: Drain,
+        live: Live,
+        board: Board,
+        judge: LockJudge,
+    ) -> None:
+        self._store, self._settings, self._worktrees, self._drain = store, settings, worktrees, drain
+        self._applied = asyncio.Event()
+        self.working_sets = WorkingSetSource(worktrees.registry, self._working, changed=self._poke)
+        self.graph_keeper = GraphKeeper(store, lambda: self.measure, self.working_sets.text, self._poke)
+        worktrees.watcher.code = self.graph_keeper.changed
+        self.measure = LiveMeasure(
+            self._profile, lambda: self._current().floor, graph_state=self.graph_keeper.state
+        )
+        voice = RoomVoice(lambda: roster)
+        self.protocol = AdvisoryProtocol(
+            store, voice, self._current, thresholds=lambda: self._profile().thresholds, board=board
+        )
+        self.scanner = Scanner(
+            store,
+            self.protocol,
+            self.working_sets,
+            self.measure,
+            self._current,
+            agents=lambda: roster.names,
+            publish=live.publish,
+            after_tick=self._after_tick,
+            held=LockIntents(lambda: store.read(judge.held), self.measure.files),
+            asked=lambda agents: asked(store, agents),
+        )
+        self.live = AirspaceService(
+            store, self.protocol, self.scanner, self._current, cloud=self.graph_keeper.cloud
+        )
+        self.guard = AirspaceGuard(
+            self.protocol,
+            lambda: self.scanner.sets,
+            self._current,
+            links=lambda: self.scanner.forecasts,
+            about=self.scanner.about,
+            changed=self._poke,
+        )
+        self.interrupter = Interrupter(
+            self.protocol,
+            self._current,
+            working=self._working,
+            guarded=self._guarded,
+            interrupt=drain.interrupt,
+        )
+        self.followers: tuple[follow.Follower, ...] = (
+            AnswerFollower(voice, in_hand=lambda agent, paths, but: self.live.in_hand(agent, paths, but=but)),
+            MergeOutcomes(self.protocol, self.scanner.merged),
+        )
+        drain.touched = self.working_sets.named
+
+    def start(self, start: Start) -> None:
+        """Start all that runs for ever."""
+        start("airspace", self._scan)
+        start("airspace-changes", self._listen)
+        start("airspace-graph", self._keep_graph)
+        start("airspace-interrupts", self.interrupter.run)
+        for one in self.followers:
+            start(one.name, partial(follow.run, self._store, one))
+
+    async def apply(self) -> None:
+        """Take over a changed configuration."""
+        await self._worktrees.registry.apply(self._settings.current)
+        self._applied.set()
+        self._poke()
+
+    async def close(self) -> None:
+        await self.graph_keeper.close()
+
+    # -- what the parts ask of each other
+
+    def _current(self) -> AirspaceSettings:
+        return self._settings.current.airspace
+
+    def _profile(self) -> Profile:
+        return PROFILES[self._current().profile]
+
+    def _working(self) -> Mapping[str, float]:
+        return {name: running.plan.started_at for name, running in self._drain.running.items()}
+
+    def _guarded(self, agent: str) -> bool:
+        seat = self._drain.seat(agent)
+        return seat is not None and seat.guarded
 
     def _poke(self) -> None:
         self.scanner.poke()
@@ -206,30 +216,25 @@ class Tower:
 
     # -- tasks
 
-    async def _keep_worktrees(self) -> None:
-        await self.registry.open()
-        await tell_trouble(self._store, self.registry.trouble)
-        await self.ground.recover()
-        await self.watcher.run()
-
     async def _scan(self) -> None:
-        """After a start, what stands is not clear because nobody has looked yet."""
-        await self.registry.surveyed.wait()
+        """Scan for ever, once every worktree was surveyed at: what nobody has surveyed at is not clear."""
+        await self._worktrees.registry.surveyed.wait()
         await self.scanner.run()
 
     async def _listen(self) -> None:
-        """A working set that changed asks for a look."""
-        feed = self.registry.listen()
+        """Ask for a scan whenever a working set changed."""
+        listener = self._worktrees.registry.listen()
         try:
-            async for agents in feed:
-                await self.ground.give_up_stale(agents)
+            async for agents in listener:
+                await self._worktrees.ground.give_up_stale(agents)
                 self.scanner.poke()
         finally:
-            feed.close()
+            listener.close()
 
     async def _keep_graph(self) -> None:
-        await self.registry.open()
-        while self.registry.main is None or not self._settings().enabled:
+        registry = self._worktrees.registry
+        await registry.open()
+        while registry.main is None or not self._current().enabled:
             self._applied.clear()
             await self._applied.wait()
-        await self.graph_keeper.run(self.registry.main.top)
+        await self.graph_keeper.run(registry.main.top)

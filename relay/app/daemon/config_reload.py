@@ -7,16 +7,18 @@ another; a change that takes a restart is announced once for each value it gets,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
 from relay.base.files import stamp_of
-from relay.config import settings as config
-from relay.config.settings import ConfigError, Settings
+from relay.config import loading
+from relay.config.changes import diff
+from relay.config.loading import ConfigError
+from relay.config.settings import LIVE, LiveSettings, Settings
 from relay.model import Fault, Refusal
 
 log = structlog.get_logger(__name__)
@@ -24,27 +26,30 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S = 1.5
 
 
+class Reconfigured(Protocol):
+    """What stands above this module: the parts of the room."""
+
+    async def take_over(self, before: Settings) -> None:
+        """Make this the room of the settings that are in use now. `before`: those before."""
+        ...
+
+    async def notice(self, text: str) -> None:
+        """Say it in the room."""
+        ...
+
+
 class Reload:
-    """`take_over(settings)` makes the running room one with these settings; `notice(text)` tells the room.
+    """`settings` are those in use: the sections of `LIVE` as in the file, the others as at the start. `parts`
+    are the room's, which take them over."""
 
-    `settings` are those in use: the sections of `config.LIVE` as in the file, the others as at the start.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        take_over: Callable[[Settings], Awaitable[None]],
-        notice: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self.settings = settings
-        self._take_over = take_over
-        self._notice = notice
+    def __init__(self, settings: LiveSettings, parts: Reconfigured) -> None:
+        self._settings, self._parts = settings, parts
         self._alone = asyncio.Lock()
         self._announced: dict[str, Any] = {}
 
     async def watch(self) -> None:
         """Look at the file for ever."""
-        path = self.settings.path
+        path = self._settings.current.path
         # Unlike any: what was saved while the daemon was starting is read once more, too.
         last: tuple[int, int, int] | None = None
         while True:
@@ -58,10 +63,10 @@ class Reload:
 
     async def _load(self, path: Path) -> None:
         try:
-            settings = await asyncio.to_thread(config.load, path)
+            settings = await asyncio.to_thread(loading.load, path)
         except ConfigError as error:
             log.warning("configuration not taken over", problems=[str(p) for p in error.problems])
-            await self._notice(
+            await self._parts.notice(
                 "The changed configuration cannot be used; the room continues with the old one.\n\n```\n"
                 f"{error}\n```"
             )
@@ -70,10 +75,10 @@ class Reload:
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Write an agent's settings into the file and take them over. Raises Refusal."""
-        path = self.settings.path
+        path = self._settings.current.path
         async with self._alone:
             try:
-                settings = await asyncio.to_thread(config.update_agent, path, agent, changes)
+                settings = await asyncio.to_thread(loading.update_agent, path, agent, changes)
             except ConfigError as error:
                 said = "; ".join(str(problem) for problem in error.problems)
                 raise Refusal(said, "See docs/configuration.md.", Fault.MALFORMED) from error
@@ -91,12 +96,13 @@ class Reload:
         return {"success": True}
 
     async def _apply(self, settings: Settings) -> None:
-        changes = config.diff(self.settings, settings)
+        before = self._settings.current
+        changes = diff(before, settings)
         if changes.live:
             log.info("configuration changed", live=[change.key for change in changes.live])
-            live = {name: getattr(settings, name) for name in config.LIVE}
-            self.settings = replace(self.settings, **live)
-            await self._take_over(self.settings)
+            live = {name: getattr(settings, name) for name in LIVE}
+            self._settings.current = replace(before, **live)
+            await self._parts.take_over(before)
         waiting = {change.key: change.new for change in changes.restart}
         news = [
             key
@@ -107,4 +113,4 @@ class Reload:
         if news:
             log.info("configuration changed", restart=news)
             keys = ", ".join(f"`{key}`" for key in news)
-            await self._notice(f"The configuration changed {keys}: this needs a restart.")
+            await self._parts.notice(f"The configuration changed {keys}: this needs a restart.")

@@ -1,8 +1,8 @@
-"""Coordination in a running room: what the daemon does about locks, sessions and tasks without being asked.
+"""What the daemon does about locks, sessions and tasks without being asked.
 
-Invariants: nothing here decides who holds what, which is decided when somebody asks; here people are told, sessions
-of turns that run are kept alive, and what was overridden while the room was away is taken in once. Every task is
-supervised by the daemon.
+Invariants: who holds what is decided when somebody asks, never here. Here the sessions of running turns are kept
+alive, dead ones are ended on record, refused edits become events, and the lines that git's hooks wrote while the room
+was away are read once. The daemon supervises every task.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from relay.app.daemon.notices import EndedIntents, Notices
-from relay.app.guard.sqlite_lookup import KEPT
+from relay.app.guard.lookup import KEPT
 from relay.base.files import reading
-from relay.config.coordination import CoordinationSettings
-from relay.coordination.sessions import Heartbeat, Q, Session, Sessions
+from relay.config.settings import LiveSettings
 from relay.coordination.writes.guard import MOST_TOLD, MOST_WHY, OVERRIDDEN, REFUSED, caller_of, record
+from relay.faces.services import Services
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent
 from relay.model import SESSION_ID, Caller, LockRefusal
+from relay.room.dispatch.worker import Drain
 from relay.store.ports import Store, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)
@@ -39,43 +41,32 @@ BEAT_S = 60.0
 MOST_KEPT = 1_048_576
 
 
-class CoordinationDesk:
-    """`sweeps` are called every `sweep_s`, with the sessions' own (each ends on record what is over); `running` gives
-    the session of each agent whose turn runs."""
+class CoordinationTasks:
+    """The tasks of a running room that concern its locks, sessions and tasks."""
 
-    def __init__(
-        self,
-        store: Store,
-        runtime_dir: Path,
-        settings: Callable[[], CoordinationSettings],
-        heartbeat: Heartbeat,
-        *,
-        agents: Callable[[], Sequence[str]],
-        running: Callable[[], Mapping[str, str]],
-        sweeps: Sequence[Callable[[], Awaitable[object]]] = (),
-    ) -> None:
-        self._store, self._runtime_dir, self._settings = store, runtime_dir, settings
-        self._heartbeat = heartbeat
-        self._running = running
-        self._sweeps = (Sessions(store, heartbeat).sweep, *sweeps)
+    def __init__(self, store: Store, settings: LiveSettings, services: Services, drain: Drain) -> None:
+        self._store, self._settings, self._services, self._drain = store, settings, services, drain
         self._waiting: deque[tuple[Caller, tuple[LockRefusal, ...]]] = deque()
         self._refused = asyncio.Event()
-        self.followers: tuple[follow.Follower, ...] = (Notices(agents), EndedIntents())
+        self.followers: tuple[follow.Follower, ...] = (
+            Notices(lambda: settings.current.agent_names),
+            EndedIntents(),
+        )
 
     def start(self, start: Start) -> None:
         """Start all that runs for ever."""
         start("coordination-sweep", self._sweep_for_ever)
         start("coordination-beats", self._beat_for_ever)
         start("coordination-refusals", self._record_refusals)
-        for one in self.followers:
-            start(one.name, lambda one=one: follow.run(self._store, one))  # type: ignore[misc]
+        for follower in self.followers:
+            start(follower.name, partial(follow.run, self._store, follower))
 
-    def refused(self, caller: Caller, found: Sequence[LockRefusal]) -> None:
+    def refused(self, caller: Caller, refusals: Sequence[LockRefusal]) -> None:
         """An edit was refused: it is recorded soon, since the edit does not wait for that."""
         if len(self._waiting) >= MOST_WAITING:
-            log.warning("refused edit not recorded", agent=caller.agent, path=found[0].path)
+            log.warning("refused edit not recorded", agent=caller.agent, path=refusals[0].path)
             return
-        self._waiting.append((caller, tuple(found)))
+        self._waiting.append((caller, tuple(refusals)))
         self._refused.set()
 
     # -- tasks
@@ -83,31 +74,29 @@ class CoordinationDesk:
     async def _sweep_for_ever(self) -> None:
         while True:
             await self.sweep()
-            await asyncio.sleep(self._settings().sweep_s)
+            await asyncio.sleep(self._settings.current.coordination.sweep_s)
 
     async def sweep(self) -> None:
-        """Once: what died is ended on record, what was overridden is taken in."""
-        for one in self._sweeps:
+        """End on record what died, and read what git's hooks wrote. Once."""
+        services = self._services
+        for step in (services.sessions.sweep, services.work.take_back, services.locks.prune):
             try:
-                await one()
+                await step()
             except (StoreError, self._store.transient) as error:
                 if not is_away(error):  # the store itself logs that
                     log.warning("sweep put off", error=str(error))
-        await take_in(self._store, self._runtime_dir)
+        await take_in(self._store, self._settings.current.runtime_dir)
 
     async def _beat_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(min(BEAT_S, self._settings().session_lease_s / BEATS))
+            await asyncio.sleep(min(BEAT_S, self._settings.current.coordination.session_lease_s / BEATS))
             await self.beat()
 
     async def beat(self) -> None:
-        """Once: who works is alive, though it says nothing for long. A session that never called, or whose lease is
-        over, is not brought to life by that."""
-        for agent, session in list(self._running().items()):
-            caller = Caller(agent, session)
+        """Keep the sessions of running turns alive, though they say nothing for long. Once."""
+        for agent, running in list(self._drain.running.items()):
             try:
-                if await self._store.read(lambda tx, caller=caller: _lives(tx, caller)):  # type: ignore[misc]
-                    await self._store.write(lambda tx, caller=caller: self._heartbeat.touch(tx, caller))  # type: ignore[misc]
+                await self._services.sessions.keep_alive(Caller(agent, running.plan.session))
             except (StoreError, self._store.transient) as error:
                 if not is_away(error):
                     log.warning("heartbeat put off", agent=agent, error=str(error))
@@ -120,19 +109,12 @@ class CoordinationDesk:
                 batch = list(self._waiting)
 
                 async def work(tx: Tx, batch: Sequence[tuple[Caller, Sequence[LockRefusal]]] = batch) -> None:
-                    for caller, found in batch:
-                        await record(tx, caller, found, act="edit")
+                    for caller, refusals in batch:
+                        await record(tx, caller, refusals, act="edit")
 
                 await self._store.write(work)
                 for _ in batch:
                     self._waiting.popleft()
-
-
-async def _lives(tx: Tx, caller: Caller) -> bool:
-    who = {"agent": caller.agent, "session": caller.session}
-    now = await tx.now()
-    row = await tx.one(Q.session, **who, now=now, claim_s=0.0, gap=0.0)
-    return row is not None and Session.of_row(row).alive(now)
 
 
 async def take_in(store: Store, folder: Path) -> int:
@@ -151,26 +133,26 @@ async def take_in(store: Store, folder: Path) -> int:
 
 
 async def _take(tx: Tx, line: bytes) -> None:
-    told = _parsed(line)
-    person = told.get("person") is not False
-    session = told.get("session")
+    entry = _parsed(line)
+    person = entry.get("person") is not False
+    session = entry.get("session")
     if not isinstance(session, str) or not SESSION_ID.fullmatch(session):
         session = None
-    caller = caller_of(str(told.get("agent") or "someone"), session, person=person)
-    paths, refusals, at = told.get("paths"), told.get("refusals"), told.get("at")
+    caller = caller_of(str(entry.get("agent") or "someone"), session, person=person)
+    paths, refusals, at = entry.get("paths"), entry.get("refusals"), entry.get("at")
     outputs = {
-        "paths": [str(one) for one in paths][:MOST_TOLD] if isinstance(paths, list) else [],
-        "more": told.get("more") if isinstance(told.get("more"), int) else 0,
-        "reason": str(told.get("reason") or "")[:MOST_WHY],
+        "paths": [str(path) for path in paths][:MOST_TOLD] if isinstance(paths, list) else [],
+        "more": entry.get("more") if isinstance(entry.get("more"), int) else 0,
+        "reason": str(entry.get("reason") or "")[:MOST_WHY],
         "by": caller.agent,
-        "act": str(told.get("act") or "write"),
-        "unasked": str(told.get("unasked") or "")[:MOST_WHY],
+        "act": str(entry.get("act") or "write"),
+        "unasked": str(entry.get("unasked") or "")[:MOST_WHY],
         "refusals": refusals[:MOST_TOLD] if isinstance(refusals, list) else [],
     }
     await events.append(
         tx,
         NewEvent(
-            REFUSED if told.get("type") == REFUSED else OVERRIDDEN,
+            REFUSED if entry.get("type") == REFUSED else OVERRIDDEN,
             Lane(caller.session, caller.agent),
             outputs=outputs,
             role="human" if person else "agent",
@@ -183,10 +165,10 @@ async def _take(tx: Tx, line: bytes) -> None:
 def _parsed(line: bytes) -> dict[str, Any]:
     """A line that somebody damaged is taken for an override: that one must not be lost."""
     try:
-        told = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
-        told = None
-    return told if isinstance(told, dict) else {"reason": line.decode("utf-8", "replace")}
+        entry = None
+    return entry if isinstance(entry, dict) else {"reason": line.decode("utf-8", "replace")}
 
 
 def _read(file: Path) -> list[bytes]:

@@ -6,15 +6,15 @@ Invariant: a scrape costs no query; what has to be asked for is sampled on a slo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from relay.app.daemon.watchdog import Watchdog
+from relay.faces.http.hub import Hub
 from relay.room.dispatch.roster import Roster
-from relay.room.dispatch.worker import Drain
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import JobState
+from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store
 
 SAMPLE_EVERY_S = 5.0
@@ -64,14 +64,14 @@ class Metrics:
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
+    def turn_ended(self, agent: str, result: str, seconds: float) -> None:
+        self.turns.labels(agent, result).observe(max(0.0, seconds))
+
+    def decided(self, action: str) -> None:
+        self.decisions.labels(action).inc()
+
     async def run(
-        self,
-        store: Store,
-        drain: Drain,
-        roster: Callable[[], Roster],
-        watchdog: Watchdog,
-        clients: Callable[[], int],
-        ingested: Callable[[], int],
+        self, store: Store, roster: Roster, transcript: Transcript, hub: Hub, watchdog: Watchdog
     ) -> None:
         """Sample for ever."""
         while True:
@@ -84,11 +84,11 @@ class Metrics:
             for state in JobState:
                 self.jobs.labels(str(state)).set(known.get(str(state), 0))
             states = {row["agent"]: row["state"] for row in breakers}
-            for name in roster().names:
+            for name in roster.names:
                 self.breakers.labels(name).set(_BREAKER.get(states.get(name, "closed"), 0))
             self.outbox.set(waiting["waiting"] if waiting else 0)
-            self.clients.set(clients())
-            self.ingested.set(ingested())
+            self.clients.set(hub.clients)
+            self.ingested.set(transcript.ingested)
             self.lag.set(watchdog.take_lag())
             self.blocks.set(watchdog.blocks)
             await asyncio.sleep(SAMPLE_EVERY_S)

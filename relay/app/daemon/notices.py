@@ -65,7 +65,7 @@ class EndedIntents:
             await intents.end_session(tx, agent, id, cause=[event.id])
 
 
-def lines(type: str, told: Json, agents: Sequence[str]) -> list[str]:
+def lines(type: str, outputs: Json, agents: Sequence[str]) -> list[str]:
     """What is said of an event, mostly nothing. Pure."""
 
     def who(name: object) -> str:
@@ -73,21 +73,21 @@ def lines(type: str, told: Json, agents: Sequence[str]) -> list[str]:
 
     match type:
         case "lock.forced":
-            return [_forced(told, who)]
+            return [_forced(outputs, who)]
         case "changeset.recorded":
-            return _undeclared(told.get("changeset") or {}, who)
+            return _undeclared(outputs.get("changeset") or {}, who)
         case "guard.overridden":
-            return [_overridden(told, who)]
+            return [_overridden(outputs, who)]
         case "task.changed":
-            return _tasks(told)
+            return _tasks(outputs)
     return []
 
 
-def _forced(told: Json, who: Callable[[object], str]) -> str:
-    lock = told["lock"]
-    why = f" {_words(told.get('reason'))}" if told.get("reason") else ""
+def _forced(outputs: Json, who: Callable[[object], str]) -> str:
+    lock = outputs["lock"]
+    why = f" {_words(outputs.get('reason'))}" if outputs.get("reason") else ""
     return (
-        f"{told.get('by')} took the lock on {code_span(lock['file_path'])} from {who(lock['locked_by'])}.{why} "
+        f"{outputs.get('by')} took the lock on {code_span(lock['file_path'])} from {who(lock['locked_by'])}.{why} "
         "Acquire it again before you write there."
     )
 
@@ -100,32 +100,36 @@ def _undeclared(changeset: Json, who: Callable[[object], str]) -> list[str]:
     return [f"{who(changeset['agent_id'])} changed what it did not declare: {_named(paths)} ({summary})"]
 
 
-def _overridden(told: Json, who: Callable[[object], str]) -> str:
+def _overridden(outputs: Json, who: Callable[[object], str]) -> str:
     holders = dict.fromkeys(
-        who(one["locked_by"]) for one in told.get("refusals") or () if one.get("code") == "locked"
+        who(refusal["locked_by"])
+        for refusal in outputs.get("refusals") or ()
+        if refusal.get("code") == "locked"
     )
     held = f" over the lock of {', '.join(holders)}" if holders else ", unasked"
-    paths = _named(told["paths"]) if told.get("paths") else "files that were never checked"
-    return f"{told['by']}: {told.get('act') or 'write'} of {paths}{held}. {_words(told.get('reason'))}"
+    paths = _named(outputs["paths"]) if outputs.get("paths") else "files that were never checked"
+    return (
+        f"{outputs['by']}: {outputs.get('act') or 'write'} of {paths}{held}. {_words(outputs.get('reason'))}"
+    )
 
 
-def _tasks(told: Json) -> list[str]:
+def _tasks(outputs: Json) -> list[str]:
     """Tasks that are given up, or fail because of another: nobody did that, so nobody said it."""
     how = {"dead": "is given up", "cascaded": "fails with one that it depends on"}.get(
-        str(told.get("change"))
+        str(outputs.get("change"))
     )
     if how is None:
         return []
-    found = []
-    for task in [pair["after"] for pair in told.get("tasks") or ()][:MOST_NAMED]:
+    texts = []
+    for task in [pair["after"] for pair in outputs.get("tasks") or ()][:MOST_NAMED]:
         attempts = f"{task['attempts']} attempt{'s' * (task['attempts'] != 1)}"
-        after = f" after {attempts}" if told["change"] == "dead" else ""
+        after = f" after {attempts}" if outputs["change"] == "dead" else ""
         note = _words(task.get("note") or task.get("error_message"))
-        found.append(
+        texts.append(
             f"Task {references.task(task['number'])} {how}{after}: "
             f"{_words(task.get('task_description'))} {note}".strip()
         )
-    return found
+    return texts
 
 
 def _named(paths: Sequence[str]) -> str:

@@ -33,8 +33,8 @@ def main() -> int:
     parser.add_argument("--pace", type=float, default=0.0, help="seconds before each edit")
     args = parser.parse_args()
     me = os.environ["RELAY_AGENT_ID"]
-    found = _ASKED.search(sys.stdin.read())
-    asked = found[1] if found else ""
+    match = _ASKED.search(sys.stdin.read())
+    asked = match[1] if match else ""
     turn = Work(me, Path.cwd(), args.pace, args.stubborn)
     if "[RELAY]" in asked and ("HOLD" in asked or "INTENT" in asked):
         print(turn.answer(asked))
@@ -112,9 +112,9 @@ class Work:
             return ran.stderr.strip()
         if ran.returncode != 0 or not ran.stdout.strip():
             return ""
-        told = json.loads(ran.stdout).get("hookSpecificOutput", {})
-        denied = told.get("permissionDecision") == "deny"
-        return str(told.get("permissionDecisionReason", "it was denied")) if denied else ""
+        answer = json.loads(ran.stdout).get("hookSpecificOutput", {})
+        denied = answer.get("permissionDecision") == "deny"
+        return str(answer.get("permissionDecisionReason", "it was denied")) if denied else ""
 
     def _edit(self, edit: Edit) -> None:
         path = self.folder / edit.path

@@ -216,5 +216,5 @@ AGENTS = ("AVA", "BEN", "CLEO")
 def job_for(agent: str, prompt: str) -> Job | None:
     """What the agent is asked for last in this prompt; None when for nothing it knows."""
     asked = [(prompt.rfind(f"({job.word})"), job) for job in JOBS if job.agent == agent]
-    found = max(asked, key=lambda one: one[0], default=None)
-    return found[1] if found is not None and found[0] >= 0 else None
+    latest = max(asked, key=lambda one: one[0], default=None)
+    return latest[1] if latest is not None and latest[0] >= 0 else None

@@ -22,7 +22,8 @@ import aiohttp
 
 from relay.app.demo.scene import AGENTS, FILES
 from relay.app.runtime import stop
-from relay.config.settings import Settings, load
+from relay.config.loading import load
+from relay.config.settings import Settings
 
 Json = dict[str, Any]
 #: Seconds until the room must answer, and that any one scene may take on a slow machine.
@@ -115,16 +116,16 @@ class Stage:
 
     async def ask(self, text: str) -> str:
         """Post as a person; gives the message's id."""
-        told = await self.post("/api/messages", {"body": text, "name": YOU})
-        return str(told["id"])
+        posted = await self.post("/api/messages", {"body": text, "name": YOU})
+        return str(posted["id"])
 
     async def quiet(self) -> None:
         """Wait until no agent works and nothing waits for one."""
         calm = 0
         async with self._limit("the agents to finish"):
             while calm < 5:
-                told = await self.get("/api/queue?limit=50")
-                busy = [job for job in told["jobs"] if job["state"] in ("pending", "active")]
+                answer = await self.get("/api/queue?limit=50")
+                busy = [job for job in answer["jobs"] if job["state"] in ("pending", "active")]
                 calm = 0 if busy else calm + 1
                 await asyncio.sleep(LOOK_S)
 

@@ -6,6 +6,7 @@ not go as it should is a failure of the demo, not a sentence less.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import shutil
@@ -23,7 +24,7 @@ from rich.text import Text
 
 from relay.app.demo.scene import AGENTS, JOBS
 from relay.app.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage
-from relay.base.terminal_text import indented
+from relay.base.terminal_text import fail, indented
 
 _COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", YOU: "bold"}
 #: Seconds to wait for an advisory that should come, and for a person being asked.
@@ -60,11 +61,11 @@ class Act:
         """With the airspace all branches merge, or what would collide was stopped; without it one does not."""
         if not self.airspace:
             return bool(self.refused)
-        told = "resolution" in self.levels and "advisory" in self.levels
+        warned = "resolution" in self.levels and "advisory" in self.levels
         if stubborn:
-            return told and bool(self.refused_writes) and self.person_asked
+            return warned and bool(self.refused_writes) and self.person_asked
         return (
-            told
+            warned
             and bool(self.steered)
             and bool(self.intents)
             and not self.refused
@@ -85,15 +86,15 @@ class Narrator:
     def note(self, text: str) -> None:
         self.console.print(Text(text, style="dim"))
 
-    def entry(self, told: dict[str, Any]) -> None:
+    def entry(self, entry: dict[str, Any]) -> None:
         """One entry of the transcript."""
-        if told["id"] in self._seen:
+        if entry["id"] in self._seen:
             return
-        self._seen.add(told["id"])
-        speaker = str(told["speaker"])
-        style = "bold yellow" if told["kind"] == "advisory" else ""
+        self._seen.add(entry["id"])
+        speaker = str(entry["speaker"])
+        style = "bold yellow" if entry["kind"] == "advisory" else ""
         line = Text(f"  [{speaker}] ", style=_COLOURS.get(speaker, ""))
-        line.append(indented(str(told["body"])), style=style)
+        line.append(indented(str(entry["body"])), style=style)
         self.console.print(line)
 
     async def follow(self, stage: Stage) -> None:
@@ -101,8 +102,8 @@ class Narrator:
         after = ""
         while True:
             page = await stage.get(f"/api/transcript?limit=100{after}")
-            for told in page["entries"]:
-                self.entry(told)
+            for entry in page["entries"]:
+                self.entry(entry)
             after = f"&after={page['next']}"
             await asyncio.sleep(LOOK_S)
 
@@ -195,11 +196,11 @@ async def _work(stage: Stage, act: Act, narrator: Narrator, *, stubborn: bool) -
 async def _told(stage: Stage, act: Act, level: str) -> None:
     """Wait for an advisory that reached this level, at least; note what was said."""
 
-    def reached(one: dict[str, Any]) -> bool:
-        return level in (one["level"], one["worst"])
+    def reached(advisory: dict[str, Any]) -> bool:
+        return level in (advisory["level"], advisory["worst"])
 
-    one = await _wait(stage, reached)
-    if one is not None and level not in act.levels:
+    advisory = await _wait(stage, reached)
+    if advisory is not None and level not in act.levels:
         act.levels.append(level)
 
 
@@ -210,24 +211,24 @@ async def _outcome(stage: Stage, act: Act) -> None:
         return one.get("steering") in ("left", "stayed")
 
     one = await _wait(stage, settled)
-    found = (await stage.get("/api/airspace/advisories?limit=50"))["advisories"]
-    for told in found:
-        for agent, answer in told["answers"].items():
+    advisories = (await stage.get("/api/airspace/advisories?limit=50"))["advisories"]
+    for advisory in advisories:
+        for agent, answer in advisory["answers"].items():
             act.intents.setdefault(agent, sorted(answer["intent"]))
     if one is not None:
         act.steered = list(one["left"])
     page = await stage.get("/api/transcript?limit=500")
-    act.person_asked = any(one["people_asked_at"] for one in found)
+    act.person_asked = any(one["people_asked_at"] for one in advisories)
     act.refused_writes = sum("was refused:" in entry["body"] for entry in page["entries"])
 
 
 async def _wait(stage: Stage, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
     give_up = asyncio.get_running_loop().time() + TOLD_S
     while asyncio.get_running_loop().time() < give_up:
-        told = await stage.get("/api/airspace/advisories?limit=50")
-        for one in told["advisories"]:
-            if wanted(one):
-                return dict(one)
+        answer = await stage.get("/api/airspace/advisories?limit=50")
+        for advisory in answer["advisories"]:
+            if wanted(advisory):
+                return dict(advisory)
         await asyncio.sleep(LOOK_S)
     return None
 
@@ -235,13 +236,13 @@ async def _wait(stage: Stage, wanted: Callable[[dict[str, Any]], bool]) -> dict[
 async def _merge(stage: Stage, act: Act, narrator: Narrator) -> None:
     narrator.scene("All branches are merged into main.")
     for agent in AGENTS:
-        told = await stage.post(f"/api/worktrees/{agent}/merge", {"name": YOU})
-        if told["success"]:
+        answer = await stage.post(f"/api/worktrees/{agent}/merge", {"name": YOU})
+        if answer["success"]:
             act.merged.append(agent)
             narrator.note(f"  {agent}: merged")
         else:
-            act.refused[agent] = str(told["reason"])
-            narrator.note(f"  {agent}: refused: {told['reason']}")
+            act.refused[agent] = str(answer["reason"])
+            narrator.note(f"  {agent}: refused: {answer['reason']}")
 
 
 async def _until_interrupted() -> None:
@@ -263,10 +264,10 @@ async def _stoppable(playing: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, 
     return await task
 
 
-def verdict(told: dict[str, Any]) -> str:
+def verdict(outcome: dict[str, Any]) -> str:
     """What the outcome means, for people."""
     lines = []
-    for act in told["acts"]:
+    for act in outcome["acts"]:
         name = "with the airspace   " if act["airspace"] else "without the airspace"
         merged = f"{len(act['merged'])} of {len(AGENTS)} branches merged"
         refused = "".join(f"; {agent}: {reason}" for agent, reason in act["refused"].items())
@@ -274,7 +275,7 @@ def verdict(told: dict[str, Any]) -> str:
         count = act["refused_writes"]
         writes = f"; {count} edit{'s' * (count != 1)} refused" if count else ""
         lines.append(f"{name}: {merged}{steered}{writes}{refused}")
-    lines.append("That is how it should go." if told["ok"] else "That is NOT how it should go.")
+    lines.append("That is how it should go." if outcome["ok"] else "That is NOT how it should go.")
     return "\n".join(lines)
 
 
@@ -283,11 +284,34 @@ def console_of(file: TextIO) -> Console:
     return Console(file=file, highlight=False, soft_wrap=not file.isatty())
 
 
-def run(options: Options) -> int:
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--folder", type=Path, help="a new folder to play in, which stays (else a temporary one)"
+    )
+    parser.add_argument("--port", type=int, default=0, help="the page's port (any free one)")
+    parser.add_argument("--pace", type=float, default=1.0, help="seconds before each edit (1)")
+    parser.add_argument("--stubborn", action="store_true", help="BEN pays no attention to advisories")
+    parser.add_argument("--stay", action="store_true", help="keep the room open after the first part")
+    parser.add_argument("--only-with", action="store_true", help="skip the part without the airspace")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
+    if args.pace < 0:
+        return fail("--pace must be 0 or more", 2)
+    options = Options(
+        folder=args.folder,
+        stubborn=args.stubborn,
+        pace_s=args.pace,
+        port=args.port,
+        stay=args.stay,
+        only_with=args.only_with,
+        as_json=args.json,
+    )
     console = console_of(sys.stderr if options.as_json else sys.stdout)
     try:
-        told = asyncio.run(_stoppable(play(options, console)))
+        outcome = asyncio.run(_stoppable(play(options, console)))
     except (asyncio.CancelledError, KeyboardInterrupt):
         console.print("\nThe demo was stopped.")
         return 1
@@ -295,7 +319,7 @@ def run(options: Options) -> int:
         console.print(f"relay: {error}", markup=False)
         return 1
     if options.as_json:
-        print(json.dumps(told))
+        print(json.dumps(outcome))
     else:
-        console.print(f"\n{verdict(told)}", markup=False)
-    return 0 if told["ok"] else 1
+        console.print(f"\n{verdict(outcome)}", markup=False)
+    return 0 if outcome["ok"] else 1

@@ -19,7 +19,8 @@ from relay.app.guard.install_hooks import CannotInstall, Repo
 from relay.app.wiring.schema import WINGS
 from relay.base.terminal_text import indented, safe, tame
 from relay.config.command_line import about, command
-from relay.config.settings import ConfigError, Settings, load
+from relay.config.loading import ConfigError, load
+from relay.config.settings import Settings
 from relay.store.open import open_store
 from relay.store.ports import StoreError
 
@@ -44,36 +45,36 @@ def main(arguments: list[str]) -> int:
             # So that the first commit finds something to ask, whether the room was ever started or not; and before a
             # hook stands. On PostgreSQL the hooks ask the running room alone, which has its database.
             asyncio.run(_make_database(settings))
-        told = [_act(args.action, repo, settings) for repo in repos]
+        results = [_act(args.action, repo, settings) for repo in repos]
     except (CannotInstall, ConfigError, StoreError, OSError) as error:
         print(f"relay: {indented(str(error))}", file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps({"repositories": told}))
+        print(json.dumps({"repositories": results}))
     else:
-        print("\n".join(safe(_text(args.action, tame(one))) for one in told))
+        print("\n".join(safe(_text(args.action, tame(result))) for result in results))
         if args.action == "install":
             print(
                 "An agent that you run yourself is known in its shells by the room's tools, which its program "
                 f"starts: {command('mcp install')} sets them up."
             )
-        elif args.action == "status" and not all(one["ok"] for one in told):
+        elif args.action == "status" and not all(result["ok"] for result in results):
             print(f"{command('guard install')} installs them.")
-    return 0 if args.action != "status" or all(one["ok"] for one in told) else 1
+    return 0 if args.action != "status" or all(result["ok"] for result in results) else 1
 
 
 def _repos(settings: Settings, named: Path | None) -> Sequence[Repo]:
     """The repository that was named; else all that agents of the room work in."""
     if named is not None:
         return [Repo.at(named)]
-    own = [one.worktree for one in settings.agents if one.worktree is not None]
-    folders = [settings.repo, *own, *(one.path for one in settings.workspace.checkouts)]
-    found: dict[Path, Repo] = {}
+    own = [agent.worktree for agent in settings.agents if agent.worktree is not None]
+    folders = [settings.repo, *own, *(checkout.path for checkout in settings.workspace.checkouts)]
+    repos: dict[Path, Repo] = {}
     for folder in folders:
         if folder.is_dir():
             repo = Repo.at(folder)
-            found.setdefault(repo.common, repo)
-    return list(found.values())
+            repos.setdefault(repo.common, repo)
+    return list(repos.values())
 
 
 def _act(action: str, repo: Repo, settings: Settings) -> dict[str, Any]:
@@ -85,20 +86,22 @@ def _act(action: str, repo: Repo, settings: Settings) -> dict[str, Any]:
     stands = install_hooks.standing(repo)
     return {
         "repo": str(repo.top),
-        "ok": all(one.ok for one in stands),
+        "ok": all(stand.ok for stand in stands),
         "done": done,
         "hooks": str(stands[0].folder) if stands else None,
-        "worktrees": [{"path": str(one.top), "missing": list(one.missing)} for one in stands],
+        "worktrees": [{"path": str(stand.top), "missing": list(stand.missing)} for stand in stands],
     }
 
 
-def _text(action: str, told: dict[str, Any]) -> str:
-    repo = told["repo"]
+def _text(action: str, result: dict[str, Any]) -> str:
+    repo = result["repo"]
     if action == "uninstall":
-        return f"{repo}: the hooks are gone." if told["done"] else f"{repo}: there were no hooks of relay's."
-    bad = [one for one in told["worktrees"] if one["missing"]]
+        return (
+            f"{repo}: the hooks are gone." if result["done"] else f"{repo}: there were no hooks of relay's."
+        )
+    bad = [worktree for worktree in result["worktrees"] if worktree["missing"]]
     if not bad:
-        return f"{repo}: the room is asked before each commit and push ({told['hooks']})."
+        return f"{repo}: the room is asked before each commit and push ({result['hooks']})."
     return "\n".join(
         f"{one['path']}: these hooks do not ask the room: {', '.join(one['missing'])}" for one in bad
     )

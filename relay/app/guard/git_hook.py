@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from relay.app.guard.hook import CannotAsk, post, room
+from relay.app.guard.hook import CannotAsk, post, room, whose
 from relay.app.guard.questions import Asker, Unasked
 from relay.config.command_line import about, command
 from relay.git.environment import ENVIRONMENT, OVERRIDES
@@ -47,6 +47,17 @@ _PLACE = (
     "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 )
+#: What an agent's program sets in the shells that it opens, and no person in theirs: Claude Code (env-vars of its
+#: documentation); Codex (codex-rs/core: exec_env.rs, spawn.rs, unified_exec/process_manager.rs); Gemini CLI
+#: (docs/tools/shell.md). Prefixes would not do: CLAUDE_CODE_USE_BEDROCK and CODEX_HOME are settings of people.
+MARKS = (
+    ("CLAUDECODE", "Claude Code"),
+    ("CODEX_THREAD_ID", "Codex"),
+    ("CODEX_CI", "Codex"),
+    ("CODEX_SANDBOX", "Codex"),
+    ("CODEX_SANDBOX_NETWORK_DISABLED", "Codex"),
+    ("GEMINI_CLI", "Gemini CLI"),
+)
 _NAMES = ("-z", "--name-only", "--no-renames")
 _DIFF = (*_NAMES, "--no-relative", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
 
@@ -59,7 +70,7 @@ def main(arguments: list[str]) -> int:
         return 1
     config, words = told[1], told[2:]
     about(Path(config).absolute())
-    asker, act = Asker.here(config), HOOKS[hook]
+    asker, act = asker_of(config), HOOKS[hook]
     paths: list[str] = []
     try:
         paths = pushed(words, sys.stdin.buffer.read()) if act == "push" else committed()
@@ -79,6 +90,19 @@ def main(arguments: list[str]) -> int:
     if act != "push" and merge_heads() and main_head() is None:
         print(NO_MAIN, file=sys.stderr)
     return 1
+
+
+def asker_of(config: str) -> Asker:
+    """Who is about to write, by the environment and by the `relay mcp` of the program that this shell is of."""
+    env = os.environ
+    agent, session = whose(config)
+    key = bool(env.get("RELAY_API_KEY"))
+    program = None
+    if not agent and not key:
+        program = next((title for mark, title in MARKS if env.get(mark)), None)
+    # An override is a person's; without a name the room could not tell the two apart.
+    override = "" if program else (env.get("RELAY_GUARD_OVERRIDE") or "").strip()
+    return Asker(agent or None, session or None, key, override, program)
 
 
 # -- what is written
@@ -233,7 +257,7 @@ def ask(config: str, asker: Asker, paths: list[str], act: str) -> dict[str, Any]
     except (CannotAsk, OSError, ValueError) as error:
         if isinstance(error, CannotAsk) and error.status in (400, 401, 403):
             raise Unasked(str(error), final=True) from None
-        from relay.app.guard.database_lookup import ask_database
+        from relay.app.guard.lookup import ask_database
 
         return {**ask_database(config, asker, paths, act, str(error)), "room_down": True}
 
@@ -242,7 +266,7 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
     """Nobody could be asked: refused, but for a person who says why not."""
     final = isinstance(error, Unasked) and error.final
     if asker.override and asker.person and not final:
-        from relay.app.guard.database_lookup import keep_override
+        from relay.app.guard.lookup import keep_override
 
         try:
             kept = keep_override(config, act, asker.override, str(error), paths)

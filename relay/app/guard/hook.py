@@ -204,7 +204,7 @@ def look_it_up(
     # Rare, and so it may import what the hook itself goes without.
     find_packages()
     try:
-        from relay.app.guard.sqlite_lookup import CannotTell, reasons_against
+        from relay.app.guard.lookup import CannotTell, reasons_against
 
         found = reasons_against(config, folder, places, agent, session or None)
     except ImportError as missing:

@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-
-from relay.app.guard.hook import whose
-
-#: What an agent's program sets in the shells that it opens, and no person in theirs: Claude Code (env-vars of its
-#: documentation); Codex (codex-rs/core: exec_env.rs, spawn.rs, unified_exec/process_manager.rs); Gemini CLI
-#: (docs/tools/shell.md). Prefixes would not do: CLAUDE_CODE_USE_BEDROCK and CODEX_HOME are settings of people.
-MARKS = (
-    ("CLAUDECODE", "Claude Code"),
-    ("CODEX_THREAD_ID", "Codex"),
-    ("CODEX_CI", "Codex"),
-    ("CODEX_SANDBOX", "Codex"),
-    ("CODEX_SANDBOX_NETWORK_DISABLED", "Codex"),
-    ("GEMINI_CLI", "Gemini CLI"),
-)
 
 
 class Unasked(Exception):
@@ -38,19 +23,6 @@ class Asker:
     key: bool
     override: str
     program: str | None = None
-
-    @classmethod
-    def here(cls, config: str) -> Asker:
-        """By the environment, and by the `relay mcp` of the program that this shell is of."""
-        env = os.environ
-        agent, session = whose(config)
-        key = bool(env.get("RELAY_API_KEY"))
-        program = None
-        if not agent and not key:
-            program = next((title for mark, title in MARKS if env.get(mark)), None)
-        # An override is a person's; without a name the room could not tell the two apart.
-        override = "" if program else (env.get("RELAY_GUARD_OVERRIDE") or "").strip()
-        return cls(agent or None, session or None, key, override, program)
 
     @property
     def person(self) -> bool:

@@ -55,13 +55,13 @@ async def examine(config: str | None = None, *, repair: bool = False) -> Report:
         checks = [_with_mended(check, mended) for check in await look(config)]
         failed = [one for one in mended if not one.done]
         if failed:
-            told = "; ".join(f"{one.name}: {one.detail}" for one in failed)
-            checks.append(Check("repair", Status.WARNING, told))
+            text = "; ".join(f"{one.name}: {one.detail}" for one in failed)
+            checks.append(Check("repair", Status.WARNING, text))
     return Report(tuple(checks))
 
 
 def _with_mended(check: Check, mended: Sequence[Repaired]) -> Check:
-    about = tuple(one.detail for one in mended if one.done and one.name == check.name)
+    about = tuple(repair.detail for repair in mended if repair.done and repair.name == check.name)
     return replace(check, mended=about)
 
 
@@ -108,8 +108,10 @@ async def mend(scene: Scene) -> list[Repaired]:
         return await repair_stopped(scene.settings, scene.now)
     mended = await _token_again(scene)
     try:
-        told = await process.ask_repair(scene)
-        return mended + [Repaired(one["name"], one["detail"], one.get("done", True)) for one in told]
+        repairs = await process.ask_repair(scene)
+        return mended + [
+            Repaired(repair["name"], repair["detail"], repair.get("done", True)) for repair in repairs
+        ]
     except (OSError, KeyError, TypeError) as error:
         why = f"the daemon runs but repaired nothing: {error}"
         return [Repaired("daemon", f"{why}. {script('stop.sh')}, then repair again", done=False)]
@@ -139,8 +141,8 @@ def show(report: Report, out: TextIO) -> None:
         mark, colour = _MARKS[check.status]
         mark = f"\x1b[{colour}m{mark}\x1b[0m" if coloured else mark
         print(f"{mark} {check.name:<{width}}  {_plain(check.detail, gap)}", file=out)
-        for one in check.mended:
-            print(f"{gap}repaired: {_plain(one, gap)}", file=out)
+        for repair in check.mended:
+            print(f"{gap}repaired: {_plain(repair, gap)}", file=out)
         if check.fix and check.status is not Status.OK:
             print(f"{gap}-> {_plain(check.fix, gap)}", file=out)
     print(_verdict(report), file=out)
@@ -157,8 +159,8 @@ def _verdict(report: Report) -> str:
     warnings = sum(check.status is Status.WARNING for check in report.checks)
     if failed:
         return f"\nThe room is not well: {', '.join(failed)}."
-    told = f" ({warnings} warning{'s' * (warnings != 1)})" if warnings else ""
-    return f"\nThe room is well{told}."
+    text = f" ({warnings} warning{'s' * (warnings != 1)})" if warnings else ""
+    return f"\nThe room is well{text}."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

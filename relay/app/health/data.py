@@ -60,8 +60,8 @@ async def database(scene: Scene) -> Check:
         )
     size = await store.size()
     if size.journal > JOURNAL_BYTES:
-        told = f"its write-ahead log has {size.journal >> 20} MiB"
-        seen.append(Check("database", Status.WARNING, told, mends()))
+        text = f"its write-ahead log has {size.journal >> 20} MiB"
+        seen.append(Check("database", Status.WARNING, text, mends()))
     return worst("database", seen, f"{store.place} is sound ({size.data >> 10:,} KiB)")
 
 
@@ -74,15 +74,15 @@ def _schema(applied: Sequence[Row], engine: str, *, live: bool) -> list[Check]:
             step.version for step in known if have.get(step.version, _digest(step.sql)) != _digest(step.sql)
         ]
         if edited:
-            told = f"migration {wing} {edited[0]} was edited since it was applied"
-            seen.append(Check("database", Status.FAILED, told, "Restore the file as it was."))
+            text = f"migration {wing} {edited[0]} was edited since it was applied"
+            seen.append(Check("database", Status.FAILED, text, "Restore the file as it was."))
         if max(have, default=0) > len(known):
-            told = f"version {max(have)} of {wing!r} is from a newer relay (this one knows {len(known)})"
-            seen.append(Check("database", Status.FAILED, told, "Update relay."))
+            text = f"version {max(have)} of {wing!r} is from a newer relay (this one knows {len(known)})"
+            seen.append(Check("database", Status.FAILED, text, "Update relay."))
         elif len(have) < len(known):
-            told = f"the tables of {wing!r} are at version {max(have, default=0)} of {len(known)}"
+            text = f"the tables of {wing!r} are at version {max(have, default=0)} of {len(known)}"
             fix = "Restart the daemon." if live else "The next start brings them up to date."
-            seen.append(Check("database", Status.WARNING, told, fix))
+            seen.append(Check("database", Status.WARNING, text, fix))
     return seen
 
 
@@ -99,9 +99,9 @@ async def log(scene: Scene) -> Check:
     if not faults:
         return Check("log", Status.OK, f"{which} are unchanged since they were recorded")
     first, more = faults[0], len(faults) - 1
-    told = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
-    told += f" (and {more} more)" if more else ""
-    return Check("log", Status.FAILED, told, "It cannot be repaired; restore a copy of the database.")
+    text = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
+    text += f" (and {more} more)" if more else ""
+    return Check("log", Status.FAILED, text, "It cannot be repaired; restore a copy of the database.")
 
 
 async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[Fault]:
@@ -175,15 +175,15 @@ async def queue(scene: Scene) -> Check:
             seen.append(
                 Check("queue", Status.WARNING, f"{what} is still running", f"`/cancel @{agent}` ends it.")
             )
-    known = {agent.name for agent in scene.settings.agents} | {STEWARD}
+    known = set(scene.settings.agent_names) | {STEWARD}
     # Of an agent that is gone nobody will try it again, and nobody needs to.
     dead = [row for row in dead if row["agent"] in known]
     if dead:
-        told = f"the room has given up {_ids(dead)} after the last attempt ({len(dead)} dead)"
+        text = f"the room has given up {_ids(dead)} after the last attempt ({len(dead)} dead)"
         fix = f"`/retry {references.job(dead[0]['id'])}` in the room tries again."
-        seen.append(Check("queue", Status.WARNING, told, fix))
-    told = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
-    return worst("queue", seen, told)
+        seen.append(Check("queue", Status.WARNING, text, fix))
+    text = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
+    return worst("queue", seen, text)
 
 
 def _ids(rows: Sequence[Row], most: int = 5) -> str:
@@ -196,25 +196,25 @@ _STATES = {"open": ("open", "it gets no work"), "half_open": ("half open", "its 
 async def breakers(scene: Scene) -> Check:
     assert scene.store is not None
     seen = []
-    known = {agent.name for agent in scene.settings.agents}
+    known = set(scene.settings.agent_names)
     for row in await scene.store.read(lambda tx: tx.all(ledger.Q.breakers)):
         parked = row["parked_until"]
         if row["agent"] not in known:
             continue
         if row["state"] != BreakerState.CLOSED:
             state, so = _STATES[row["state"]]
-            told = f"{row['agent']}'s circuit is {state} after {row['failures']} failures in a row: {so}"
+            text = f"{row['agent']}'s circuit is {state} after {row['failures']} failures in a row: {so}"
             seen.append(
                 Check(
                     "breakers",
                     Status.WARNING,
-                    told,
+                    text,
                     f"`/try @{row['agent']}` in the room tries it now, `/resume @{row['agent']}` closes it.",
                 )
             )
         elif parked is not None and parked > scene.now:
-            told = f"{row['agent']} is rate limited until {clock_time(parked, scene.now)}"
-            seen.append(Check("breakers", Status.WARNING, told))
+            text = f"{row['agent']} is rate limited until {clock_time(parked, scene.now)}"
+            seen.append(Check("breakers", Status.WARNING, text))
     return worst("breakers", seen, "every circuit is closed: no agent failed several times in a row")
 
 
@@ -243,8 +243,8 @@ async def projections(scene: Scene) -> Check:
     ]
     path = scene.settings.tasks_path
     if not await TasksFile(scene.store, path).is_current():
-        told = f"{path.name} is {'out of date' if path.exists() else 'missing'}"
-        seen.append(Check("projections", Status.WARNING, told, mends()))
+        text = f"{path.name} is {'out of date' if path.exists() else 'missing'}"
+        seen.append(Check("projections", Status.WARNING, text, mends()))
     return worst("projections", seen, f"the board and {path.name} agree with the log")
 
 

@@ -35,16 +35,16 @@ def folder(scene: Scene) -> Check:
     path, seen = scene.settings.runtime_dir, []
     if not path.is_dir():
         return Check("folder", Status.WARNING, f"{path} does not exist yet", mends())
-    for one, wanted in ((path, 0o700), (scene.settings.token_path, 0o600)):
-        if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
-            mode = stat.S_IMODE(one.stat().st_mode)
-            told = f"{one.name} is open to other users (mode {mode:o} instead of {wanted:o})"
-            seen.append(Check("folder", Status.FAILED, told, mends()))
+    for checked, wanted in ((path, 0o700), (scene.settings.token_path, 0o600)):
+        if checked.exists() and stat.S_IMODE(checked.stat().st_mode) & 0o077:
+            mode = stat.S_IMODE(checked.stat().st_mode)
+            text = f"{checked.name} is open to other users (mode {mode:o} instead of {wanted:o})"
+            seen.append(Check("folder", Status.FAILED, text, mends()))
     token = scene.settings.token_path
     if not os.path.lexists(token) and (scene.open or scene.settings.db_path.exists()):
         status = Status.FAILED if scene.open else Status.WARNING
-        told = f"{token.name} is missing: programs that read it cannot sign in"
-        seen.append(Check("folder", status, told, mends()))
+        text = f"{token.name} is missing: programs that read it cannot sign in"
+        seen.append(Check("folder", status, text, mends()))
     elif os.path.lexists(token) and not token.is_file():
         seen.append(Check("folder", Status.FAILED, f"{token.name} is not a regular file", "Move it away."))
     if not os.access(path, os.W_OK | os.X_OK):
@@ -61,12 +61,12 @@ def disk(scene: Scene) -> Check:
 
 def disk_of(free: int, where: Path) -> Check:
     """`free`: bytes."""
-    told = f"{free / GIB:.1f} GiB free at {where}"
+    text = f"{free / GIB:.1f} GiB free at {where}"
     if free < FAIL_FREE:
-        return Check("disk", Status.FAILED, told, "Free disk space: at least 100 MiB are needed.")
+        return Check("disk", Status.FAILED, text, "Free disk space: at least 100 MiB are needed.")
     if free < WARN_FREE:
-        return Check("disk", Status.WARNING, told, "Free disk space: less than 1 GiB is left.")
-    return Check("disk", Status.OK, told)
+        return Check("disk", Status.WARNING, text, "Free disk space: less than 1 GiB is left.")
+    return Check("disk", Status.OK, text)
 
 
 def last_line_is_open(path: Path) -> bool:
@@ -125,21 +125,21 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
     seen = []
     chunk = file_position.read(path, here or Place(), scene.settings.workspace.max_entry_bytes)
     if here is not None and chunk.size < here.offset:
-        told = (
+        text = (
             f"it is read to byte {here.offset:,}, past its end ({chunk.size:,}): the file was cut or replaced"
         )
-        seen.append(Check("transcript", Status.FAILED, told, mends()))
+        seen.append(Check("transcript", Status.FAILED, text, mends()))
     elif chunk.replaced:
-        told = "the file was replaced since it was read: its content counts as history"
-        seen.append(Check("transcript", Status.WARNING, told, mends()))
+        text = "the file was replaced since it was read: its content counts as history"
+        seen.append(Check("transcript", Status.WARNING, text, mends()))
     elif chunk.lines:
         late = not scene.live or scene.now - path.stat().st_mtime > LATE_S
         fix = "They are read at the next start." if not scene.live else f"{command('log')} may say why."
-        told = f"{size - chunk.lines[0].start:,} bytes are not read yet"
-        seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
+        text = f"{size - chunk.lines[0].start:,} bytes are not read yet"
+        seen += [Check("transcript", Status.WARNING, text, fix)] if late else []
     if waiting and waiting["waiting"]:
         late = not scene.live or scene.now - (waiting["oldest"] or 0.0) > LATE_S
         fix = f"{command('log')} may say why." if scene.live else "The next start appends it."
-        told = f"{waiting['waiting']:,} of the room's entries are not in the file yet"
-        seen += [Check("transcript", Status.WARNING, told, fix)] if late else []
+        text = f"{waiting['waiting']:,} of the room's entries are not in the file yet"
+        seen += [Check("transcript", Status.WARNING, text, fix)] if late else []
     return seen

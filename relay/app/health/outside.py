@@ -45,12 +45,12 @@ def agents(scene: Scene) -> Check:
     enabled = [agent for agent in scene.settings.agents if agent.enabled]
     missing = {agent.name: lack for agent in enabled if (lack := _lacks(agent))}
     there = [agent.name for agent in enabled if agent.name not in missing]
-    told = [f"{name}: {lack}" for name, lack in missing.items()]
+    texts = [f"{name}: {lack}" for name, lack in missing.items()]
     if not there:
-        detail = "; ".join(["no agent can take a turn", *told]) if enabled else "no agent is configured"
+        detail = "; ".join(["no agent can take a turn", *texts]) if enabled else "no agent is configured"
         fix = "Install one of their programs; until then the steward answers." if enabled else ""
         return Check("agents", Status.WARNING, detail, fix or "Add one to `agents` in config.json.")
-    return Check("agents", Status.OK, "; ".join([f"{', '.join(there)} can take a turn", *told]))
+    return Check("agents", Status.OK, "; ".join([f"{', '.join(there)} can take a turn", *texts]))
 
 
 async def worktrees(scene: Scene) -> Check:

@@ -40,9 +40,9 @@ def config(scene: Scene) -> Check:
 def address(scene: Scene) -> str | None:
     """Where the daemon's doors are: from state.json if that is its own, else from its record."""
     try:
-        told = json.loads(read_regular(scene.settings.state_path))
-        if scene.record is not None and told["pid"] == scene.record.pid and isinstance(told["url"], str):
-            return str(told["url"]).rstrip("/")
+        state = json.loads(read_regular(scene.settings.state_path))
+        if scene.record is not None and state["pid"] == scene.record.pid and isinstance(state["url"], str):
+            return str(state["url"]).rstrip("/")
     except (OSError, ValueError, KeyError, TypeError):
         pass  # the record says it too
     return scene.record.address.rstrip("/") if scene.record and scene.record.address else None
@@ -185,12 +185,12 @@ def lock(scene: Scene) -> Check:
         age = scene.now - record.heartbeat_at
         seen.append(Check("lock", Status.WARNING, f"{path.name} has a heartbeat {age:.0f} s old"))
     elif record is not None and record.host != InstanceRecord.own().host:
-        told = f"{path.name} is held from another machine, {record.host} (pid {record.pid})"
-        seen.append(Check("lock", Status.WARNING, told, "Stop it there before you start it here."))
+        text = f"{path.name} is held from another machine, {record.host} (pid {record.pid})"
+        seen.append(Check("lock", Status.WARNING, text, "Stop it there before you start it here."))
     pid = _pid_of(scene)
     if pid is not None and pid != (record.pid if record and scene.live else None):
-        told = f"{scene.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
-        seen.append(Check("lock", Status.WARNING, told, mends()))
+        text = f"{scene.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
+        seen.append(Check("lock", Status.WARNING, text, mends()))
     held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as expected"
     return worst("lock", seen, held)
 

@@ -189,8 +189,8 @@ def _saved(settings: Settings) -> list[Repaired]:
         return []
     if _daemon_is_there(settings):
         return [Repaired("database", "a saved copy is put back when relay is stopped", done=False)]
-    told = put_back(settings)
-    return [Repaired("database", told)] if told else []
+    text = put_back(settings)
+    return [Repaired("database", text)] if text else []
 
 
 async def _give_back(
@@ -205,8 +205,8 @@ async def _give_back(
     jobs = await queue.recover_stale_active(
         tx, now=now, stale_after_s=stale_after_s, holder=holder, is_dead=is_dead, running=running
     )
-    told = "is pending again; its agent is told that it was cut off"
-    return [Repaired("queue", f"job {job.id} of {job.agent} {told}") for job in jobs]
+    text = "is pending again; its agent is told that it was cut off"
+    return [Repaired("queue", f"job {job.id} of {job.agent} {text}") for job in jobs]
 
 
 async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
@@ -251,6 +251,6 @@ async def _checkpoint(store: Store, *, whole: bool) -> list[Repaired]:
     if before <= JOURNAL_BYTES:
         return []
     if not done:
-        told = "the database is in use: not all of its write-ahead log could be checkpointed"
-        return [Repaired("database", told, done=False)]
+        text = "the database is in use: not all of its write-ahead log could be checkpointed"
+        return [Repaired("database", text, done=False)]
     return [Repaired("database", f"checkpointed the write-ahead log ({before >> 10:,} KiB)")]

@@ -14,8 +14,9 @@ from typing import Any
 
 from relay.app.runtime import instance
 from relay.app.runtime.instance import DamagedRecord, InstanceRecord, Standing
+from relay.config.loading import ConfigError, load, parse
 from relay.config.locate import find
-from relay.config.settings import ConfigError, Settings, load, parse
+from relay.config.settings import Settings
 from relay.store.failures import trouble_of
 from relay.store.open import open_store
 from relay.store.ports import Queries, Store, StoreError, StoreMissing

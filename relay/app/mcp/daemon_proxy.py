@@ -70,7 +70,7 @@ MAX_TYPE = 60
 Tell = Callable[[Any], Awaitable[None]]
 
 
-class Remote:
+class DaemonRoom:
     """The room as the daemon shows it to one process. `why`: what keeps the process from the database itself."""
 
     def __init__(self, settings: Settings, identity: Identity, record: Record, why: Exception) -> None:
@@ -129,12 +129,12 @@ class Remote:
 
     def _claims(self) -> dict[str, str]:
         """What the environment says of the caller; the daemon compares it with the key."""
-        told, names = self._identity, [agent.name for agent in self._settings.agents]
+        identity, names = self._identity, self._settings.agent_names
         claims = {}
-        if told.agent is not None:
-            claims["agent_id"] = spelled(told.agent, names)
-        if told.agent_type is not None:
-            claims["agent_type"] = told.agent_type[:MAX_TYPE]
+        if identity.agent is not None:
+            claims["agent_id"] = spelled(identity.agent, names)
+        if identity.agent_type is not None:
+            claims["agent_type"] = identity.agent_type[:MAX_TYPE]
         return claims
 
     def _judge(self, answer: httpx2.Response) -> None:
@@ -143,13 +143,13 @@ class Remote:
         if answer.status_code < 400:
             return
         said = _json(answer.content)
-        told = said if isinstance(said, dict) else {}
-        if told.get("reason") == "foreign_identity":
+        fields = said if isinstance(said, dict) else {}
+        if fields.get("reason") == "foreign_identity":
             raise WrongUse(
                 f"RELAY_API_KEY is another's: RELAY_AGENT_ID (or --agent) says {self._identity.agent}. "
                 "Leave the name out, or use that agent's own key."
             )
-        log.warning("the key is not checked yet", status=answer.status_code, reason=told.get("reason"))
+        log.warning("the key is not checked yet", status=answer.status_code, reason=fields.get("reason"))
 
     async def _note(self, answer: httpx2.Response) -> None:
         """Write down whose the key is, for the hooks of the program's shells."""
@@ -210,10 +210,10 @@ class Remote:
             task.cancel()
 
     async def _request(self, message: JSONRPCRequest, writing: Any) -> None:
-        async def tell(told: Any) -> None:
-            if message.method == "initialize" and isinstance(told, JSONRPCResponse):
-                self._version = str(told.result.get("protocolVersion") or "") or None
-            await writing.send(SessionMessage(told))
+        async def tell(answer: Any) -> None:
+            if message.method == "initialize" and isinstance(answer, JSONRPCResponse):
+                self._version = str(answer.result.get("protocolVersion") or "") or None
+            await writing.send(SessionMessage(answer))
 
         try:
             try:
@@ -227,8 +227,8 @@ class Remote:
                 del self._under_way[message.id]
 
     async def _notify(self, message: JSONRPCNotification) -> None:
-        async def tell(told: Any) -> None:
-            log.debug("a notification was answered", told=told)
+        async def tell(answer: Any) -> None:
+            log.debug("a notification was answered", told=answer)
 
         with contextlib.suppress(Refusal):  # nobody waits for it
             await self._exchange(message, tell)
@@ -243,9 +243,9 @@ class Remote:
                 if response.headers.get("content-type", "").startswith("text/event-stream"):
                     async for event in httpx2.EventSource(response, max_event_size=None):
                         if event.data:
-                            told = jsonrpc_message_adapter.validate_json(event.data, by_name=False)
-                            await tell(told)
-                            if isinstance(told, JSONRPCResponse | JSONRPCError):
+                            answer = jsonrpc_message_adapter.validate_json(event.data, by_name=False)
+                            await tell(answer)
+                            if isinstance(answer, JSONRPCResponse | JSONRPCError):
                                 return
                     raise _cut_off()
                 body = await response.aread()

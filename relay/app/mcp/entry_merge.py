@@ -95,5 +95,5 @@ def _other_room(named: Any, config: Path) -> str | None:
 
 def word_after(option: str, args: Sequence[Any]) -> str | None:
     """The value of an option among the words of a command; None when there is none."""
-    found = (value for name, value in pairwise(args) if name == option)
-    return next((value for value in found if isinstance(value, str)), None)
+    values = (value for name, value in pairwise(args) if name == option)
+    return next((value for value in values if isinstance(value, str)), None)

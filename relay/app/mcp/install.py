@@ -27,7 +27,8 @@ from relay.app.mcp.entry_merge import IDENTITY, Wanted, meet
 from relay.app.runtime.identity import WrongUse, find_config, spelled
 from relay.base.files import write_atomically
 from relay.config.command_line import about, command
-from relay.config.settings import ConfigError, Settings, load
+from relay.config.loading import ConfigError, load
+from relay.config.settings import Settings
 from relay.model import PROGRAMS
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved
 
@@ -96,13 +97,15 @@ def main(words: list[str]) -> int:
     if options.json:
         print(json.dumps(done))
     else:
-        for one in done:
-            print(_said(one), file=sys.stderr if one["refused"] else sys.stdout)
-            if said := _of_hint(one):
-                print(said, file=sys.stderr if one["hint"]["refused"] else sys.stdout)
-        if keyless := [one["program"] for one in done if one["needs_key"]]:
+        for result in done:
+            print(_said(result), file=sys.stderr if result["refused"] else sys.stdout)
+            if said := _of_hint(result):
+                print(said, file=sys.stderr if result["hint"]["refused"] else sys.stdout)
+        if keyless := [result["program"] for result in done if result["needs_key"]]:
             print(_NEEDS_KEY.format(programs=" and ".join(keyless), create=command("keys create NAME")))
-    return COULD_NOT if any(one["refused"] or (one["hint"] or {}).get("refused") for one in done) else 0
+    return (
+        COULD_NOT if any(result["refused"] or (result["hint"] or {}).get("refused") for result in done) else 0
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _programs(options: argparse.Namespace) -> list[str]:
     named = options.programs or ["all"]
-    unknown = [one for one in named if one not in KNOWN and one != "all"]
+    unknown = [program for program in named if program not in KNOWN and program != "all"]
     if unknown:
         raise WrongUse(f"{unknown[0]} is not a known program: {', '.join(KNOWN)} or all.")
     return list(KNOWN) if "all" in named else list(dict.fromkeys(named))
@@ -175,7 +178,7 @@ def _target(
         ("gemini", "project"): project / ".gemini" / "settings.json",
         ("gemini", "user"): home / ".gemini" / "settings.json",
     }
-    names = [agent.name for agent in settings.agents]
+    names = settings.agent_names
     entry = (
         None
         if options.remove
@@ -236,10 +239,14 @@ def _command() -> list[str]:
 
 
 def _print(targets: list[Target], *, as_json: bool) -> int:
-    shown = [(one, snippet(one.form, one.wanted.entry)) for one in targets if one.wanted.entry is not None]
+    shown = [
+        (target, snippet(target.form, target.wanted.entry))
+        for target in targets
+        if target.wanted.entry is not None
+    ]
     if as_json:
-        told = [{"program": one.program, "path": str(one.path), "snippet": text} for one, text in shown]
-        print(json.dumps(told))
+        snippets = [{"program": one.program, "path": str(one.path), "snippet": text} for one, text in shown]
+        print(json.dumps(snippets))
         return 0
     for one, text in shown:
         print(f"{PROGRAMS[one.program].title}, in {one.path}:\n\n{text}")
@@ -247,30 +254,30 @@ def _print(targets: list[Target], *, as_json: bool) -> int:
 
 
 def _apply(target: Target) -> Json:
-    told: Json = {"program": target.program, "scope": target.scope, "path": str(target.path)}
-    told |= {"changed": False, "refused": None, "needs_key": False}
+    result: Json = {"program": target.program, "scope": target.scope, "path": str(target.path)}
+    result |= {"changed": False, "refused": None, "needs_key": False}
     path = target.path.resolve()  # a link to a file that is kept elsewhere stays one
     if target.wanted.entry is not None:
-        told["snippet"] = snippet(target.form, target.wanted.entry)
+        result["snippet"] = snippet(target.form, target.wanted.entry)
     try:
         there = path.read_bytes().decode("utf-8") if path.exists() else ""
         met = meet(target.wanted, entry_of(target.form, there))
-        told |= {"room_before": met.room_before, "kept": met.kept, "dropped": met.dropped}
+        result |= {"room_before": met.room_before, "kept": met.kept, "dropped": met.dropped}
         if met.refused:
-            told["refused"] = met.refused
-            return told
+            result["refused"] = met.refused
+            return result
         if met.entry is not None:
-            told |= {"snippet": snippet(target.form, met.entry), "agent": met.agent}
-            told["needs_key"] = target.wanted.by_door and "RELAY_API_KEY" not in met.entry["env"]
+            result |= {"snippet": snippet(target.form, met.entry), "agent": met.agent}
+            result["needs_key"] = target.wanted.by_door and "RELAY_API_KEY" not in met.entry["env"]
         text = put(target.form, there, met.entry)
         if text != there:
             _write(path, text, private=target.private)
-            told["changed"] = True
+            result["changed"] = True
         elif target.private and path.exists():
             path.chmod(0o600)
     except (OSError, UnicodeDecodeError, CannotEdit) as error:
-        told["refused"] = str(error)
-    return told
+        result["refused"] = str(error)
+    return result
 
 
 def _hints(targets: Sequence[Target], done: Sequence[Json], options: argparse.Namespace) -> None:
@@ -290,23 +297,23 @@ def _hints(targets: Sequence[Target], done: Sequence[Json], options: argparse.Na
             wanted = input(f"Write it into {names}? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:
             wanted = False
-    for target, told in zip(targets, done, strict=True):
+    for target, result in zip(targets, done, strict=True):
         there = mcp_hint.hinted(target.hint)
-        told["hint"] = None
+        result["hint"] = None
         # One that stands there is kept as this relay has it; who wants it gone says --no-hint or --remove.
         keep = not options.remove and (wanted or (there and options.hint is None))
         if not keep and not there:
             continue
-        told["hint"] = {"path": str(target.hint), "changed": False, "refused": None}
+        result["hint"] = {"path": str(target.hint), "changed": False, "refused": None}
         try:
-            told["hint"]["changed"] = mcp_hint.write(target.hint, keep)
+            result["hint"]["changed"] = mcp_hint.write(target.hint, keep)
         except CannotEdit as error:
-            told["hint"]["refused"] = str(error)
+            result["hint"]["refused"] = str(error)
 
 
-def _of_hint(one: Json) -> str:
+def _of_hint(result: Json) -> str:
     """What was done with the hint, in a sentence."""
-    hint = one["hint"]
+    hint = result["hint"]
     if hint is None:
         return ""
     if hint["refused"]:
@@ -321,25 +328,33 @@ def _write(path: Path, text: str, *, private: bool) -> None:
     write_atomically(path, text, 0o600 if private else mode)
 
 
-def _said(one: Json) -> str:
-    title, before = PROGRAMS[one["program"]].title, one.get("room_before")
-    if one["refused"]:
-        said = f"{title}: {one['path']} is left as it is: {one['refused']}."
+def _said(result: Json) -> str:
+    title, before = PROGRAMS[result["program"]].title, result.get("room_before")
+    if result["refused"]:
+        said = f"{title}: {result['path']} is left as it is: {result['refused']}."
         if before:
-            own = "--scope project names this room for this project only; " if one["scope"] == "user" else ""
+            own = (
+                "--scope project names this room for this project only; " if result["scope"] == "user" else ""
+            )
             return f"{said} {own}--force changes it anyway."
-        return f"{said} Write this into it:\n\n{one['snippet']}" if "snippet" in one else said
+        return f"{said} Write this into it:\n\n{result['snippet']}" if "snippet" in result else said
     notes = [f"Until now it named the room {before}."] if before else []
-    notes += [f"Kept {', '.join(one['kept'])} (--name or --no-key changes that)."] if one["kept"] else []
-    notes += [f"Removed {', '.join(one['dropped'])}."] if one["dropped"] else []
-    if "snippet" not in one:
-        gone = f"removed {SERVER} from {one['path']}" if one["changed"] else f"{one['path']} does not have it"
+    notes += (
+        [f"Kept {', '.join(result['kept'])} (--name or --no-key changes that)."] if result["kept"] else []
+    )
+    notes += [f"Removed {', '.join(result['dropped'])}."] if result["dropped"] else []
+    if "snippet" not in result:
+        gone = (
+            f"removed {SERVER} from {result['path']}"
+            if result["changed"]
+            else f"{result['path']} does not have it"
+        )
         return f"{title}: {gone}."
-    if not one["changed"]:
-        return " ".join(filter(None, [f"{title}: {one['path']} has it already.", *notes]))
+    if not result["changed"]:
+        return " ".join(filter(None, [f"{title}: {result['path']} has it already.", *notes]))
     notes = [
-        f"{title}: wrote {SERVER} into {one['path']}.",
+        f"{title}: wrote {SERVER} into {result['path']}.",
         *notes,
-        _NOTES.get((one["program"], one["scope"]), ""),
+        _NOTES.get((result["program"], result["scope"]), ""),
     ]
-    return " ".join(filter(None, notes)) + f"\n\n{one['snippet']}"
+    return " ".join(filter(None, notes)) + f"\n\n{result['snippet']}"

@@ -81,11 +81,11 @@ def ancestors() -> Iterator[Process]:
     """The processes that this one comes from, the nearest first."""
     pid = os.getppid()
     for _ in range(MOST_ANCESTORS):
-        found = looked_up(pid) if pid > 1 else None
-        if found is None:
+        process = looked_up(pid) if pid > 1 else None
+        if process is None:
             return
-        yield pid, found[1]
-        pid = found[0]
+        yield pid, process[1]
+        pid = process[0]
 
 
 # -- what `relay mcp` writes down
@@ -95,10 +95,10 @@ def client(wire: Sequence[int]) -> Process | None:
     """Who started this process, whose descriptors `wire` are its input and output: the nearest ancestor that does not
     just hand the same pipes on. None = it cannot be seen. (Linux; elsewhere the parent.)"""
     pipes = [_pipe("self", descriptor) for descriptor in wire]
-    for found in ancestors():
+    for process in ancestors():
         # A program of another user's shows no descriptor: it is not a wrapper of ours.
-        if not any(pipe and _pipe(found[0], number) == pipe for number, pipe in enumerate(pipes)):
-            return found
+        if not any(pipe and _pipe(process[0], number) == pipe for number, pipe in enumerate(pipes)):
+            return process
     return None
 
 
@@ -179,12 +179,12 @@ def _forget_the_dead(place: Path, parent: Process) -> None:
     wrote stays."""
     here = machine()
     later = {parent}
-    for name, told in reversed(_read(str(place))):
-        if told["machine"] != here:
+    for name, record in reversed(_read(str(place))):
+        if record["machine"] != here:
             continue
-        if not _lives(told["parent"]) or (told["parent"] in later and not _lives(told["process"])):
+        if not _lives(record["parent"]) or (record["parent"] in later and not _lives(record["process"])):
             (place / name).unlink(missing_ok=True)
-        later.add(told["parent"])
+        later.add(record["parent"])
 
 
 # -- what hooks look up
@@ -198,31 +198,33 @@ def sessions_here(
 
     `folder`: the room's `.relay`. `agent`, `key`: what the environment says, so that nobody else's counts.
     """
-    written = [told for _, told in _read(f"{folder}/{FOLDER}")]
+    written = [record for _, record in _read(f"{folder}/{FOLDER}")]
     if not written:
         return []
-    fitting = [told for told in written if _fits(told, agent, key)]
+    fitting = [record for record in written if _fits(record, agent, key)]
     here = machine()
     by_parent: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for told in fitting:
-        if told["machine"] == here:
-            by_parent.setdefault(tuple(told["parent"]), []).append(told)
-    met = next((by_parent[one] for one in ancestors() if one in by_parent), None)
-    same = [told for told in met or fitting if client_session and told["client_session"] == client_session]
+    for record in fitting:
+        if record["machine"] == here:
+            by_parent.setdefault(tuple(record["parent"]), []).append(record)
+    met = next((by_parent[ancestor] for ancestor in ancestors() if ancestor in by_parent), None)
+    same = [
+        record for record in met or fitting if client_session and record["client_session"] == client_session
+    ]
     if met is None:
         return same if len(same) == 1 else []
-    running = [told for told in met if _lives(told["process"])]
+    running = [record for record in met if _lives(record["process"])]
     if not running:
         # Its server died, and what it held is lost: the last one's session says so.
         return met[-1:]
-    return running if len(running) == 1 else [told for told in same if told in running] or running
+    return running if len(running) == 1 else [record for record in same if record in running] or running
 
 
-def _fits(told: dict[str, Any], agent: str, key: str) -> bool:
+def _fits(record: dict[str, Any], agent: str, key: str) -> bool:
     if key:
-        return bool(told["key"] == _public(key))
+        return bool(record["key"] == _public(key))
     # Whose a key is, is known a moment after the start.
-    name = str(told["agent"] or "")
+    name = str(record["agent"] or "")
     return bool(name) and (not agent or name.casefold() == agent.casefold())
 
 
@@ -232,42 +234,44 @@ def _public(key: str | None) -> str | None:
 
 
 def _lives(process: Any) -> bool:
-    found = looked_up(process[0])
-    return found is not None and found[1] == process[1]
+    started = looked_up(process[0])
+    return started is not None and started[1] == process[1]
 
 
 def _read(place: str) -> list[tuple[str, dict[str, Any]]]:
     """The files, the oldest first; what is no such file is left out."""
-    found = []
+    records = []
     try:
         with os.scandir(place) as entries:
             files = sorted(
-                (one.stat().st_mtime_ns, one.name, one.path) for one in entries if one.name.endswith(".json")
+                (entry.stat().st_mtime_ns, entry.name, entry.path)
+                for entry in entries
+                if entry.name.endswith(".json")
             )
     except OSError:
         return []
     for _, name, path in files:
         try:
             with open(path, "rb") as file:  # noqa: PTH123
-                told = json.loads(file.read())
-            parent, process = told["parent"], told["process"]
-            told["parent"], told["process"] = (
+                record = json.loads(file.read())
+            parent, process = record["parent"], record["process"]
+            record["parent"], record["process"] = (
                 (int(parent[0]), str(parent[1])),
                 (int(process[0]), str(process[1])),
             )
-            found.append(
+            records.append(
                 (
                     name,
                     {
                         "agent": None,
                         "key": None,
                         "client_session": None,
-                        **told,
-                        "session": str(told["session"]),
-                        "machine": str(told["machine"]),
+                        **record,
+                        "session": str(record["session"]),
+                        "machine": str(record["machine"]),
                     },
                 )
             )
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             continue
-    return found
+    return records

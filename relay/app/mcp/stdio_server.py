@@ -16,7 +16,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,19 +36,20 @@ from relay.app.runtime.identity import (
 )
 from relay.base.git_checkouts import checkout_of
 from relay.config.command_line import about
-from relay.config.settings import ConfigError, Settings, load
+from relay.config.loading import ConfigError, load
+from relay.config.settings import Settings
 from relay.faces.mcp import stdio
-from relay.model import SCOPES, Caller, Fault, Refusal
+from relay.model import Caller, Fault, Refusal
 from relay.store.failures import trouble_of
 from relay.store.open import no_address
-from relay.store.ports import StoreError
+from relay.store.ports import Store, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from relay.app.mcp.daemon_proxy import Remote
+    from relay.app.mcp.daemon_proxy import DaemonRoom
     from relay.faces.operations.operation import Operation
-    from relay.faces.ports import Services
+    from relay.faces.services import Services
 
 log = structlog.get_logger(__name__)
 #: How the process ends when it cannot start: 1 = could not, 2 = wrong use.
@@ -66,53 +67,31 @@ MAX_TYPE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Whose a key is, and what it allows. `agent_type` None: whatever the client says that it is; `key`: its public
-    id, None = there is none, and the name was said."""
+class OpenRoom:
+    """The room's database, open, and the services over it."""
 
-    agent: str
-    agent_type: str | None
-    scopes: frozenset[str]
-    person: bool = False
-    key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The room, open. `holder` looks a key up, None = not a good one; `close` ends it all."""
-
+    store: Store
     services: Services
-    holder: Callable[[str], Awaitable[Holder | None]]
-    close: Callable[[], Awaitable[None]]
 
 
 #: Carries the messages of one connection (relay/faces/mcp/stdio.py, `serve`).
 Carry = Callable[[Any, Any], Coroutine[Any, Any, None]]
 #: Opens the room of these settings. Raises StoreError.
-Opening = Callable[[Settings], Coroutine[Any, Any, Place]]
+Opening = Callable[[Settings], Coroutine[Any, Any, OpenRoom]]
 
 
-async def open_place(settings: Settings) -> Place:
+async def open_room(settings: Settings) -> OpenRoom:
     """The room's database with all that operations ask for; made and migrated when it is missing."""
     from relay.app.wiring.schema import WINGS
     from relay.store.open import open_store
 
     store = await open_store(settings, WINGS)
     try:
-        from relay.access.keys import Keys
-        from relay.app.wiring.services import services_of
-
-        keys = Keys(store, lambda: [agent.name for agent in settings.agents])
-
-        async def holder(text: str) -> Holder | None:
-            key = await keys.find(text)
-            if key is None:
-                return None
-            person = key.agent_type == "person"
-            return Holder(key.identity, key.agent_type, key.scopes, person=person, key=key.id)
+        from relay.config.settings import LiveSettings
+        from relay.faces.services import services_of
 
         root = await asyncio.to_thread(checkout_of, settings.repo, Path.cwd())
-        return Place(services_of(store, settings, root_of=lambda agent: root), holder, store.close)
+        return OpenRoom(store, services_of(store, LiveSettings(settings), root_of=lambda agent: root))
     except BaseException:
         await store.close()
         raise
@@ -123,7 +102,7 @@ def run(
     *,
     config: str | None,
     agent: str | None,
-    opening: Opening = open_place,
+    opening: Opening = open_room,
     operations: Mapping[str, Operation] | None = None,
 ) -> int:
     """Serve one client over the wire until it goes; the exit code."""
@@ -150,7 +129,7 @@ def run(
 
 def _record(settings: Settings, identity: Identity, wire: stdio.Wire) -> Record:
     """Who started this process, written down for the hooks of its shells."""
-    names = [agent.name for agent in settings.agents]
+    names = settings.agent_names
     agent = None if identity.agent is None else spelled(identity.agent, names)
     record = Record(
         settings.runtime_dir,
@@ -199,10 +178,10 @@ async def _serve(
     room = (
         _remote(settings, identity, record, why)
         if why is not None
-        else Desk(settings, identity, record, opening)
+        else DatabaseRoom(settings, identity, record, opening)
     )
     try:
-        if isinstance(room, Desk):
+        if isinstance(room, DatabaseRoom):
             carry = await _server(room, operations)
         else:
             await room.enter()
@@ -222,24 +201,24 @@ async def _serve(
         await room.close()
 
 
-def _remote(settings: Settings, identity: Identity, record: Record, why: StoreError) -> Remote:
+def _remote(settings: Settings, identity: Identity, record: Record, why: StoreError) -> DaemonRoom:
     """The daemon's door, for who is not told where the database is."""
-    from relay.app.mcp.daemon_proxy import Remote
+    from relay.app.mcp.daemon_proxy import DaemonRoom
 
     gc.freeze()
     gc.enable()
-    return Remote(settings, identity, record, why)
+    return DaemonRoom(settings, identity, record, why)
 
 
-async def _server(desk: Desk, operations: Mapping[str, Operation] | None) -> Carry:
+async def _server(room: DatabaseRoom, operations: Mapping[str, Operation] | None) -> Carry:
     """The server between the wire and the room's database. Raises BadKey, WrongUse."""
     make_server, registry = await asyncio.to_thread(_load)
     gc.freeze()
     gc.enable()
-    desk.open_soon()
-    if desk.has_key:
-        await desk.check_key()
-    server = make_server(operations or registry, desk.asking)
+    room.open_soon()
+    if room.has_key:
+        await room.check_key()
+    server = make_server(operations or registry, room.asking)
     options = server.create_initialization_options()
     return lambda read, write: server.run(read, write, options)
 
@@ -252,13 +231,13 @@ def _load() -> tuple[Callable[..., Any], Mapping[str, Operation]]:
     return make_server, OPERATIONS
 
 
-class Desk:
-    """Who asks in this process, and the room as far as it is open."""
+class DatabaseRoom:
+    """The room out of its database, as far as that is open, and who asks for it in this process."""
 
     def __init__(self, settings: Settings, identity: Identity, record: Record, opening: Opening) -> None:
         self._settings, self._identity, self._opening = settings, identity, opening
         self._record = record
-        self._place: asyncio.Task[Place] | None = None
+        self._room: asyncio.Task[OpenRoom] | None = None
         self._soon: asyncio.TimerHandle | None = None
         self._caller: Caller | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -273,8 +252,7 @@ class Desk:
         away, is asked again at each call."""
         try:
             async with asyncio.timeout(CHECK_S):
-                place = await asyncio.shield(self._open())
-                await self._whose(place)
+                await self._whose(await asyncio.shield(self._open()))
         except (BadKey, WrongUse):
             raise
         except Exception as error:
@@ -284,25 +262,16 @@ class Desk:
 
     async def asking(self, context: Any) -> tuple[Services, Caller]:
         """Who asks, and what there is to ask. Raises Refusal."""
-        place = await self._opened()
+        room = await self._opened()
         try:
-            holder = await self._whose(place)
+            caller = await self._whose(room)
         except (BadKey, WrongUse) as error:
             raise Refusal(str(error), "Set a valid RELAY_API_KEY.", Fault.FORBIDDEN, "bad_key") from None
-        kind = holder.agent_type or _client_name(context) or "agent"
-        caller = Caller(
-            holder.agent,
-            self._identity.session,
-            agent_type=kind[:MAX_TYPE],
-            process=self._identity.process,
-            person=holder.person,
-            scopes=holder.scopes,
-            key=holder.key,
-        )
-        self._caller = caller
+        kind = caller.agent_type or _client_name(context) or "agent"
+        self._caller = caller = replace(caller, agent_type=kind[:MAX_TYPE])
         if caller.process and self._beating is None:
-            self._beating = asyncio.create_task(self._beat(place.services), name="heartbeat")
-        return place.services, caller
+            self._beating = asyncio.create_task(self._beat(room.services), name="heartbeat")
+        return room.services, caller
 
     async def close(self) -> None:
         """Give back what the session holds, if it is the process's own, and close the database."""
@@ -310,39 +279,39 @@ class Desk:
             self._soon.cancel()
         if self._beating is not None:
             self._beating.cancel()
-        if self._place is None:
+        if self._room is None:
             # Whoever only asked which tools there are leaves the room's database made all the same.
             await asyncio.wait({self._open()}, timeout=CHECK_S)
-        assert self._place is not None
-        if not self._place.done():
-            self._place.cancel()
+        assert self._room is not None
+        if not self._room.done():
+            self._room.cancel()
         with contextlib.suppress(BaseException):
-            await self._place
-        if self._place.cancelled() or self._place.exception() is not None:
+            await self._room
+        if self._room.cancelled() or self._room.exception() is not None:
             return
-        place = self._place.result()
+        room = self._room.result()
         try:
             if self._caller is not None and self._caller.process:
                 async with asyncio.timeout(END_S):
-                    await place.services.sessions.end(self._caller, reason="its process ended")
+                    await room.services.sessions.end(self._caller, reason="its process ended")
         except Exception as error:  # whatever it is, the process ends now
             log.warning("the session was not ended; its lease does that", error=str(error))
         finally:
             with contextlib.suppress(StoreError, OSError):
-                await place.close()
+                await room.store.close()
 
     def open_soon(self) -> None:
         """Open the database when the client has what it asks for first, the list of tools, which needs none."""
         self._soon = asyncio.get_running_loop().call_later(PRELOAD_S, self._open)
 
-    def _open(self) -> asyncio.Task[Place]:
+    def _open(self) -> asyncio.Task[OpenRoom]:
         """Begin to open the database, where it is neither open nor about to be."""
-        place = self._place
-        if place is None or (place.done() and (place.cancelled() or place.exception() is not None)):
-            place = self._place = asyncio.create_task(self._opening(self._settings), name="open")
-        return place
+        room = self._room
+        if room is None or (room.done() and (room.cancelled() or room.exception() is not None)):
+            room = self._room = asyncio.create_task(self._opening(self._settings), name="open")
+        return room
 
-    async def _opened(self) -> Place:
+    async def _opened(self) -> OpenRoom:
         try:
             async with asyncio.timeout(OPEN_S):
                 return await asyncio.shield(self._open())
@@ -350,24 +319,35 @@ class Desk:
             message = "The database cannot be opened now: it is busy."
             raise Refusal(message, "Try again in a moment.", Fault.BUSY) from None
 
-    async def _whose(self, place: Place) -> Holder:
-        """Who speaks here, by the key or by the name that was said. Raises BadKey, WrongUse."""
-        told = self._identity
-        names = [agent.name for agent in self._settings.agents]
-        if told.key is None:
-            assert told.agent is not None, "identify() gives a key or an agent"
-            return Holder(spelled(told.agent, names), told.agent_type, SCOPES)
-        holder = await place.holder(told.key)
-        if holder is None:
+    async def _whose(self, room: OpenRoom) -> Caller:
+        """Who speaks here, by the key or by the name that was said; `agent_type` empty: what the client says that it
+        is. Raises BadKey, WrongUse."""
+        identity, names = self._identity, self._settings.agent_names
+        agent = None if identity.agent is None else spelled(identity.agent, names)
+        kind, process = identity.agent_type, identity.process
+        if identity.key is None:
+            assert agent is not None, "identify() gives a key or an agent"
+            return Caller(agent, identity.session, kind or "", process)
+        key = await room.services.keys.find(identity.key)
+        if key is None:
             raise BadKey(bad_key())
-        if told.agent is not None and spelled(told.agent, names) != holder.agent:
+        if agent is not None and agent != key.identity:
             raise WrongUse(
-                f"RELAY_API_KEY is {holder.agent}'s, but RELAY_AGENT_ID (or --agent) says {told.agent}. "
+                f"RELAY_API_KEY is {key.identity}'s, but RELAY_AGENT_ID (or --agent) says {identity.agent}. "
                 "Leave the name out, or use that agent's own key."
             )
+        person = key.agent_type == "person"
         if self._record.agent is None:
-            await asyncio.to_thread(self._record.name, holder.agent, person=holder.person)
-        return replace(holder, agent_type=told.agent_type or holder.agent_type)
+            await asyncio.to_thread(self._record.name, key.identity, person=person)
+        return Caller(
+            key.identity,
+            identity.session,
+            kind or key.agent_type,
+            process,
+            person=person,
+            scopes=key.scopes,
+            key=key.id,
+        )
 
     async def _beat(self, services: Services) -> None:
         """Say that the process lives. What goes wrong is tried again: the lease has room for two."""

@@ -18,8 +18,8 @@ def git_person(repo: Path, agents: Iterable[str]) -> str:
     too); the system's user where git has none, or one that an agent has."""
     try:
         asked = ["git", "-C", str(repo), "config", "--get", "user.name"]
-        told = subprocess.run(asked, capture_output=True, timeout=GIT_S, check=True).stdout.decode()
-        name = clean_name(told)
+        output = subprocess.run(asked, capture_output=True, timeout=GIT_S, check=True).stdout.decode()
+        name = clean_name(output)
         if not is_reserved(name, [*agents, *RESERVED_NAMES]):
             return name
     except (OSError, ValueError, subprocess.SubprocessError):

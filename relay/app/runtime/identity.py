@@ -80,13 +80,13 @@ def _name(agent: str) -> str:
 
 def spelled(name: str, configured: Collection[str]) -> str:
     """The name as the configuration spells it, if it is one of its agents: they hold locks under one name."""
-    return next((one for one in configured if skeleton(one) == skeleton(name)), name)
+    return next((agent for agent in configured if skeleton(agent) == skeleton(name)), name)
 
 
 def find_config(option: str | None, environ: Mapping[str, str], folder: Path) -> Path:
     """The room's configuration, as every command finds it (relay/config/locate.py). Raises WrongUse: nobody named
     one, and there is none."""
-    found = locate.find(option, environ, folder)
-    if option or environ.get("RELAY_CONFIG") or found.is_file():
-        return found
+    path = locate.find(option, environ, folder)
+    if option or environ.get("RELAY_CONFIG") or path.is_file():
+        return path
     raise WrongUse(f"there is no {locate.CONFIG} at {folder} or above it: {locate.advice(folder)}.")

@@ -26,7 +26,7 @@ from pathlib import Path
 import psutil
 
 from relay.base.files import alone_in, read_regular, write_atomically
-from relay.config.settings import ConfigError, load
+from relay.config.loading import ConfigError, load
 
 
 class InstanceError(Exception):
@@ -75,6 +75,11 @@ class InstanceRecord:
     address: str | None = None
     mark: str = ""
 
+    @property
+    def holder(self) -> str:
+        """How this daemon signs the jobs and keys that it holds: enough to tell later whether it still lives."""
+        return json.dumps([self.pid, self.started_at, self.host, self.mark])
+
     @classmethod
     def own(cls, address: str | None = None) -> InstanceRecord:
         """A record for this process."""
@@ -93,6 +98,18 @@ def _mark(pid: int) -> str:
     except (OSError, IndexError):
         return ""
     return f"{boot}/{ticks}"
+
+
+def holder_is_dead(holder: str) -> bool:
+    """Is the process gone that signed so (`InstanceRecord.holder`)? One of another machine is not known to be dead:
+    its lease decides."""
+    try:
+        pid, started_at, host, mark = json.loads(holder)
+    except (ValueError, TypeError):
+        return True
+    if host != socket.gethostname():
+        return False
+    return process_of(InstanceRecord(pid, started_at, host, 0.0, mark=mark)) is None
 
 
 def process_of(record: InstanceRecord) -> psutil.Process | None:
@@ -216,8 +233,8 @@ def _standing_one(path: Path) -> InstanceRecord | None:
         return None
 
 
-def _same(one: InstanceRecord, other: InstanceRecord) -> bool:
-    return (one.pid, one.host, one.started_at) == (other.pid, other.host, other.started_at)
+def _same(record: InstanceRecord, other: InstanceRecord) -> bool:
+    return (record.pid, record.host, record.started_at) == (other.pid, other.host, other.started_at)
 
 
 def _write(path: Path, record: InstanceRecord) -> None:

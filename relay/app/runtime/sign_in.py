@@ -59,7 +59,7 @@ def _asked(url: str, token: str) -> str:
 def _said(error: HTTPError) -> str:
     """The room's own words, as far as it has any."""
     try:
-        told = json.loads(error.read())["error"]
-        return f"{told['message']} {told.get('fix') or ''}".strip()
+        refusal = json.loads(error.read())["error"]
+        return f"{refusal['message']} {refusal.get('fix') or ''}".strip()
     except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError):
         return f"HTTP {error.code}"

@@ -25,8 +25,9 @@ import psutil
 
 from relay.app.runtime import instance
 from relay.base.files import read_regular
+from relay.config.loading import ConfigError, load, parse
 from relay.config.locate import find
-from relay.config.settings import ConfigError, Settings, load, parse
+from relay.config.settings import Settings
 
 GRACE_S = 10.0
 #: The shims end their agents within 2 s of the daemon's death; the rest is for a loaded machine.
@@ -154,14 +155,14 @@ def _children(process: psutil.Process) -> dict[int, psutil.Process]:
 def _agents(settings: Settings) -> list[psutil.Process]:
     """Processes with this room's configuration and an agent's name; never this one or those above it."""
     above = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    found, room = [], settings.path.resolve()
+    agents, room = [], settings.path.resolve()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             environ = process.environ() if process.pid not in above else {}
             named = environ.get("RELAY_AGENT_ID") and environ.get("RELAY_CONFIG")
             if named and Path(named).resolve() == room and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                agents.append(process)
+    return agents
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> None:

@@ -16,20 +16,20 @@ from relay.store.ports import Store, Tx
 
 #: Messages of people that are read of each agent: what it was asked last, and what that followed on.
 MOST_ASKED = 2
-#: Jobs that are looked through for them.
+#: Jobs that are surveyed through for them.
 MOST_JOBS = 200
 
 
 async def asked(store: Store, agents: Collection[str]) -> Mapping[str, Sequence[str]]:
-    """By agent, the newest first."""
+    """By agent, the newest_texts first."""
 
     async def work(tx: Tx) -> dict[str, list[str]]:
         names = dumps(sorted(agents))
         rows = await tx.all(ledger.Q.asked_of, agents=names, limit=MOST_JOBS)
-        found = newest_texts([(row["agent"], row["body"]) for row in rows], MOST_ASKED)
+        texts = newest_texts([(row["agent"], row["body"]) for row in rows], MOST_ASKED)
         claims = await tx.all(sessions.Q.texts_of_claims, agents=names)
-        for row in sorted(claims, key=lambda one: -one["number"]):
-            found.setdefault(row["agent"], []).append(f"{row['task_type']}\n{row['task_description']}")
-        return found
+        for row in sorted(claims, key=lambda claim: -claim["number"]):
+            texts.setdefault(row["agent"], []).append(f"{row['task_type']}\n{row['task_description']}")
+        return texts
 
     return await store.read(work)

@@ -20,8 +20,10 @@ def may_land(store: Store, judge: LockJudge) -> MayLand:
 
     async def ask(agent: str, by: str, paths: Sequence[str]) -> None:
         caller = caller_of(agent, None)
-        found = await store.read(lambda tx: judge.refusals(tx, caller, paths))
-        held = [one for one in found if one.code == LOCKED and one.locked_by not in (agent, by)]
+        refusals = await store.read(lambda tx: judge.refusals(tx, caller, paths))
+        held = [
+            refusal for refusal in refusals if refusal.code == LOCKED and refusal.locked_by not in (agent, by)
+        ]
         if held:
             more = f" {len(held) - 1} more of its files are locked too." if len(held) > 1 else ""
             raise Refusal(

@@ -13,7 +13,7 @@ from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 
-#: Answers and tasks that are looked at: the work of many days.
+#: AnswerFollower and tasks that are surveyed at: the work of many days.
 _MOST = 200
 #: Seconds by which a file's time may be before that of the turn which wrote it: git keeps whole seconds.
 _COARSE_S = 2.0
@@ -26,13 +26,20 @@ def tell(store: Store) -> Tell:
         async def work(tx: Tx) -> WorkSummary:
             tasks = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
             answers = await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)
-            told = [one for one in answers if "worktree" in one.meta]
-            asked = [await ledger.message(tx, one.in_reply_to) for one in told if one.in_reply_to]
-            people = [one.body for one in asked if one is not None and one.kind == Kind.HUMAN]
+            with_work = [answer for answer in answers if "worktree" in answer.meta]
+            asked = [
+                await ledger.message(tx, answer.in_reply_to) for answer in with_work if answer.in_reply_to
+            ]
+            people = [message.body for message in asked if message is not None and message.kind == Kind.HUMAN]
             requests = dict.fromkeys(asked_of(agent, body) for body in people)
-            said = (one.decided_against(agent) for one in (await table.load_state(tx)).advisories.values())
+            said = (
+                advisory.decided_against(agent)
+                for advisory in (await table.load_state(tx)).advisories.values()
+            )
             decided = next((words for words in said if words), "")
-            return WorkSummary(tuple(tasks), tuple(requests), told[-1].body if told else "", decided)
+            return WorkSummary(
+                tuple(tasks), tuple(requests), with_work[-1].body if with_work else "", decided
+            )
 
         try:
             return await store.read(work)

@@ -19,15 +19,8 @@ from relay.store.ports import Store, StoreBusy, Tx
 
 log = structlog.get_logger(__name__)
 _TOLD = "worktrees_trouble"
-#: A row that is really written: a disk that is full, or that may only be read, shows in nothing less.
-_ASKED = "worktrees_asked"
 #: Seconds between attempts: a database that is locked for longer is not waited for.
 WAITS_S = (0.1, 0.5, 2.0, 5.0)
-
-
-async def recordable(store: Store) -> None:
-    """Asked before a worktree is changed. Raises what keeps the database from taking a record of it."""
-    await store.write(lambda tx: events.put_setting(tx, _ASKED, str(time.time())), durable=True)
 
 
 def recorder(store: Store) -> Record:

@@ -45,7 +45,7 @@ Meant = Callable[[Caller, str], Awaitable[Target]]
 
 
 class Changesets:
-    """`relay.faces.ports.ChangesetsApi`. `fold`: the repository's file system folds case."""
+    """`relay.faces.services.ChangesetsApi`. `fold`: the repository's file system folds case."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ from relay.faces.http.routes.mcp import McpDoor
 from relay.faces.http.routes.operations import OperationDoors, caller_of, session_of
 from relay.faces.http.static_files import PageFiles
 from relay.faces.http.websocket import SIGNED_OUT, SocketDoor
-from relay.faces.ports import RoomDoor, Services
+from relay.faces.services import Services
 from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Fault, Refusal
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
@@ -81,7 +81,7 @@ def create_app(
     hub = Hub(room)
 
     def own_names() -> Collection[str]:
-        return RESERVED_NAMES | {agent.name for agent in settings.agents}
+        return RESERVED_NAMES.union(settings.agent_names)
 
     reserved = reserved or own_names
     sockets = SocketDoor(room, auth, hub, limits, reserved)
@@ -93,7 +93,7 @@ def create_app(
         hub=hub,
         metrics=metrics,
         reserved=reserved,
-        voices=services.room if services else None,
+        services=services,
     )
     page = PageFiles(static)
     open_to_all: list[Handler] = [doors.health, doors.sign_in, page.index, page.asset, page.other]
@@ -141,10 +141,10 @@ class _Doors:
         hub: Hub,
         metrics: Callable[[], bytes] | None,
         reserved: Callable[[], Collection[str]],
-        voices: RoomDoor | None,
+        services: Services | None,
     ) -> None:
         self._room, self._auth, self._limits, self._hub = room, auth, limits, hub
-        self._metrics, self._reserved, self._voices = metrics, reserved, voices
+        self._metrics, self._reserved, self._services = metrics, reserved, services
         self._max_entry = settings.workspace.max_entry_bytes
         self._sign_ins = Buckets(limits.sign_ins)
         self._owner = owner()
@@ -325,10 +325,10 @@ class _Doors:
         self, request: web.Request, name: str, text: str, reply: str | None, client_id: str | None
     ) -> web.Response:
         """An agent's key speaks as its agent: the entry is an agent's, and opens what an agent's may."""
-        if self._voices is None:
+        if self._services is None:
             raise Refusal("An agent cannot post here.", "Use POST /room/messages.", Fault.FORBIDDEN, "scope")
         caller = caller_of(request[CREDENTIAL], name, session=session_of(request))
-        told = await self._voices.post(caller, text, in_reply_to=reply, client_id=client_id)
+        told = await self._services.room.post(caller, text, in_reply_to=reply, client_id=client_id)
         return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
 
     async def route(self, request: web.Request) -> web.Response:

@@ -60,8 +60,8 @@ class PageFiles:
         file = self._file("index.html")
         if file is None:
             typed = {"setup": script("scripts/setup.sh"), "join": command("join")}
-            told = {name: html.escape(words.strip("`")) for name, words in typed.items()}
-            return web.Response(text=_NOT_BUILT.format_map(told), content_type="text/html", status=503)
+            values = {name: html.escape(words.strip("`")) for name, words in typed.items()}
+            return web.Response(text=_NOT_BUILT.format_map(values), content_type="text/html", status=503)
         return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
 
     async def asset(self, request: web.Request) -> web.StreamResponse:

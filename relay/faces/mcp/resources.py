@@ -19,7 +19,7 @@ from relay.base.terminal_text import json_line
 from relay.faces.failures import store_failed
 from relay.faces.operations.operation import need
 from relay.faces.operations.operation import read as validated
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import Caller, Fault, Refusal
 from relay.model.pages import PAGE, Page
 

@@ -30,8 +30,8 @@ from relay.faces.failures import store_failed
 from relay.faces.mcp import resources
 from relay.faces.operations.json_schema import input_schema
 from relay.faces.operations.operation import Operation, perform
-from relay.faces.ports import Services
 from relay.faces.progress import HEARD
+from relay.faces.services import Services
 from relay.model import Caller, Fault, Refusal
 from relay.model.pages import Page
 
@@ -187,15 +187,15 @@ async def _progress(context: Context) -> AsyncIterator[None]:
         news.set()
 
     async def tell() -> None:
-        began, told = time.monotonic(), 0.0
+        began, progress = time.monotonic(), 0.0
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROGRESS_S):
                     await news.wait()
             news.clear()
             # It "MUST increase with each notification" (MCP 2025-06-18, "Progress"), also within a tenth of a second.
-            told = max(round(time.monotonic() - began, 1), round(told + 0.01, 2))
-            await context.session.report_progress(told, message=said)
+            progress = max(round(time.monotonic() - began, 1), round(progress + 0.01, 2))
+            await context.session.report_progress(progress, message=said)
 
     telling = asyncio.create_task(tell(), name="progress")
     before = HEARD.set(heard)
@@ -222,8 +222,8 @@ def _parsed(values: Mapping[str, Any], rejected: Refusal) -> dict[str, Any] | No
     now and then. None when that is not what was wrong. Nothing ran yet: a malformed request never does."""
     mended = dict(values)
     for place in rejected.details.get("fields", ()) if rejected.fault is Fault.MALFORMED else ():
-        told = values.get(place)
-        if isinstance(told, str) and told.lstrip()[:1] in ("[", "{"):
+        text = values.get(place)
+        if isinstance(text, str) and text.lstrip()[:1] in ("[", "{"):
             with contextlib.suppress(ValueError, RecursionError):
-                mended[place] = json.loads(told)
+                mended[place] = json.loads(text)
     return mended if mended != values else None

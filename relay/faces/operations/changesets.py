@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from relay.coordination.writes.changesets import MOST_FILES, MOST_LISTED, MOST_SUMMARY
 from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Token, storable
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import Caller
 
 Json = dict[str, Any]

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from relay.access.keys import Keys
 from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text
-from relay.faces.ports import Services, SessionsApi
+from relay.faces.services import Services
 from relay.model import ADMIN, SCOPES, Caller
 
 Json = dict[str, Any]
@@ -49,13 +48,8 @@ class RevokeKey(Request):
     id: Annotated[Name, Field(max_length=100)] = Field(description="the key's public id")
 
 
-def _keys(services: Services) -> Keys:
-    keys: Keys = services.more["keys"]
-    return keys
-
-
 async def _create(services: Services, caller: Caller, asked: CreateKey) -> Json:
-    return await _keys(services).create(
+    return await services.keys.create(
         caller,
         asked.identity,
         agent_type=asked.key_type,
@@ -66,20 +60,11 @@ async def _create(services: Services, caller: Caller, asked: CreateKey) -> Json:
 
 
 async def _list(services: Services, caller: Caller, asked: ListKeys) -> list[Json]:
-    return await _keys(services).list(caller)
+    return await services.keys.list(caller)
 
 
 async def _revoke(services: Services, caller: Caller, asked: RevokeKey) -> Json:
-    return await revoke(_keys(services), services.sessions, caller, asked.id)
-
-
-async def revoke(keys: Keys, sessions: SessionsApi, caller: Caller, id: str) -> Json:
-    """Revoke a key and end the session that is its own, so that what it held is free now; one that it named itself
-    ends with its lease. Raises Refusal as `Keys.revoke` does."""
-    told = await keys.revoke(caller, id)
-    its = Caller(told["identity"], f"key-{told['id']}", told["agent_type"])
-    await sessions.end(its, reason="its key was revoked", by=caller.agent)
-    return told
+    return await services.revoke_key(caller, asked.id)
 
 
 OPERATIONS = (

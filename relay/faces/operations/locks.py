@@ -12,8 +12,8 @@ from pydantic import Field
 from relay.coordination.locks.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
 from relay.coordination.paths.targets import MAX_BYTES, MAX_TARGETS
 from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text, Token, need
-from relay.faces.ports import Services
 from relay.faces.progress import HEARD
+from relay.faces.services import Services
 from relay.model import ADMIN, Caller
 from relay.model.pages import MOST_PAGE, PAGE
 

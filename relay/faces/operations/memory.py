@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from relay.faces.operations.operation import Answer, Data, Name, Operation, Request, Shown, Text
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.memory.episodic import (
     MOST_LESSON,
     MOST_LESSONS,

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from relay.config.command_line import command
 from relay.faces.operations.json_schema import input_schema
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import ADMIN, Caller, Fault, Refusal
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from relay.faces.operations.help_topics import TOPICS, help_text
 from relay.faces.operations.operation import Answer, Name, Names, Operation, Request, Shown, Text
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import MAX_CLIENT_ID, Caller, Fault, Refusal
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text, need
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import ADMIN, Caller, Fault, Refusal
 from relay.model.pages import MOST_PAGE, PAGE
 

@@ -33,8 +33,8 @@ from relay.faces.operations.operation import (
     Token,
     one_of,
 )
-from relay.faces.ports import Services
 from relay.faces.progress import HEARD
+from relay.faces.services import Services
 from relay.model import Caller
 
 Json = dict[str, Any]

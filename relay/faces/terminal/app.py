@@ -79,8 +79,8 @@ class RoomCompleter(Completer):
         if word.startswith("@"):
             names = [(name, str(each.get("detail") or "")) for name, each in self._view.agents.items()]
             names += [
-                (one.name, "on its own: reads it when it next looks")
-                for one in self._view.locks.visitors(self._view.agents)
+                (visitor.name, "on its own: reads it when it next looks")
+                for visitor in self._view.locks.visitors(self._view.agents)
             ]
             yield from _matching(word, [(f"@{name}", note) for name, note in [*names, ("all", "everybody")]])
         elif word.startswith("/") and word == before:

@@ -245,12 +245,12 @@ def _read(status: int, text: str, retry_after: str) -> dict[str, Any]:
     if status >= 500 and status != 503:
         raise Down(f"the room failed with {status}", reached=True)
     error = data.get("error") if isinstance(data, dict) else None
-    told = error if isinstance(error, dict) else {}
+    fields = error if isinstance(error, dict) else {}
     wait = 1.0
     with suppress(ValueError):
         wait = min(max(float(retry_after), 0.1), 30.0)
-    message = str(told.get("message") or f"what answers there is not a room (HTTP {status})")
-    raise Refused(status, message, str(told.get("fix") or ""), wait)
+    message = str(fields.get("message") or f"what answers there is not a room (HTTP {status})")
+    raise Refused(status, message, str(fields.get("fix") or ""), wait)
 
 
 def _headers(place: Place) -> dict[str, str]:

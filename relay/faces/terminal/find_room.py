@@ -18,6 +18,7 @@ from relay.base.files import read_regular
 from relay.config.command_line import script
 from relay.config.locate import find
 from relay.model import RESERVED_NAMES
+from relay.room.parsing import line_format
 
 
 class PlaceError(Exception):
@@ -65,19 +66,18 @@ class Finder:
 
     def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
         if self._local is None:
-            from relay.config import settings as config  # not needed with --url
-            from relay.room.parsing import line_format
+            from relay.config import loading  # not needed with --url
 
             try:
-                settings = config.load(find(self._config, self._environ))
-            except config.ConfigError as error:
+                settings = loading.load(find(self._config, self._environ))
+            except loading.ConfigError as error:
                 raise PlaceError(str(error)) from None
             host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(
                 settings.ui.host, settings.ui.host
             )
             url = f"http://{f'[{host}]' if ':' in host else host}:{settings.ui.port}"
             runtime, transcript = settings.runtime_dir, settings.transcript_path
-            names = RESERVED_NAMES | {agent.name for agent in settings.agents}
+            names = RESERVED_NAMES.union(settings.agent_names)
             self._local = url, transcript, line_format.lock_path(runtime, transcript), names, runtime
         return self._local
 

@@ -27,7 +27,7 @@ class HeldLocks:
     def anew(self, locks: list[dict[str, Any]], sessions: Iterable[dict[str, Any]] = ()) -> None:
         """These are all."""
         self.until = {_key(lock): _end(lock) for lock in locks}
-        self.sessions = {_whose(one): one for one in sessions}
+        self.sessions = {_whose(session): session for session in sessions}
 
     def change(self, data: dict[str, Any]) -> None:
         """A `lock` frame."""

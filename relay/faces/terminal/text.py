@@ -59,11 +59,11 @@ _SPAN = re.compile(
 
 def inline(line: str, base: str = "") -> Fragments:
     """Code, bold, italic and mentions of one line that is `safe` already."""
-    found: Fragments = []
+    fragments: Fragments = []
     at = 0
     for span in _SPAN.finditer(line):
         if span.start() > at:
-            found.append((base, line[at : span.start()]))
+            fragments.append((base, line[at : span.start()]))
         style, text = {
             1: ("class:code", span[1]),
             2: ("bold", span[2]),
@@ -71,11 +71,11 @@ def inline(line: str, base: str = "") -> Fragments:
             4: ("bold " + colour((span[4] or "").upper()), span[0]),
             5: ("", span[5]),
         }[span.lastindex or 1]
-        found.append((f"{base} {style}".strip(), text))
+        fragments.append((f"{base} {style}".strip(), text))
         at = span.end()
     if at < len(line):
-        found.append((base, line[at:]))
-    return found
+        fragments.append((base, line[at:]))
+    return fragments
 
 
 def markdown(body: str, base: str = "") -> list[Fragments]:

@@ -305,9 +305,9 @@ class RoomView:
             style, state = agent_state(agent, now)
             parts += [("", " "), (text.colour(str(agent.get("name"))), safe_line(str(agent.get("name")), 32))]
             parts += [(style, f" {state}")]
-        for one in self.locks.visitors(self.agents):
-            parts += [("", " "), (text.colour(one.name), safe_line(one.name, 32))]
-            parts += [("class:quiet", f" on its own{f', {one.holds}' if one.holds else ''}")]
+        for visitor in self.locks.visitors(self.agents):
+            parts += [("", " "), (text.colour(visitor.name), safe_line(visitor.name, 32))]
+            parts += [("class:quiet", f" on its own{f', {visitor.holds}' if visitor.holds else ''}")]
         open_tasks = sum(task.get("status") != "done" for task in self.tasks)
         if self.tasks:
             parts.append(("", f"  {open_tasks} open task{'' if open_tasks == 1 else 's'}"))

@@ -77,5 +77,5 @@ def cropped(line: Fragments, columns: int) -> Fragments:
 
 def _joined(signs: Iterable[tuple[str, str]]) -> Fragments:
     return [
-        (style, "".join(sign for _, sign in run)) for style, run in groupby(signs, key=lambda one: one[0])
+        (style, "".join(sign for _, sign in run)) for style, run in groupby(signs, key=lambda sign: sign[0])
     ]

@@ -1,6 +1,6 @@
 """Who is in the room to work, as known while it runs, joined with what the database keeps of each.
 
-Invariant: a `Roster` is replaced whole when the configuration or a probe changes; readers hold one snapshot.
+Invariant: `members` is replaced as a whole when the configuration or a probe changes, and never changed in place.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Member:
         return self.policy.budget
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Roster:
     """The members by name, in the order of the configuration."""
 

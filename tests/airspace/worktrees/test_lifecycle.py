@@ -15,10 +15,10 @@ from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, rows
 from relay.app.health import outside
 from relay.app.health.scene import survey
-from relay.app.wiring.worktrees import WorktreesDoor
+from relay.faces.worktrees import WorktreesService
 from relay.git.checkout import UnusableCheckout, list_worktrees, open_checkout
 from relay.model import Refusal
-from tests.git.repository import Room, commit, git, lines, ready, repository, room, write
+from tests.git.repository import UNRECORDED, Room, commit, git, lines, repository, room, write
 
 
 async def shown(one: Room) -> dict[str, dict[str, object]]:
@@ -52,7 +52,7 @@ async def test_what_each_merge_would_do_to_the_others_is_told(tmp_path: Path) ->
         ("C", "", []),
         ("B", "merge main into its branch", []),
     ]
-    # A person merges A by their own git: what is shown is of this moment, before anybody has looked again.
+    # A person merges A by their own git: what is shown is of this moment, before anybody has surveyed again.
     commit(one.at("A"))
     git(repo, "merge", "-q", "--no-edit", "relay/a")
     seen = await shown(one)
@@ -182,7 +182,7 @@ async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_p
     assert await one.registry.target() is None
     seen = (await shown(one))["A"]
     assert (seen["merges"], seen["into"]) == (None, None)
-    state = await WorktreesDoor(one.registry, one.ground, ready).state()
+    state = await WorktreesService(UNRECORDED, one.registry, one.ground).state()
     assert "is on no branch" in state["trouble"] and "is not known" in state["trouble"]
     for act in (one.ground.merge, one.ground.discard):
         with pytest.raises(Refusal, match=r"is on no branch.*is not known.*Check out the branch"):
@@ -190,7 +190,7 @@ async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_p
     assert await RepoChanges(repo, one.registry).changed_files("A") is None
     git(repo, "checkout", "-q", "main")
     assert (await shown(one))["A"]["into"] == "main"
-    assert (await WorktreesDoor(one.registry, one.ground, ready).state())["trouble"] == ""
+    assert (await WorktreesService(UNRECORDED, one.registry, one.ground).state())["trouble"] == ""
 
 
 # -- made and found again

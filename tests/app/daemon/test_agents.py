@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from relay.app.daemon.agents import Seats
-from relay.config import settings as config
+from relay.app.daemon.agents import Agents
+from relay.config import loading
 from relay.config.settings import Settings
 from relay.model import Availability
+from relay.room.dispatch.roster import Roster
 
 PATIENCE_S = 30.0
 
@@ -21,7 +22,7 @@ def settings(folder: Path, *agents: dict[str, Any]) -> Settings:
     path = folder / "config.json"
     path.write_text(json.dumps({"agents": list(agents)}))
     (folder / "bot.yaml").write_text("- say: hello\n")
-    return config.load(path)
+    return loading.load(path)
 
 
 def bot(name: str, **more: Any) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def bot(name: str, **more: Any) -> dict[str, Any]:
 class Slow:
     """Stands before an agent's own probe, which it lets through when told."""
 
-    def __init__(self, seats: Seats, name: str, found: Availability) -> None:
+    def __init__(self, seats: Agents, name: str, found: Availability) -> None:
         self.asked, self.go = asyncio.Event(), asyncio.Event()
         self._found = found
         agent: Any = seats.seats()[name].agent
@@ -44,7 +45,7 @@ class Slow:
 
 
 async def test_who_answers_is_known_while_another_hangs(tmp_path: Path) -> None:
-    seats = Seats(settings(tmp_path, bot("HANGS"), bot("QUICK")))
+    seats = Agents(settings(tmp_path, bot("HANGS"), bot("QUICK")), Roster())
     slow = Slow(seats, "HANGS", Availability(False, "gave no answer"))
     known = asyncio.Event()
 
@@ -63,7 +64,7 @@ async def test_who_answers_is_known_while_another_hangs(tmp_path: Path) -> None:
 
 
 async def test_an_old_answer_says_nothing_of_an_agent_that_was_built_anew(tmp_path: Path) -> None:
-    seats = Seats(settings(tmp_path, bot("BOT")))
+    seats = Agents(settings(tmp_path, bot("BOT")), Roster())
     slow = Slow(seats, "BOT", Availability(False, "of the old one"))
     probing = asyncio.create_task(seats.probe())
     async with asyncio.timeout(PATIENCE_S):
@@ -80,5 +81,5 @@ async def test_an_old_answer_says_nothing_of_an_agent_that_was_built_anew(tmp_pa
     ("permissions", "may"), [("auto", False), ("read-only", False), ("edit", True), ("skip-all-checks", True)]
 )
 def test_a_script_may_edit_when_its_permissions_say_so(tmp_path: Path, permissions: str, may: bool) -> None:
-    seats = Seats(settings(tmp_path, bot("BOT", permissions=permissions)))
+    seats = Agents(settings(tmp_path, bot("BOT", permissions=permissions)), Roster())
     assert seats.seats()["BOT"].may_edit is may

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from relay.app.daemon.config_reload import Reload
-from relay.config import settings as config
-from relay.config.settings import Settings
+from relay.config import loading
+from relay.config.settings import LiveSettings, Settings
 from relay.model import Refusal
 
 
@@ -24,17 +24,18 @@ class Running:
         self.notices: list[str] = []
         self.taken: list[Settings] = []
         self.write()
-        self.reload = Reload(config.load(self.path), self._take_over, self._notice)
+        self.live = LiveSettings(loading.load(self.path))
+        self.reload = Reload(self.live, self)
 
     def write(self, **more: Any) -> None:
         self.tree |= more
         self.path.write_text(json.dumps(self.tree))
 
-    async def _take_over(self, settings: Settings) -> None:
+    async def take_over(self, before: Settings) -> None:
         await asyncio.sleep(0.01)
-        self.taken.append(settings)
+        self.taken.append(self.live.current)
 
-    async def _notice(self, text: str) -> None:
+    async def notice(self, text: str) -> None:
         self.notices.append(text)
 
     def read(self) -> None:
@@ -48,9 +49,9 @@ async def test_of_changes_at_once_each_is_in_the_file_and_in_the_room(tmp_path: 
     )
     assert told == [{"success": True}] * 3
     wanted = ["of A", "of B", "of C"]
-    assert [agent.model for agent in config.load(running.path).agents] == wanted
-    assert [agent.model for agent in running.reload.settings.agents] == wanted
-    assert running.taken[-1] == running.reload.settings
+    assert [agent.model for agent in loading.load(running.path).agents] == wanted
+    assert [agent.model for agent in running.live.current.agents] == wanted
+    assert running.taken[-1] == running.live.current
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import Source
-from relay.app.daemon.coordination import CoordinationDesk, take_in
+from relay.app.daemon.coordination import CoordinationTasks, take_in
 from relay.app.daemon.notices import lines
-from relay.app.guard.sqlite_lookup import KEPT, Room, keep
+from relay.app.guard.lookup import KEPT, Room, keep
 from relay.app.wiring.schema import WINGS
-from relay.config.coordination import CoordinationSettings
+from relay.config import loading
+from relay.config.settings import LiveSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import ENDED, Heartbeat, Sessions
 from relay.coordination.writes.guard import OVERRIDDEN, REFUSED, Answer, caller_of
+from relay.faces.services import services_of
 from relay.log import follow
 from relay.model import LOCKED, Caller, LockRefusal
 from relay.store.ports import Store
@@ -36,11 +40,11 @@ LOCK = LockRefusal(LOCKED, "a.py", "a.py", "CODEX", "s9", 2_000_000_000.0, 3)
 @dataclass
 class Desk:
     store: Store
-    desk: CoordinationDesk
+    desk: CoordinationTasks
     locks: Locks
     clock: Clock
     folder: Path
-    running: dict[str, str]
+    running: dict[str, Any]
 
     async def outputs(self, *types: str) -> list[Any]:
         """What the events of these types say, in order."""
@@ -55,19 +59,21 @@ class Desk:
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    clock, running = Clock(), dict[str, str]()
-    settings = CoordinationSettings(session_lease_s=60.0)
+    clock, running = Clock(), dict[str, Any]()
+    agents = [{"name": name, "cmd": "x"} for name in AGENTS]
+    text = json.dumps({"agents": agents, "coordination": {"session_lease_s": 60.0}})
+    settings = LiveSettings(loading.parse(text, tmp_path / "config.json"))
     store = await engines.open_store(tmp_path, WINGS, clock=clock)
-    made = CoordinationDesk(
-        store,
-        tmp_path,
-        lambda: settings,
-        Heartbeat(settings),
-        agents=lambda: AGENTS,
-        running=lambda: running,
+    services = services_of(store, settings, fold=False)
+    drain: Any = SimpleNamespace(running=running)
+    yield Desk(
+        store, CoordinationTasks(store, settings, services, drain), services.locks, clock, tmp_path, running
     )
-    yield Desk(store, made, Locks(store, Heartbeat(settings)), clock, tmp_path, running)
     await store.close()
+
+
+def at_work(session: str) -> Any:
+    return SimpleNamespace(plan=SimpleNamespace(session=session))
 
 
 async def test_what_the_hooks_kept_is_taken_in_once_and_said(desk: Desk) -> None:
@@ -103,7 +109,7 @@ async def test_what_the_hooks_kept_is_taken_in_once_and_said(desk: Desk) -> None
 async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
     await desk.locks.acquire(CLAUDE, ["a.py"], ttl_s=30.0)
     await desk.locks.acquire(Caller("CODEX", "s2"), ["b.py"], ttl_s=30.0)
-    desk.running.update({"CLAUDE": "s1", "GEMINI": "never-called"})
+    desk.running.update({"CLAUDE": at_work("s1"), "GEMINI": at_work("never-called")})
     for _ in range(4):
         desk.clock.move(40.0)
         await desk.desk.beat()
@@ -112,7 +118,7 @@ async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
     assert {one["agent_id"]: one["alive"] for one in alive} == {"CLAUDE": True, "CODEX": False, "ann": True}
     assert [one["session"]["agent_id"] for one in await desk.outputs(ENDED)] == ["CODEX"]
     # Once it is dead, a turn that goes on does not bring it back: it was told to nobody that it lived.
-    desk.running["CODEX"] = "s2"
+    desk.running["CODEX"] = at_work("s2")
     await desk.desk.beat()
     assert [one["session"]["agent_id"] for one in await desk.outputs(ENDED)] == ["CODEX"]
 

@@ -18,7 +18,7 @@ import pytest
 import relay
 from relay import cli
 from relay.app.daemon.coordination import take_in
-from relay.app.guard.sqlite_lookup import reasons_against
+from relay.app.guard.lookup import reasons_against
 from relay.app.wiring.schema import WINGS
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks

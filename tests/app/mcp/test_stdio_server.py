@@ -11,13 +11,14 @@ import sys
 from asyncio.subprocess import PIPE
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from relay.access.keys import LOOK_S, Keys
 from relay.app.mcp import stdio_server
-from relay.app.mcp.stdio_server import Desk, Place
+from relay.app.mcp.stdio_server import DatabaseRoom, OpenRoom
 from relay.app.runtime.identity import Identity
 from relay.app.wiring.schema import WINGS
 from relay.model import Caller
@@ -114,23 +115,25 @@ async def test_nothing_is_loaded_for_the_list_of_tools_that_it_does_not_need(fol
 
 async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the first call at the latest, and once; without a call in a moment, or at the end of who only lists."""
-    opened: list[Place] = []
+    opened: list[OpenRoom] = []
     times = 0
 
     async def close() -> None:
         opened.pop()
 
-    async def opening(_settings: Any) -> Place:
+    async def opening(_settings: Any) -> OpenRoom:
         nonlocal times
         times += 1
-        opened.append(Place(None, None, close))  # type: ignore[arg-type]
+        store: Any = SimpleNamespace(close=close)
+        services: Any = None
+        opened.append(OpenRoom(store, services))
         return opened[-1]
 
-    def desk() -> Desk:
-        return Desk(None, Identity("ANN", "s", True), None, opening)  # type: ignore[arg-type]
+    def room() -> DatabaseRoom:
+        return DatabaseRoom(None, Identity("ANN", "s", True), None, opening)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stdio_server, "PRELOAD_S", 3600.0)
-    lists, calls = desk(), desk()
+    lists, calls = room(), room()
     for one in (lists, calls):
         one.open_soon()
     assert times == 0
@@ -141,7 +144,7 @@ async def test_the_database_is_opened_behind_the_list_of_tools(monkeypatch: pyte
     await calls.close()
     assert opened == []
     monkeypatch.setattr(stdio_server, "PRELOAD_S", 0.0)
-    waits = desk()
+    waits = room()
     waits.open_soon()
     async with asyncio.timeout(30):
         while not opened:  # noqa: ASYNC110

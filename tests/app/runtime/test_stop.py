@@ -16,13 +16,14 @@ import psutil
 import pytest
 
 from relay.app.runtime import instance, stop
-from relay.config.settings import Settings, load
+from relay.config.loading import load
+from relay.config.settings import Settings
 
 #: Claims the record, opens the database, starts an agent, then waits; TERM as told by its first argument.
 DAEMON = """
 import os, signal, subprocess, sys, time
 from relay.app.runtime import instance
-from relay.config.settings import load
+from relay.config.loading import load
 on_term, settings = sys.argv[1], load(sys.argv[2])
 settings.runtime_dir.mkdir(exist_ok=True)
 database = settings.db_path.open("a")

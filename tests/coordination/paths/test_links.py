@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from relay.app.wiring.holds import RoomHolds
 from relay.app.wiring.schema import WINGS
 from relay.base.git_checkouts import within
 from relay.config.coordination import CoordinationSettings
@@ -16,6 +15,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.paths.links import followed
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.service import WorkQueue
+from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
 from relay.store.ports import Store
 from tests import engines

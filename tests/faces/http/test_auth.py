@@ -16,7 +16,7 @@ import pytest_asyncio
 import structlog
 
 from relay.access import page_sessions
-from relay.config import settings
+from relay.config import loading
 from relay.faces.http.requests.auth import Credential, CredentialKind, TokenError, ensure_token, speaker
 from relay.faces.http.requests.errors import status_of
 from relay.faces.http.requests.limits import Buckets, Limits, Rate
@@ -293,7 +293,7 @@ async def test_hosts_and_origins(
 def test_a_room_on_the_network_is_asked_under_its_own_address(
     bound: str, host: str, address: str, allowed: bool
 ) -> None:
-    ui = settings.parse(json.dumps({"ui": {"host": bound}}), Path("/room/config.json")).ui
+    ui = loading.parse(json.dumps({"ui": {"host": bound}}), Path("/room/config.json")).ui
     assert Hosts.of(ui).allow(host, address, 80) is allowed
 
 

@@ -17,12 +17,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from relay.app.wiring.schema import WINGS
-from relay.config import settings
+from relay.config import loading
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
 from relay.faces.http.routes import mcp_once
 from relay.faces.http.routes.mcp import MAX_BODY
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
 from tests.faces.mcp.mcp_house import HELLO
@@ -38,7 +38,7 @@ class Place:
 
     def __init__(self, folder: Path, store: SqliteStore) -> None:
         self.folder, self.store = folder, store
-        self.settings = settings.parse(CONFIG, folder / "config.json")
+        self.settings = loading.parse(CONFIG, folder / "config.json")
         self.token = ensure_token(self.settings.token_path)
         self.auth = Auth(self.token, store)
         self.journal = folder / "journal"
@@ -51,7 +51,7 @@ class Place:
             self.auth,
             settings=self.settings,
             static=self.folder / "static",
-            services=Services(toy, toy, toy, toy, toy, toy, toy, {}),
+            services=Services(*[toy] * 8),
         )
         self.server = TestServer(app, host="127.0.0.1", port=self.port or 0, access_log=None)
         await self.server.start_server(shutdown_timeout=2.0)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from relay.access.keys import Keys
-from relay.app.wiring.services import services_of
-from relay.config import settings as config
+from relay.config import loading
+from relay.config.settings import LiveSettings
 from relay.coordination.locks import wait_line
 from relay.faces.http.requests.auth import owner
+from relay.faces.services import services_of
 from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from relay.store.ports import StoreBusy
 from tests.engines import BOTH
@@ -282,8 +283,10 @@ async def test_an_agents_key_speaks_as_its_agent(doors: House, seen: Recorder) -
 
 
 async def test_a_list_that_is_too_long_says_where_it_goes_on(tmp_path: Path) -> None:
-    settings = config.parse(CONFIG, tmp_path / "config.json")
-    async with house(tmp_path, services=lambda store: services_of(store, settings, fold=False)) as doors:
+    settings = loading.parse(CONFIG, tmp_path / "config.json")
+    async with house(
+        tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
+    ) as doors:
         paths = [f"docs/{number}.md" for number in range(120)]
         assert (await doors.ask("POST", "/locks/acquire", json={"file_paths": paths}))[0] == 200
         status, page, response = await doors.ask("GET", "/locks")
@@ -297,8 +300,10 @@ async def test_a_list_that_is_too_long_says_where_it_goes_on(tmp_path: Path) -> 
 
 @BOTH
 async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_path: Path) -> None:
-    settings = config.parse(CONFIG, tmp_path / "config.json")
-    async with house(tmp_path, services=lambda store: services_of(store, settings, fold=False)) as doors:
+    settings = loading.parse(CONFIG, tmp_path / "config.json")
+    async with house(
+        tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
+    ) as doors:
         wait = {"file_path": "src/a.py", "wait_seconds": 200}
         assert (await doors.ask("POST", "/locks/acquire", json={"file_path": "src"}))[0] == 200
         ends, by_http = await key_of(doors, "EVE")
@@ -336,8 +341,10 @@ async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_pat
 
 
 async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_scope(tmp_path: Path) -> None:
-    settings = config.parse(CONFIG, tmp_path / "config.json")
-    async with house(tmp_path, services=lambda store: services_of(store, settings, fold=False)) as doors:
+    settings = loading.parse(CONFIG, tmp_path / "config.json")
+    async with house(
+        tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
+    ) as doors:
         every = [*SCOPES, ADMIN]
         _, agent = await key_of(doors, "EVE", scopes=every)
         _, person = await key_of(doors, "bea", agent_type="person", scopes=every)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from relay.app.wiring.worktrees import WorktreesDoor
 from relay.faces.http.routes.worktrees import WorktreeDoors
+from relay.faces.worktrees import WorktreesService
 from relay.model import RESERVED_NAMES
 from tests.faces.house import House, house
-from tests.git.repository import Room, commit, git, ready, repository, room, write
+from tests.git.repository import UNRECORDED, Room, commit, git, repository, room, write
 
 
 @asynccontextmanager
 async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[House, Room]]:
     one = await room(repository(tmp_path / "repo"), "A")
-    door = WorktreesDoor(one.registry, one.ground, ready)
+    door = WorktreesService(UNRECORDED, one.registry, one.ground)
     table = WorktreeDoors(door, reserved=lambda: RESERVED_NAMES | {"A"}, owner="owner").table()
     from relay.faces.http import app as http
     from tests.faces import house as stands_in

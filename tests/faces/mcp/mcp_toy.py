@@ -13,12 +13,13 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from relay.app.mcp.stdio_server import Holder, Place, run
+from relay.app.mcp.stdio_server import OpenRoom, run
 from relay.config.settings import Settings
 from relay.faces.mcp import stdio
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import StoreBusy, StoreError
 
@@ -85,25 +86,30 @@ class Toy:
         self.note(f"end {caller.session[:4]} {reason}")
         return {"success": True}
 
+    async def find(self, key: str) -> Any:
+        scopes = frozenset({"read"})
+        return (
+            SimpleNamespace(identity="ANN", agent_type="agent", scopes=scopes, id="k")
+            if key == "good"
+            else None
+        )
+
+    async def close(self) -> None:
+        self.note("closed")
+
 
 def main() -> None:
     toy: Any = Toy(Path(sys.argv[1]))
     tries = 0
 
-    async def opening(_settings: Settings) -> Place:
+    async def opening(_settings: Settings) -> OpenRoom:
         nonlocal tries
         tries += 1
         if os.environ.get("TOY_AWAY") and tries == 1:
             raise StoreBusy("away")
         if os.environ.get("TOY_PRINTS"):
             print("opened")
-        return Place(Services(toy, toy, toy, toy, toy, toy, toy, {}), holder, close)
-
-    async def holder(text: str) -> Holder | None:
-        return Holder("ANN", "agent", frozenset({"read"})) if text == "good" else None
-
-    async def close() -> None:
-        toy.note("closed")
+        return OpenRoom(toy, Services(*[toy] * 8))
 
     wire = stdio.claim()
     code = run(wire, config=None, agent=None, opening=opening)

@@ -169,7 +169,7 @@ def _operation(
         required = body.get("required", ())
         fields = body.get("properties", {}).items()
         # Null is as good as left out (`relay.faces.operations.operation`).
-        fields = {name: one if name in required else _or_null(one) for name, one in fields}
+        fields = {name: field if name in required else _or_null(field) for name, field in fields}
         body["properties"] = {**fields, **_WHO}
         body["allOf"] = [not_both("agent_id", "name")]
         if operation.request.exactly_one:
@@ -190,7 +190,7 @@ def _description(operation: Operation, more: str) -> str:
 def _parameters(request: Json, method: str, path: str) -> list[Json]:
     places = _PLACE.findall(path)
     fields: dict[str, Json] = request.get("properties", {})
-    found = [
+    parameters = [
         {
             "name": name,
             "in": "path",
@@ -200,14 +200,14 @@ def _parameters(request: Json, method: str, path: str) -> list[Json]:
         for name in places
     ]
     if method == "POST":
-        return found
+        return parameters
     required = request.get("required", ())
     who = {name: schema for name, schema in _WHO.items() if name not in ("name", "session_id")}
     for name, schema in {**fields, **who}.items():
         if name not in places:
             shown = {"name": name, "in": "query", "required": name in required, "schema": _not_null(schema)}
-            found.append(shown)
-    return found
+            parameters.append(shown)
+    return parameters
 
 
 def _beyond(request: type[BaseModel], fields: Json) -> Json:
@@ -221,7 +221,7 @@ def _beyond(request: type[BaseModel], fields: Json) -> Json:
 def _with(schema: Json, more: Json) -> Json:
     """The schema, its texts and numbers being `more`; of a list each entry is."""
     if "anyOf" in schema:
-        return {**schema, "anyOf": [_with(one, more) for one in schema["anyOf"]]}
+        return {**schema, "anyOf": [_with(branch, more) for branch in schema["anyOf"]]}
     if schema.get("type") == "array":
         return {**schema, "items": _with(schema["items"], more)}
     return {**schema, **more} if schema.get("type") in ("string", "number") else schema

@@ -57,12 +57,12 @@ def _text() -> bytes:
 
 @cache
 def _page() -> bytes:
-    told = document()
+    api = document()
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>relay: its doors</title>",
         '<link rel=stylesheet href="/reference.css"><meta name=viewport content="width=device-width">',
-        f"<h1>The doors of relay {escape(told['info']['version'])}</h1>",
-        f"<p>{_prose(told['info']['description'])}</p>",
+        f"<h1>The doors of relay {escape(api['info']['version'])}</h1>",
+        f"<p>{_prose(api['info']['description'])}</p>",
         "<p>Send <code>X-API-Key</code> (or <code>Authorization: Bearer</code>) with each request; "
         "<code>relay keys create NAME</code> makes a key. "
         "<a href=/openapi.json>openapi.json</a> is this for programs.</p>",
@@ -70,20 +70,20 @@ def _page() -> bytes:
         "<code>session_id</code> and <code>name</code>; the header <code>X-Relay-Session</code> names the "
         "session too: two that differ are refused.</p>",
     ]
-    for tag in told["tags"]:
+    for tag in api["tags"]:
         parts.append(f"<h2>{escape(tag['name'])}</h2>")
-        for path, methods in told["paths"].items():
+        for path, methods in api["paths"].items():
             for method, entry in methods.items():
                 if entry["tags"] == [tag["name"]]:
-                    parts.append(_entry(told, method, path, entry))
+                    parts.append(_entry(api, method, path, entry))
     return "\n".join([*parts, "</html>\n"]).encode()
 
 
-def _entry(told: Json, method: str, path: str, entry: Json) -> str:
+def _entry(operation: Json, method: str, path: str, entry: Json) -> str:
     rows = [
-        _row(one["name"], one["schema"], one["required"], one["in"])
-        for one in entry["parameters"]
-        if one["in"] != "header" and one["name"] not in _SAID_ABOVE
+        _row(parameter["name"], parameter["schema"], parameter["required"], parameter["in"])
+        for parameter in entry["parameters"]
+        if parameter["in"] != "header" and parameter["name"] not in _SAID_ABOVE
     ]
     body = entry.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     needed = body.get("required", ())
@@ -95,7 +95,7 @@ def _entry(told: Json, method: str, path: str, entry: Json) -> str:
         f"<article><h3>{method.upper()} {escape(path)}</h3><p>{_prose(entry['summary'])}</p>",
         f"<p>{_prose(entry.get('description', ''))}</p>",
         f"<table>{''.join(rows)}</table>" if rows else "",
-        f"<p>{good[0]}: {_answer(told, good[1])}</p></article>",
+        f"<p>{good[0]}: {_answer(operation, good[1])}</p></article>",
     ]
     return "".join(parts)
 

@@ -124,11 +124,15 @@ class Auth:
         """The credential of a key that a program sent."""
         if self.is_token(key):
             return Credential(CredentialKind.TOKEN, "token")
-        found = await self.keys.find(key)
-        if found is None:
+        api_key = await self.keys.find(key)
+        if api_key is None:
             return None
         return Credential(
-            CredentialKind.KEY, found.id, found.identity, agent_type=found.agent_type, scopes=found.scopes
+            CredentialKind.KEY,
+            api_key.id,
+            api_key.identity,
+            agent_type=api_key.agent_type,
+            scopes=api_key.scopes,
         )
 
     async def of_cookie(self, secret: str) -> Credential | None:

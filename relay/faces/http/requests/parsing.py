@@ -67,7 +67,7 @@ class Body:
     def names(self, field: str) -> list[str]:
         """A list of at least one text."""
         value = self.values.get(field)
-        if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
             raise bad(f"{field} is {_called(value)}.", f'{field} is a list of names: ["CLAUDE"].')
         return value
 

@@ -89,18 +89,18 @@ class GuardDoor:
             # Whose the lines are that were changed in a checkout, nobody knows of an agent without one of its own.
             root, lines = self._home(), None
         places = await asyncio.to_thread(_places, root, self._checkouts(), paths)
-        told: list[GuardDecision] = []
+        decisions: list[GuardDecision] = []
         try:
             async with asyncio.timeout(GUARD_S):
                 for place in places:
-                    told.append(await self._decide(agent, place, lines, session))
+                    decisions.append(await self._decide(agent, place, lines, session))
         except Refusal as error:
             raise bad(error.message, error.fix) from None
         except TimeoutError:
-            log.warning("guard gave no answer", agent=agent, path=places[len(told)], within_s=GUARD_S)
+            log.warning("guard gave no answer", agent=agent, path=places[len(decisions)], within_s=GUARD_S)
             late = GuardDecision(reason=f"The guard gave no answer within {GUARD_S:g} s.")
-            told += [late] * (len(places) - len(told))
-        answers = [decision.as_json() for decision in told]
+            decisions += [late] * (len(places) - len(decisions))
+        answers = [decision.as_json() for decision in decisions]
         return answer({"decisions": answers} if many else answers[0])
 
     async def _decide(
@@ -140,7 +140,7 @@ class GuardDoor:
 
 def _paths(body: Body) -> list[str]:
     paths = body.values.get("paths")
-    if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
+    if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
         raise bad("paths is not a list of strings.", 'Send {"paths": ["src/app.py"]}.')
     return paths
 
@@ -163,8 +163,8 @@ def _place(root: Path, checkouts: Iterable[Path], path: str) -> str | None:
     """`path` (absolute, or relative to `root`) in the innermost checkout that it is in: a worktree may lie within
     another checkout. A worktree of the same repository that the room does not know is one, too. None when it is in
     none. Blocking."""
-    found = (inside(folder, str(root / path)) for folder in (root, *checkouts))
-    known = min((one for one in found if one is not None), key=len, default=None)
+    places = (inside(folder, str(root / path)) for folder in (root, *checkouts))
+    known = min((place for place in places if place is not None), key=len, default=None)
     return within(root, root / path) if known is None else known
 
 
@@ -187,7 +187,7 @@ def _lines(body: Body) -> tuple[int, int] | None:
     if (
         not isinstance(value, list)
         or len(value) != 2
-        or not all(type(one) is int and 1 <= one < 1 << 31 for one in value)
+        or not all(type(line) is int and 1 <= line < 1 << 31 for line in value)
         or value[0] > value[1]
     ):
         raise bad("lines is not a range of lines.", "lines is [first, last], both included, from 1.")

@@ -30,7 +30,7 @@ from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import read_bytes
 from relay.faces.http.routes.operations import caller_of, session_of, sessions_differ
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import Caller
 
 log = structlog.get_logger(__name__)
@@ -181,8 +181,8 @@ def _said(body: bytes) -> Json:
 
 def _of(said: Json, name: str) -> Json:
     """An object's field that is an object; an empty one where it is none."""
-    found = said.get(name)
-    return found if isinstance(found, dict) else {}
+    field = said.get(name)
+    return field if isinstance(field, dict) else {}
 
 
 def _asked(said: Json) -> tuple[str, str]:

@@ -48,9 +48,9 @@ async def answer_once(
     """The answer to a plain call. `asked`: what the server's handlers know as the request."""
     version = request.headers.get(_VERSION, DEFAULT_NEGOTIATED_VERSION)
     connection = Connection.from_envelope(version, None, None)
-    told: dict[str, Any] = {"jsonrpc": "2.0", "id": said["id"]}
+    response: dict[str, Any] = {"jsonrpc": "2.0", "id": said["id"]}
     try:
-        told["result"] = await serve_one(
+        response["result"] = await serve_one(
             server,
             _Exchange(said["id"], asked),
             said["method"],
@@ -62,8 +62,8 @@ async def answer_once(
         known = handler_exception_to_error_data(error)
         if known is None:
             raise
-        told["error"] = known.model_dump(by_alias=True, mode="json", exclude_unset=True)
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+        response["error"] = known.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    text = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
     return web.Response(body=text.encode("utf-8", "replace"), content_type="application/json")
 
 

@@ -21,7 +21,7 @@ from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad, read_values
 from relay.faces.operations.operation import Operation, perform
 from relay.faces.operations.registry import OPERATIONS
-from relay.faces.ports import Services
+from relay.faces.services import Services
 from relay.model import Caller, Fault, Refusal
 from relay.model.pages import Page
 from relay.model.speaker_names import MAX_AGENT_NAME

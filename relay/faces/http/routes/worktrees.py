@@ -7,7 +7,7 @@ is 200 with `success: false`; an agent without a worktree is 404.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Protocol
+from typing import Any
 
 from aiohttp import web
 
@@ -16,48 +16,11 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, read_body
+from relay.faces.worktrees import WorktreesService
 from relay.model import Fault, Refusal
 
 _WHO = ("name", "agent_id")
 METHODS = ("merge", "squash")
-
-
-class WorktreesApi(Protocol):
-    """What the doors ask of the worktrees."""
-
-    async def state(self) -> dict[str, Any]:
-        """`{worktrees: [...], order: [...], trouble, troubles, polling}`."""
-        ...
-
-    def has(self, agent: str) -> bool: ...
-
-    async def diff(self, agent: str) -> dict[str, Any] | None: ...
-
-    async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
-        """What a merge would commit. Raises Refusal."""
-        ...
-
-    async def merge(
-        self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
-    ) -> dict[str, Any]:
-        """Raises Refusal."""
-        ...
-
-    async def discard(self, agent: str, by: str) -> dict[str, Any]:
-        """Raises Refusal."""
-        ...
-
-    async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
-        """Raises Refusal."""
-        ...
-
-    async def abort(self, agent: str, by: str) -> dict[str, Any]:
-        """Raises Refusal."""
-        ...
-
-    async def remove(self, agent: str, by: str) -> dict[str, Any]:
-        """Raises Refusal."""
-        ...
 
 
 class WorktreeDoors:
@@ -65,7 +28,7 @@ class WorktreeDoors:
 
     def __init__(
         self,
-        worktrees: WorktreesApi,
+        worktrees: WorktreesService,
         *,
         reserved: Callable[[], Collection[str]],
         owner: str,
@@ -94,12 +57,12 @@ class WorktreeDoors:
         Query(request)
         agent = self._agent(request)
         try:
-            told = await self._worktrees.diff(agent)
+            difference = await self._worktrees.diff(agent)
         except Refusal as error:
             return _refused(error)
-        if told is None:
+        if difference is None:
             raise _unknown(agent)
-        return answer(told)
+        return answer(difference)
 
     async def propose(self, request: web.Request) -> web.Response:
         query = Query(request, "method", "name")

@@ -5,19 +5,22 @@ Invariant: nothing here needs a part that runs; what only a running daemon knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from relay.airspace.advisories import intents, table, wording
 from relay.airspace.advisories.intents import Source
-from relay.app.wiring.holds import RoomHolds
-from relay.config.settings import Settings
-from relay.faces.ports import SessionsApi
+from relay.config.settings import LiveSettings, Settings
+from relay.coordination.sessions import Sessions
+from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Fault, Refusal
 from relay.model.pages import PAGE
 from relay.room.callers import Seat, Voices
 from relay.room.journal.ledger import Rules
 from relay.store.ports import Store, Tx
+
+if TYPE_CHECKING:
+    from relay.airspace.live.service import AirspaceService
 
 Json = dict[str, Any]
 #: Entries of the airspace's answer: what a caller can take in, and far more than a room has standing.
@@ -28,7 +31,7 @@ def rules_of(settings: Settings) -> Rules:
     """What admitting a message depends on, by the configuration."""
     jitter = settings.jitter
     return Rules(
-        agents=tuple(agent.name for agent in settings.agents),
+        agents=settings.agent_names,
         busy=jitter.busy,
         medium=jitter.medium,
         busy_s=jitter.busy_s,
@@ -39,18 +42,19 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-class RoomDesk:
-    """`relay.faces.ports.RoomDoor`."""
+class RoomService:
+    """The room as an operation asks for it: post, read, who is here, what the airspace says."""
 
-    def __init__(self, store: Store, settings: Callable[[], Settings], sessions: SessionsApi) -> None:
+    def __init__(self, store: Store, settings: LiveSettings, sessions: Sessions) -> None:
         self._store, self._settings, self._sessions = store, settings, sessions
         self._voices = Voices(
             store,
-            lambda: rules_of(settings()),
+            lambda: rules_of(settings.current),
             lambda: [
-                Seat(one.name, one.kind, one.preset, one.model, one.enabled) for one in settings().agents
+                Seat(one.name, one.kind, one.preset, one.model, one.enabled)
+                for one in settings.current.agents
             ],
-            max_entry_bytes=lambda: settings().workspace.max_entry_bytes,
+            max_entry_bytes=lambda: settings.current.workspace.max_entry_bytes,
             sessions=RoomHolds().sessions,
         )
 
@@ -88,7 +92,7 @@ class RoomDesk:
                 if track.level
             ]
             return {
-                "enabled": self._settings().airspace.enabled,
+                "enabled": self._settings.current.airspace.enabled,
                 "advisories": [wording.shown(one) for one in standing.advisories.values()],
                 "near": near,
                 "intents": {agent: sorted(paths) for agent, paths in declared.items()},
@@ -97,20 +101,20 @@ class RoomDesk:
         return await self._store.read(work)
 
 
-class IntentDesk:
-    """`relay.faces.ports.IntentsApi`."""
+class IntentService:
+    """What a session says that it is about to change."""
 
     def __init__(
         self,
         store: Store,
-        settings: Callable[[], Settings],
-        in_hand: Callable[[str, Sequence[str]], Sequence[str]] = lambda agent, paths: (),
+        settings: LiveSettings,
+        airspace: AirspaceService | None = None,
     ) -> None:
-        """`in_hand`: who changes which of these files now, a text each; only a running room knows."""
-        self._store, self._settings, self._in_hand = store, settings, in_hand
+        """`airspace` knows who changes which files now; only a running room has it."""
+        self._store, self._settings, self._airspace = store, settings, airspace
 
     async def declare(self, caller: Caller, paths: Sequence[str]) -> Json:
-        if not self._settings().airspace.enabled:
+        if not self._settings.current.airspace.enabled:
             message, fix = "The airspace is switched off.", "A person sets `airspace.enabled` to true."
             raise Refusal(message, fix, Fault.REFUSED, "airspace_off")
 
@@ -129,5 +133,5 @@ class IntentDesk:
             kept = await self._store.write(work)
         except Refusal as refusal:
             raise Refusal(refusal.message, refusal.fix, Fault.MALFORMED, "bad_path") from None
-        told = list(self._in_hand(caller.agent, kept))
+        told = [] if self._airspace is None else self._airspace.in_hand(caller.agent, kept)
         return {"success": True, "paths": list(kept), **({"in_hand": told} if told else {})}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from relay.app.wiring.holds import RoomHolds
 from relay.coordination.locks import wait_line
 from relay.coordination.locks.lock import wish
 from relay.coordination.locks.service import Locks
 from relay.coordination.paths.targets import targets
 from relay.coordination.sessions import Heartbeat, Sessions
+from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
 from relay.room.journal.frames import frames_of
 from relay.store.ports import Tx

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from relay.app.wiring.schema import WINGS
-from relay.app.wiring.services import services_of
-from relay.config import settings as config
+from relay.config import loading
+from relay.config.settings import LiveSettings
+from relay.faces.services import services_of
 from relay.model import Caller, Fault, Refusal
 from relay.store.open import open_store
 
@@ -19,7 +20,9 @@ TASK = "11111111-1111-4111-8111-111111111111"
 
 
 def test_a_process_that_starts_often_imports_nothing_heavy() -> None:
-    code = "import relay.app.wiring.services, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = (
+        "import relay.faces.services, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"aiohttp", "numpy", "pydantic", "mcp", "watchfiles", "tree_sitter", "ollama", "asyncpg"}
     assert heavy & set(run.stdout.split()) == set()
@@ -29,9 +32,9 @@ def test_a_process_that_starts_often_imports_nothing_heavy() -> None:
 async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
     on = str(airspace).lower()
     text = f'{{"agents": [{{"name": "CLAUDE", "preset": "claude"}}], "airspace": {{"enabled": {on}}}}}'
-    settings = config.parse(text, tmp_path / "config.json")
+    settings = loading.parse(text, tmp_path / "config.json")
     store = await open_store(settings, WINGS)
-    services = services_of(store, settings)
+    services = services_of(store, LiveSettings(settings))
     try:
         assert (await services.locks.acquire(BOT, ["src/app.py"]))["success"]
         told = await services.room.who(BOT)

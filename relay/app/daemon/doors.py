@@ -1,0 +1,122 @@
+"""The HTTP server of a running room: its routes over the parts, and the address on which it listens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+from aiohttp import web
+
+import relay
+from relay import faces
+from relay.app.daemon.parts import Parts
+from relay.app.runtime.identity import spelled
+from relay.base.durations import now_iso
+from relay.base.files import write_atomically
+from relay.config.settings import Settings
+from relay.coordination.writes.guard import checked
+from relay.faces.http.app import DOORWAY, HUB, create_app
+from relay.faces.http.hub import Hub
+from relay.faces.http.requests.auth import owner
+from relay.faces.http.routes.airspace import AirspaceDoors
+from relay.faces.http.routes.guard import GuardDoor
+from relay.faces.http.routes.locks import HeldDoors
+from relay.faces.http.routes.permissions import PermissionDoors
+from relay.faces.http.routes.worktrees import WorktreeDoors
+from relay.faces.worktrees import WorktreesService
+from relay.model import RESERVED_NAMES
+
+STATIC = Path(faces.__file__).parent / "static"
+#: Bytes of a request's first line: a path of 4096 characters, each of four bytes, each byte escaped, and the rest.
+MOST_LINE = 65536
+
+
+class CannotListen(Exception):
+    """The address cannot be opened; the message says why and what to do."""
+
+
+class Doors:
+    """`open` it, and `close` it when the room ends."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._app = _app(parts)
+        self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=2.0)
+        self._server: asyncio.Server | None = None
+
+    @property
+    def hub(self) -> Hub:
+        """The connected WebSocket clients."""
+        return self._app[HUB]
+
+    async def open(self, settings: Settings) -> str:
+        """Listen, write down where (`.relay/state.json`), and give the address of the page. Raises CannotListen."""
+        await self._runner.setup()
+        assert self._runner.server is not None
+        ui, doorway = settings.ui, self._app[DOORWAY]
+        connections = doorway.factory(self._runner.server, max_line_size=MOST_LINE)
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(connections, ui.host, ui.port, backlog=doorway.backlog)
+        except OSError as error:
+            raise CannotListen(
+                f"{ui.host}:{ui.port} cannot be opened: {error.strerror}. Something else may use the port; "
+                "set `ui.port` in the configuration (0 takes any free one)"
+            ) from error
+        host, port = self._server.sockets[0].getsockname()[:2]
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        url = f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+        state = {
+            "url": url,
+            "host": host,
+            "port": port,
+            "pid": os.getpid(),
+            "version": relay.__version__,
+            "started_at": now_iso(),
+        }
+        await asyncio.to_thread(write_atomically, settings.state_path, json.dumps(state) + "\n")
+        return url
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        await self._runner.cleanup()
+
+
+def _app(parts: Parts) -> web.Application:
+    store, worktrees, airspace = parts.store, parts.worktrees, parts.airspace
+
+    def reserved() -> frozenset[str]:
+        return RESERVED_NAMES.union(parts.roster.names)
+
+    app = create_app(
+        parts.room,
+        parts.auth,
+        settings=parts.settings.current,
+        static=STATIC,
+        metrics=parts.metrics.text,
+        reserved=reserved,
+        services=parts.services,
+    )
+    app.router.add_post("/api/repair", parts.recovery.repair)
+    guard = GuardDoor(
+        parts.guard,
+        worktrees.root_of,
+        home=worktrees.home,
+        checkouts=worktrees.checkouts,
+        spelled=lambda name: spelled(name, parts.roster.names),
+        check=checked(store, parts.judge),
+        owner=owner(),
+    )
+    app.add_routes(guard.table())
+    app.add_routes(PermissionDoors(lambda: parts.permissions.pending, parts.room, reserved).table())
+    app.add_routes(
+        AirspaceDoors(airspace.live, parts.room, reserved, agents=lambda: parts.roster.names).table()
+    )
+    app.add_routes(HeldDoors(parts.room, reserved).table())
+    service = WorktreesService(
+        store, worktrees.registry, worktrees.ground, worktrees.watcher, airspace.protocol
+    )
+    app.add_routes(WorktreeDoors(service, reserved=reserved, owner=owner()).table())
+    return app

@@ -1,0 +1,69 @@
+"""Give back the jobs that a daemon which died has left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+from aiohttp import web
+
+from relay.app.runtime.instance import holder_is_dead
+from relay.config.settings import LiveSettings
+from relay.room.dispatch import queue
+from relay.room.dispatch.worker import Drain
+from relay.store.ports import Store, Tx
+
+log = structlog.get_logger(__name__)
+#: Seconds between two looks for jobs whose holder has died.
+RECOVER_EVERY_S = 30.0
+
+
+class Recovery:
+    """`holder` is how this daemon signs its own jobs."""
+
+    def __init__(self, store: Store, settings: LiveSettings, drain: Drain, holder: str) -> None:
+        self._store, self._settings, self._drain, self._holder = store, settings, drain, holder
+
+    async def recover(self) -> None:
+        """Make the jobs of dead daemons pending again, and skip those of agents that are not there any more. Once."""
+        settings = self._settings.current
+
+        async def work(tx: Tx) -> int:
+            jobs = await queue.recover_stale_active(
+                tx,
+                now=time.time(),
+                stale_after_s=settings.queue.stale_after_s,
+                holder=self._holder,
+                is_dead=holder_is_dead,
+                running=self._running(),
+            )
+            await queue.skip_unknown(tx, settings.agent_names, now=time.time())
+            return len(jobs)
+
+        recovered = await self._store.write(work)
+        if recovered:
+            log.info("jobs of a dead daemon are pending again", jobs=recovered)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(RECOVER_EVERY_S)
+            await self.recover()
+
+    async def repair(self, _request: web.Request) -> web.Response:
+        """`healthcheck.sh --repair` with a live daemon comes here, so that one process repairs."""
+        from relay.app.health.repair import repair_live
+
+        repaired = await repair_live(
+            self._store,
+            self._settings.current,
+            time.time(),
+            holder=self._holder,
+            running=self._running,
+            is_dead=holder_is_dead,
+        )
+        return web.json_response({"repaired": [one.as_json() for one in repaired]})
+
+    def _running(self) -> set[int]:
+        """The jobs whose turns run here."""
+        return {job.id for turn in self._drain.running.values() for job in turn.plan.jobs}

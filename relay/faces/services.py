@@ -1,0 +1,111 @@
+"""What an operation can ask for, built from a store and the settings: in the daemon, in `relay mcp`, in a command.
+
+Invariants:
+- every method takes the caller first and gives the answer as docs/coordination.md shows it. What was not done is a
+  `relay.model.Refusal` or, for a lock that is held, an answer with `success: false`;
+- nothing here needs a daemon, starts a task or imports something heavy before it is asked for: a process that an
+  agent's program starts must answer within two seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay.access.keys import Keys
+from relay.base.case_folding import folds_case
+from relay.base.git_checkouts import top_of
+from relay.config.settings import LiveSettings, Settings
+from relay.coordination.idempotency import once
+from relay.coordination.locks.service import Locks
+from relay.coordination.sessions import Heartbeat, Sessions
+from relay.coordination.tasks.service import WorkQueue
+from relay.coordination.writes.changesets import Changesets
+from relay.coordination.writes.lock_check import LockJudge
+from relay.faces.room import IntentService, RoomService
+from relay.memory.episodic import EpisodicMemory
+from relay.model import Caller, ChangedFiles
+from relay.store.ports import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The services of one room."""
+
+    locks: Locks
+    work: WorkQueue
+    sessions: Sessions
+    memory: EpisodicMemory
+    changesets: Changesets
+    intents: IntentService
+    room: RoomService
+    keys: Keys
+
+    async def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
+        """Revoke a key and end the session that is its own, so that what it held is free now; a session that it named
+        itself ends with its lease. Raises Refusal as `Keys.revoke` does."""
+        revoked = await self.keys.revoke(caller, key_id)
+        own = Caller(revoked["identity"], f"key-{revoked['id']}", revoked["agent_type"])
+        await self.sessions.end(own, reason="its key was revoked", by=caller.agent)
+        return revoked
+
+
+def services_of(
+    store: Store,
+    settings: LiveSettings,
+    *,
+    fold: bool | None = None,
+    changes: ChangedFiles | None = None,
+    root_of: Callable[[str], Path | None] = lambda agent: None,
+) -> Services:
+    """The services of one room.
+
+    `fold`: the repository's file system folds case; None = it is asked (a look into one folder, which blocks a
+    moment). `changes` tells what an agent changed; None = git in the repository, between revisions only. `root_of`
+    gives the top of the checkout that an agent works in; None = the main one.
+    """
+    now = settings.current
+    fold = folds(now) if fold is None else fold
+    heartbeat = Heartbeat(now.coordination, fold=fold)
+    sessions = Sessions(store, heartbeat)
+    keys = Keys(store, lambda: settings.current.agent_names)
+    locks = Locks(store, heartbeat, fold=fold, root=top_of(now.repo), root_of=root_of, let_in=keys.let_in)
+    work = WorkQueue(store, now.coordination, heartbeat=heartbeat, locks=locks)
+    sessions.at_end(locks.release_of_session)
+    sessions.at_end(work.claims.give_back_all)
+    changes = changes or _RevisionChanges(now.repo)
+    return Services(
+        locks=locks,
+        work=work,
+        sessions=sessions,
+        memory=EpisodicMemory(store, sessions=heartbeat, once=once),
+        changesets=Changesets(store, LockJudge(fold=fold), changes, heartbeat.touch, locks.target, fold=fold),
+        intents=IntentService(store, settings),
+        room=RoomService(store, settings, sessions),
+        keys=keys,
+    )
+
+
+def folds(settings: Settings) -> bool:
+    """Does the file system of the codebase fold case? A look into one folder, which blocks for a moment."""
+    try:
+        return folds_case(settings.repo)
+    except OSError:
+        # No such folder: there is no file in it to lock in two spellings either.
+        return False
+
+
+class _RevisionChanges:
+    """`RepoChanges` of the main checkout alone, imported at the first question: git's part takes its time."""
+
+    def __init__(self, repo: Path) -> None:
+        self._repo = repo
+
+    async def changed_files(
+        self, agent: str, base: str | None = None, head: str | None = None
+    ) -> Sequence[str] | None:
+        from relay.airspace.worktrees.changes import RepoChanges
+
+        return await RepoChanges(self._repo).changed_files(agent, base, head)

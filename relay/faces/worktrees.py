@@ -1,0 +1,99 @@
+"""The worktrees as every door asks for them: HTTP, and the command line without a room.
+
+Invariants: what git cannot do is a Refusal with git's reason. Nothing is changed while the room's database cannot
+take a record of it: what the store raised comes out then, as of every other call.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.worktrees.merge import MergeOptions
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.turns import WorktreeActions
+from relay.airspace.worktrees.view import difference, rows
+from relay.airspace.worktrees.watcher import WorktreeWatcher
+from relay.git.run import GitError
+from relay.log import events
+from relay.model import Refusal
+from relay.store.ports import Store
+
+#: A row that is really written: a disk that is full, or that may only be read, shows in nothing less.
+_PROBE = "worktrees_asked"
+
+
+class WorktreesService:
+    """One room's worktrees. `lookout` and `protocol` are of a running room only: they know why changes are polled
+    for, and whom an agent has the right of way over."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: WorktreeRegistry,
+        ground: WorktreeActions,
+        watcher: WorktreeWatcher | None = None,
+        protocol: AdvisoryProtocol | None = None,
+    ) -> None:
+        self._store, self._registry, self._ground = store, registry, ground
+        self._watcher, self._protocol = watcher, protocol
+
+    async def state(self) -> dict[str, Any]:
+        """`{worktrees: [...], order: [...], trouble, troubles, polling}`."""
+        registry, protocol = self._registry, self._protocol
+        if protocol is None:
+            worktrees, order = await rows(registry)
+        else:
+            worktrees, order = await rows(
+                registry, lambda agent, other: agent in protocol.behind(other), protocol.decided()
+            )
+        unread = {name: worktree.trouble for name, worktree in registry.worktrees.items() if worktree.trouble}
+        return {
+            "worktrees": worktrees,
+            "order": order,
+            "trouble": registry.trouble or registry.no_main,
+            "troubles": {**registry.troubles, **unread},
+            "polling": "" if self._watcher is None else self._watcher.polling,
+        }
+
+    def has(self, agent: str) -> bool:
+        return self._registry.find(agent) is not None
+
+    async def diff(self, agent: str) -> dict[str, Any] | None:
+        """What a worktree changes against its base; None: no such worktree. Raises Refusal."""
+        try:
+            return await difference(self._registry, agent)
+        except GitError as error:
+            raise Refusal(f"git could not show it: {error}.") from error
+
+    async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
+        """What a merge would commit. Raises Refusal, as each that follows does."""
+        await self._check_store()
+        return await self._ground.propose(agent, by, MergeOptions(squash=squash))
+
+    async def merge(
+        self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
+    ) -> dict[str, Any]:
+        await self._check_store()
+        return await self._ground.merge(agent, by, MergeOptions(squash, text, head))
+
+    async def discard(self, agent: str, by: str) -> dict[str, Any]:
+        await self._check_store()
+        return await self._ground.discard(agent, by)
+
+    async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
+        await self._check_store()
+        return await self._ground.restore(agent, by, ref)
+
+    async def abort(self, agent: str, by: str) -> dict[str, Any]:
+        await self._check_store()
+        return await self._ground.abort(agent, by)
+
+    async def remove(self, agent: str, by: str) -> dict[str, Any]:
+        await self._check_store()
+        return await self._ground.remove(agent, by)
+
+    async def _check_store(self) -> None:
+        """Raises what keeps the database from taking a record of a change."""
+        await self._store.write(lambda tx: events.put_setting(tx, _PROBE, str(time.time())), durable=True)
