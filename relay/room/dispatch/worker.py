@@ -52,8 +52,8 @@ from relay.room.journal.live_bus import Live
 from relay.store.ports import Store, StoreBusy, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)
-#: The safety net when no wake-up comes, in seconds.
-POLL_S = 2.0
+#: Seconds: the safety net when no wake-up comes; between two renewals of the leases of turns that run.
+POLL_S, RENEW_S = 2.0, 5.0
 #: Lines kept of an agent's log.
 LOG_LINES = 500
 #: On top of an agent's own timeout, in seconds: an agent that ignores it is cut off here.
@@ -219,7 +219,7 @@ class Drain:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(5.0)
+            await asyncio.sleep(RENEW_S)
             if self._running:
                 lease = min(r.plan.policy.lease_s for r in self._running.values())
                 until = self._clock() + lease

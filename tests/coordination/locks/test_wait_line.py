@@ -54,6 +54,13 @@ async def test_the_line_is_fair(room: Room) -> None:
     await room.in_line(0)
 
 
+@pytest.fixture
+def seen_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits looks by itself after a moment: these tests move a clock, which wakes nobody."""
+    monkeypatch.setattr(wait_line, "SEEN_EVERY_S", 0.05)
+
+
+@pytest.mark.usefixtures("seen_often")
 async def test_who_waits_is_told_when_it_is_too_late(room: Room) -> None:
     held = await room.locks.acquire(room.ann, ["a"])
     first = waiting(room, room.bob, "a", wait_s=30)
@@ -71,6 +78,7 @@ async def test_who_waits_is_told_when_it_is_too_late(room: Room) -> None:
     await room.in_line(0)
 
 
+@pytest.mark.usefixtures("seen_often")
 async def test_a_lease_that_runs_out_lets_the_next_one_in(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"], ttl_s=1)
     bob = waiting(room, room.bob, "a")
@@ -163,6 +171,7 @@ async def test_who_died_in_line_is_out_of_it(room: Room) -> None:
     assert await room.store.write(lambda tx: wait_line.still(tx, place)) is False
 
 
+@pytest.mark.usefixtures("seen_often")
 async def test_a_wait_ends_with_its_session(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"])
     ended = waiting(room, room.bob, "a")

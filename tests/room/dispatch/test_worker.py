@@ -464,6 +464,7 @@ async def test_a_job_cancelled_while_it_is_claimed_does_not_begin(floor: Floor) 
 
 @SQLITE
 async def test_the_lease_of_a_running_turn_is_kept(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay.room.dispatch.worker.RENEW_S", 0.1)
     gate, begun = asyncio.Event(), asyncio.Event()
     floor.seat("ALPHA", held(gate, begun))
     await floor.ask("@ALPHA one")
@@ -501,7 +502,8 @@ async def test_what_has_to_wait_wakes_nobody(floor: Floor) -> None:
     await asyncio.sleep(0.5)
     assert 1 <= asked < 20
     await floor.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=0))
-    await floor.reach("done")
+    await floor.ask("@ALPHA two")
+    await floor.reach("done", "done")
 
 
 async def test_an_interrupted_turn_begins_again_at_once_with_the_advice(floor: Floor) -> None:

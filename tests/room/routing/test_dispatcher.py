@@ -102,10 +102,10 @@ async def test_every_failure_is_named(fake_ollama: FakeOllama, mode: Mode, cause
 
 @pytest.mark.parametrize("mode", [Mode.HANG, Mode.SLOW, Mode.LATE])
 async def test_one_deadline_for_everything(fake_ollama: FakeOllama, mode: Mode) -> None:
-    fake_ollama.mode, fake_ollama.delay_s = mode, 2.0
     warm = dispatcher(fake_ollama)
     await warm.probe()  # the import of the client must not use the short deadline up
     await warm.close()
+    fake_ollama.mode, fake_ollama.delay_s = mode, 2.0
     error = await fails(dispatcher(fake_ollama, timeout_s=1.0))
     assert error.cause is Cause.TIMEOUT
     assert "within 1 s" in str(error)
@@ -139,7 +139,7 @@ async def test_it_is_back_on_the_same_client(fake_ollama: FakeOllama) -> None:
     await asking.close()
 
 
-async def test_a_probe_says_what_is_missing(fake_ollama: FakeOllama) -> None:
+async def test_a_probe_says_what_is_missing(fake_ollama: FakeOllama, monkeypatch: pytest.MonkeyPatch) -> None:
     for model, there in [
         ("llama3.2", True),
         ("llama3.2:latest", True),
@@ -152,6 +152,7 @@ async def test_a_probe_says_what_is_missing(fake_ollama: FakeOllama) -> None:
         assert well is there
         assert there or f"ollama pull {model}" in why
     fake_ollama.mode = Mode.HANG
+    monkeypatch.setattr("relay.room.routing.dispatcher.PROBE_TIMEOUT_S", 0.2)
     asking = dispatcher(fake_ollama)
     well, why = await asking.probe()
     await asking.close()
