@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.coordination.paths.patterns import overlaps
+from relay.coordination.paths.overlap import overlaps
 
 #: By name: the number of arguments, and the function.
 FUNCTIONS = {"relay_overlaps": (4, overlaps)}

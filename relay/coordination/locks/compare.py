@@ -4,7 +4,7 @@ Invariants:
 - what was compared is what stood on record up to one fencing token. A lock keeps its token, its kind and its key for
   as long as it stands, and tokens are drawn in the order of commits, so only locks with a later token are compared
   when the request is granted (locks.sql);
-- the answer is what `patterns.overlaps` says of each pair; of most pairs the folders before their first wildcards say
+- the answer is what `overlap.overlaps` says of each pair; of most pairs the folders before their first wildcards say
   already that they do not meet.
 
 Pure but for the one look into the table. (docs/coordination.md, "Locks".)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from relay.base.durations import iso, since, within
 from relay.coordination.locks.compare import NOTHING, Compared
 from relay.coordination.locks.wording import capital, named
-from relay.coordination.paths.patterns import stands_for
+from relay.coordination.paths.overlap import stands_for
 from relay.coordination.paths.targets import Target
 from relay.model import Fault, Refusal
 from relay.store.ports import Row

@@ -20,7 +20,7 @@ from relay.base.durations import iso
 from relay.coordination.locks.compare import NOTHING, Compared, Held
 from relay.coordination.locks.lock import Lock, Loss, Wish, stale
 from relay.coordination.paths.containment import contains
-from relay.coordination.paths.patterns import shape, stands_for
+from relay.coordination.paths.overlap import shape, stands_for
 from relay.coordination.paths.targets import Target, above
 from relay.coordination.sessions import lane_of, own_lane
 from relay.log import events

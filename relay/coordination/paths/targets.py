@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from relay.coordination.paths import patterns
+from relay.coordination.paths.overlap import overlaps
 from relay.coordination.paths.patterns import MAGIC, BadPattern
 from relay.model import Fault, Refusal
 
@@ -56,7 +57,7 @@ class Target:
 
     def meets(self, kind: str, key: str) -> bool:
         """Is there anything that both are about?"""
-        return patterns.overlaps(self.kind, self.key, kind, key)
+        return overlaps(self.kind, self.key, kind, key)
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.coordination.paths.patterns import parse, stands_for
+from relay.coordination.paths.overlap import stands_for
+from relay.coordination.paths.patterns import parse
 from relay.coordination.paths.targets import Target, above
 from relay.coordination.writes.lock_check import file_target
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from relay.coordination.locks.lock import Granted, Loss
 from relay.coordination.locks.table import living
-from relay.coordination.paths.patterns import stands_for
+from relay.coordination.paths.overlap import stands_for
 from relay.coordination.paths.targets import target
 from relay.model import Caller, Refusal
 from relay.store.ports import Tx

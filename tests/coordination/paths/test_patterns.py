@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.coordination.paths import patterns, targets
+from relay.coordination.paths import overlap, patterns, targets
 from relay.coordination.paths.containment import contains
 from relay.coordination.paths.patterns import BadPattern
 
@@ -219,8 +219,8 @@ def test_what_a_pattern_stands_for_it_meets(pattern: str) -> None:
     for path in EVERY[::4]:
         names = tuple(path.split("/"))
         below = any(names[:size] in expected for size in range(1, len(names) + 1))
-        assert patterns.stands_for(key, path) is below, path
-        assert patterns.overlaps(kind, key, "path", path) or not below, path
+        assert overlap.stands_for(key, path) is below, path
+        assert overlap.overlaps(kind, key, "path", path) or not below, path
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ def test_a_pattern_in_a_pattern(whole: str, part: str, expected: bool) -> None:
 @given(PATTERN, PATTERN)
 def test_what_is_contained_is_no_more_by_enumeration(whole: str, part: str) -> None:
     if contains(whole, part):
-        files = [path for path in EVERY if patterns.stands_for(part, path)]
-        assert all(patterns.stands_for(whole, path) for path in files), (whole, part)
+        files = [path for path in EVERY if overlap.stands_for(part, path)]
+        assert all(overlap.stands_for(whole, path) for path in files), (whole, part)
     assert contains(part, part)
 
 
@@ -290,5 +290,5 @@ def test_what_is_no_pattern_is_refused_with_the_reason(text: str, says: str) -> 
 
 def test_the_largest_patterns_can_be_compared() -> None:
     half = "*a" * (patterns.MAX_WEIGHT // 2 - 1)
-    assert not patterns.overlaps("glob", half + "b", "glob", half + "c")
-    assert patterns.overlaps("glob", half + "b", "glob", half + "*")
+    assert not overlap.overlaps("glob", half + "b", "glob", half + "c")
+    assert overlap.overlaps("glob", half + "b", "glob", half + "*")

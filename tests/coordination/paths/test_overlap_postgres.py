@@ -1,4 +1,4 @@
-"""Whether two locks overlap, as PostgreSQL decides it: the same as relay.coordination.paths.patterns, over many
+"""Whether two locks overlap, as PostgreSQL decides it: the same as relay.coordination.paths.overlap, over many
 pairs."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncpg
 
 from relay.app.wiring.schema import WINGS
 from relay.coordination.paths import targets as paths
-from relay.coordination.paths.patterns import overlaps, shape
+from relay.coordination.paths.overlap import overlaps, shape
 from relay.model import Refusal
 from tests import postgres
 
