@@ -1,7 +1,7 @@
 """A checkout as git knows it: where its files, its git directory and its objects are.
 
 Invariant: only questions are asked here, of the repository's own git directory, and none of them reads content
-or runs anything (`git.py`).
+or runs anything (`run.py`).
 """
 
 from __future__ import annotations

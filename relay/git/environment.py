@@ -1,4 +1,4 @@
-"""What every call of git that relay makes is given, so that it runs nothing but git itself (`git.py` says why).
+"""What every call of git that relay makes is given, so that it runs nothing but git itself (`run.py` says why).
 
 Invariant: plain values; imports nothing that a hook of git would have to wait for.
 """

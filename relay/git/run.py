@@ -4,7 +4,7 @@ Invariant: a call runs nothing but git itself. It has an environment of its own 
 configuration, no pager, no prompt, no transport), an argument list, a limit of time and of output, and a
 process group that is ended with it. What a repository's own configuration could still set off is overridden
 here (hooks, fsmonitor, signing), and what cannot be overridden (clean and smudge filters, merge and diff
-drivers) is never read: whatever touches content runs in a git directory of relay's own (`scratch.py`).
+drivers) is never read: whatever touches content runs in a git directory of relay's own (`scratch_repository.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Agents that speak the Agent Client Protocol (ACP, agentclientprotocol.com) over standard input and output.
 
 Invariant: whatever the program, an edit is asked about before it is made: the presets choose the mode of each program
-in which it asks. How a turn runs is in `acp_turn.py`; this module knows the programs, and imports the protocol's
+in which it asks. How a turn runs is in `turn.py`; this module knows the programs, and imports the protocol's
 package only when the first turn begins: it takes most of a second.
 """
 
@@ -31,7 +31,7 @@ from relay.model import (
 
 @dataclass(frozen=True, slots=True)
 class AcpPreset:
-    """A program that relay knows how to speak ACP with; the rest as in `acp_turn.Manner`."""
+    """A program that relay knows how to speak ACP with; the rest as in `turn.Manner`."""
 
     preset: Preset
     modes: Mapping[Permissions, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ Invariants:
 - an edit is the guard's to judge first; what the room's rules do not decide, a person does, and when nobody answers
   it is refused;
 - an answer is never for more than the one call: the next edit is asked about again;
-- an edit that was never asked about is judged when it is seen (acp_watch.py).
+- an edit that was never asked about is judged when it is seen (watch.py).
 """
 
 from __future__ import annotations

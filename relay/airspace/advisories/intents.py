@@ -35,7 +35,7 @@ _BRACKETS = frozenset({"()", "[]", "{}"})
 
 class Source(StrEnum):
     """Who declared it: the agent in an answer, a person's command, the agent by its own call. `LOCK`: nobody did, but
-    the agent holds a lock on it (`held.py`), which no row here says."""
+    the agent holds a lock on it (`lock_intents.py`), which no row here says."""
 
     ANSWER = "answer"
     COMMAND = "command"

@@ -143,6 +143,6 @@ async def latest(tx: Tx, limit: int) -> list[Advisory]:
 
 
 async def counts(tx: Tx) -> dict[str, Any]:
-    """The precision so far, by kind (`outcomes.precision`); `lookahead`: `foretold.precision`."""
+    """The precision so far, by kind (`outcomes.precision`); `lookahead`: `forecasts.precision`."""
     said = precision(await tx.all(Q.advisory_counts))
     return {**said, "lookahead": forecasts.precision(await tx.all(Q.lookahead_counts))}

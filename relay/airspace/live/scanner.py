@@ -377,7 +377,7 @@ class Scanner:
 
     @property
     def precision(self) -> Mapping[str, Any]:
-        """How many of what was said and foretold came true, by kind (`records.counts`), as of the last tick."""
+        """How many of what was said and foretold came true, by kind (`table.counts`), as of the last tick."""
         return self._precision or {}
 
     @property

@@ -1,7 +1,7 @@
 """What git says that an agent changed: between two revisions, or in its worktree as it stands.
 
-Invariant: content is compared by git's own hashes, and nothing of the repository's configuration runs (`git.py`).
-What nobody can know is None. Is `relay.model.ChangedFiles`.
+Invariant: content is compared by git's own hashes, and nothing of the repository's configuration runs
+(`relay/git/run.py`). What nobody can know is None. Is `relay.model.ChangedFiles`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ async def rows(
     yields: Callable[[str, str], bool] = lambda one, other: False,
     decided: Collection[str] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """One row for each worktree that was looked at, and the order to merge them in (`order.best`)."""
+    """One row for each worktree that was looked at, and the order to merge them in (`merge_order.best`)."""
     # Taken once: what is looked at meanwhile changes neither.
     surveyed = {
         name: (worktree, worktree.work)

@@ -3,7 +3,7 @@
 Invariants:
 - standard output carries JSON-RPC only, from the first line of `main` on;
 - the process needs no daemon: it opens the room's database itself, makes and migrates it when it is missing; only
-  where nobody told it the address of a PostgreSQL database it asks the running room, with its key (mcp_remote.py);
+  where nobody told it the address of a PostgreSQL database it asks the running room, with its key (daemon_proxy.py);
 - a session of its own ends with it, and gives back what it held; a given one (RELAY_SESSION_ID) outlives it;
 - what takes its time is loaded once the descriptors are safe, the SDK and the database side by side.
 """

@@ -189,7 +189,7 @@ class DaemonRoom:
     # -- the wire
 
     async def run(self, reading: Any, writing: Any) -> None:
-        """Carry messages until the client's end; as `mcp_stdio.serve` wants."""
+        """Carry messages until the client's end; as `stdio.serve` wants."""
         async with reading, writing, asyncio.TaskGroup() as tasks:
             async for sent in reading:
                 message = sent.message

@@ -1,6 +1,6 @@
 """Builds the graph and patches it: the side that runs in the worker process.
 
-Invariant: after any sequence of updates the edges are what a build from scratch gives (tests/airspace/graph);
+Invariant: after any sequence of updates the edges are what a build from scratch gives (tests/code);
 only for a file that stopped parsing do its last good edges stay instead.
 """
 

@@ -1,6 +1,6 @@
 """Locks in memory, to be asked about many paths after one read of the table.
 
-Invariant: `meeting` finds what `lock_table.meeting` finds among the same locks, whatever the target is.
+Invariant: `meeting` finds what `table.meeting` finds among the same locks, whatever the target is.
 
 Pure.
 """

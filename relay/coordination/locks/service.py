@@ -230,7 +230,7 @@ class Locks:
     async def _grant(
         self, tx: Tx, caller: Caller, wanted: Wish, place: int | None, waits_on: bool
     ) -> Outcome:
-        """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `waits.obstacle`."""
+        """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `wait_line.obstacle`."""
         # One path, and nobody in line: the statement that takes it says all.
         if len(wanted.targets) == 1:
             taken = await table.take(tx, caller, wanted.targets[0], wanted, looked=False)

@@ -58,7 +58,7 @@ def unlinked(text: str, root: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: object) -> tuple[tuple[Name, ...], ...]:
-    """The alternatives; none of what is no path, which `paths.target` refuses or takes as a key."""
+    """The alternatives; none of what is no path, which `targets.target` refuses or takes as a key."""
     if not isinstance(text, str) or len(text) > MAX_BYTES or is_key(text) or text.startswith("/"):
         return ()
     try:

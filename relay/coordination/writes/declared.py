@@ -1,8 +1,8 @@
 """What a changeset declares, and which of the files that were changed that covers.
 
 Invariants:
-- a declaration is read as a lock is (`paths.target`), and covers a file exactly when a lock on it would be about that
-  file: a path covers itself and its subtree, a pattern what it stands for, letters count by case where locks do;
+- a declaration is read as a lock is (`targets.target`), and covers a file exactly when a lock on it would be about
+  that file: a path covers itself and its subtree, a pattern what it stands for, letters count by case where locks do;
 - a logical key is about no file: it covers none, and is never missing.
 
 Pure. (docs/coordination.md, "Changesets" and "Locks".)

@@ -1,8 +1,8 @@
 """The terminal's door: `python scripts/join.py --name ann`, `relay join`.
 
 Invariant: this module only reads the command line and chooses; nothing heavy is imported until it is known to
-be needed. In a terminal it opens the room for a person (`terminal_app`); with `--say`, with text piped in, or
-with `--follow`, `--last` or `--json` it does that one thing (`terminal_script`) and its exit code tells.
+be needed. In a terminal it opens the room for a person (`app.py`); with `--say`, with text piped in, or
+with `--follow`, `--last` or `--json` it does that one thing (`script.py`) and its exit code tells.
 """
 
 from __future__ import annotations

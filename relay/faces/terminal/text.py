@@ -4,7 +4,7 @@ Invariant: nothing in another's text reaches the terminal as an instruction (`re
 function here is linear in the text, whatever it holds.
 
 Pure: text in, styled fragments (`(style, text)`, prompt_toolkit's form) out. Markdown is only coloured, not
-reflowed; a line that is wider than the screen is broken between words (`terminal_wrap`). A renderer of whole Markdown
+reflowed; a line that is wider than the screen is broken between words (`wrap.py`). A renderer of whole Markdown
 (rich) would cost 100 ms of start-up and hard line ends.
 """
 

@@ -7,7 +7,7 @@ Invariants:
 - what comes from the file was written past the doors: it is a person's word at most, marked unverified, and
   it opens nothing in the name of an agent or of the room;
 - a file that is not the continuation of what was read is history: shown, opening no cycle, with one notice;
-- the place in memory is only a copy: it moves in the database, from where we stand, or we read again (`swap`).
+- the place in memory is only a copy: it moves in the database, from where we stand, or we read again (`rotation.py`).
 """
 
 from __future__ import annotations

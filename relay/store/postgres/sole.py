@@ -3,7 +3,7 @@
 Invariants: the server gives the lock to one session, and frees it when that session ends, however it does; so who
 holds it needs no record that could be stale. The session says whose it is before it asks for the lock. A daemon that
 does not know that it holds it writes nothing: it asks again every `LOOK_S`, and counts as without it once it has had
-no answer for `SURE_S`, which is before the server can find out that a client is gone (postgres_connections.py:
+no answer for `SURE_S`, which is before the server can find out that a client is gone (connections.py:
 keepalives of 30 s and 3 times 10 s). A daemon that comes back while another has the lock does not go on.
 
 Source: PostgreSQL, "Advisory Locks" and "The pg_locks View".
@@ -28,7 +28,7 @@ from relay.store.ports import AnotherDaemon
 from relay.store.postgres.errors import ENGINE, PostgresFault, PostgresLost, translated
 
 log = structlog.get_logger(__name__)
-#: The first half of the lock's key (as ROOM_LOCK in postgres_store.py); the second is the schema's hash.
+#: The first half of the lock's key (as ROOM_LOCK in store.py); the second is the schema's hash.
 SOLE_LOCK = 1919249531
 #: Seconds between two looks whether the session lives, and after which one without an answer is given up.
 LOOK_S = 5.0

@@ -2,7 +2,7 @@
 reads (a search, a check), which hold up no short one.
 
 Invariants:
-- a transaction (`sqlite_transaction`) runs on the thread of its connection, never on the event loop's;
+- a transaction (`transaction.py`) runs on the thread of its connection, never on the event loop's;
 - checkpoints run on a connection and a thread of their own, never inside a commit;
 - a commit wakes who waits here for events of the types that it appended, and who waits for any commit; the look-out
   does the same for other processes' commits;
@@ -74,7 +74,7 @@ class SqliteStore:
         *,
         keeper: bool = False,
     ) -> None:
-        """`keeper`: it saves what is in the files when they are removed or replaced (`sqlite_files`)."""
+        """`keeper`: it saves what is in the files when they are removed or replaced (`files.py`)."""
         self.path = path
         self._clock = clock
         self._writer = writer
@@ -348,7 +348,7 @@ async def open_store(
     try:
         writer = await _connect(path, folders, query_only=False)
         try:
-            # From here on the wait for others is `begin`'s (`sqlite_transaction`).
+            # From here on the wait for others is `begin`'s (`transaction.py`).
             await writer.execute("PRAGMA busy_timeout=0")
             await _hop(writer, migrate, folders, busy_timeout_s)
             reader = await _connect(path, folders, query_only=True)

@@ -2,7 +2,7 @@
 
 Invariants:
 - writes are done in the order in which they were asked for; those that wait while the thread is busy are done
-  together (`sqlite_group`), and nobody waits for company;
+  together (`group_commit.py`), and nobody waits for company;
 - the thread does not sleep while a write waits;
 - however many answers have piled up, the loop is woken once for them.
 """

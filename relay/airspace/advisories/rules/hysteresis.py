@@ -119,7 +119,7 @@ def next_said_at(track: Track, rules: Rules) -> float | None:
 
 def ceiling(assessment: Assessment, thresholds: Thresholds) -> Level:
     """The highest level that the channels of this assessment may reach, at any R: hysteresis may not hold a
-    level that they cannot carry (see `reading.assess_shares`)."""
+    level that they cannot carry (see `readings.assess_shares`)."""
     if assessment.level is Level.RESOLUTION:
         return Level.RESOLUTION
     standing = noisy_or(
@@ -147,7 +147,7 @@ def rate_of(trail: Sequence[tuple[float, float]], now: float, over_s: float) -> 
 
 
 def closing(trail: Sequence[tuple[float, float]], rules: Rules, now: float) -> bool:
-    """Does this pair approach so that it is to be told early (`closure.enters_early`)?
+    """Does this pair approach so that it is to be told early (`closure_rate.enters_early`)?
 
     Only a real approach counts: at least `RISES` separate rises within the look-ahead, and more in all than the
     slack, which is what the thresholds take for noise.

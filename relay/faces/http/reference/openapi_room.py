@@ -17,7 +17,7 @@ _NOT_SEEN = (
     r"\[\]\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     r"\ud800-\uf8ff\ufeff\ufff0-\ufffb"
 )
-#: A name as `relay.room.parsing.mentions.clean_name` takes it: no sign of a mention or a command in front.
+#: A name as `relay.model.speaker_names.clean_name` takes it: no sign of a mention or a command in front.
 NAME = f"^ *[^ @/{_NOT_SEEN}][^{_NOT_SEEN}]*$"
 _MAYBE: Json = {"type": ["string", "null"]}
 _FLAG: Json = {"type": "boolean"}
