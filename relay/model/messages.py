@@ -1,4 +1,4 @@
-"""An entry of the transcript."""
+"""An entry of the transcript, and what its text may be."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from relay.model.names import MAX_CLIENT_ID
+from relay.model.refusals import Fault, Refusal
 
 
 class Kind(StrEnum):
@@ -54,3 +57,24 @@ class Message:
             "meta": dict(self.meta),
             "cursor": str(self.cursor),
         }
+
+
+def checked_body(body: str, most_bytes: int, *, fix_empty: str) -> str:
+    """A message's text as it is kept, which is valid UTF-8. Raises Refusal where it is empty or has more bytes."""
+    if not body.strip():
+        raise Refusal("The message is empty.", fix_empty, Fault.MALFORMED)
+    data = body.encode("utf-8", "replace")
+    if len(data) > most_bytes:
+        raise Refusal(
+            f"The message has {len(data):,} bytes; the largest is {most_bytes:,}.",
+            "Put it into a file and name its path.",
+            Fault.MALFORMED,
+            "too_large",
+        )
+    return data.decode("utf-8")
+
+
+def check_client_id(client_id: str | None) -> None:
+    """Raises Refusal for a client's id of a message that is too short or too long; None: the client gives none."""
+    if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
+        raise Refusal(f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.", Fault.MALFORMED)

@@ -17,6 +17,7 @@ from typing import Any
 
 from relay.log.events import Lane, dumps, loads
 from relay.model import Caller, Fault, Kind, Message, Refusal, references
+from relay.model.messages import checked_body
 from relay.model.speaker_names import posing_as
 from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.agent_mentions import pass_on
@@ -69,7 +70,7 @@ class Voices:
         `{success, id, number, cursor, asked, why?}`: `asked` are the agents that get a turn for it, `why` says in
         sentences why nobody does, or not everybody whom it names, or not now.
         """
-        text = self._body(body)
+        text = checked_body(body, self._most(), fix_empty="Say something in body.")
 
         async def work(tx: Tx) -> Json:
             known = await _known(tx, caller, client_id)
@@ -84,19 +85,6 @@ class Voices:
             return await self._posted(tx, caller, message, reply, asked)
 
         return await self._store.write(work, durable=True)
-
-    def _body(self, body: str) -> str:
-        if not body.strip():
-            raise Refusal("The message is empty.", "Say something in body.", Fault.MALFORMED)
-        size, most = len(body.encode("utf-8", "replace")), self._most()
-        if size > most:
-            raise Refusal(
-                f"The message has {size:,} bytes; the largest is {most:,}.",
-                "Put it into a file and name its path.",
-                Fault.MALFORMED,
-                "too_large",
-            )
-        return body.encode("utf-8", "replace").decode("utf-8")
 
     async def _posted(
         self, tx: Tx, caller: Caller, message: Message, reply: Row | None, asked: Sequence[str]

@@ -22,7 +22,6 @@ from relay.log import events
 from relay.log.events import Event, Lane, dumps
 from relay.log.follow import tail
 from relay.model import (
-    MAX_CLIENT_ID,
     RESERVED_NAMES,
     TASK_STATUSES,
     Board,
@@ -33,6 +32,7 @@ from relay.model import (
     Refusal,
     references,
 )
+from relay.model.messages import check_client_id, checked_body
 from relay.model.speaker_names import clean_name, is_reserved, posing_as
 from relay.room.dispatch import roster
 from relay.room.dispatch.roster import Roster
@@ -142,19 +142,8 @@ class Room:
         """A person's message; on disk, with all that it opens, when this returns. `action`: what a door orders by it;
         `id`: the message's, empty = a new one."""
         speaker = self.person(name)
-        if not body.strip():
-            raise Refusal("The message is empty.", "Write something.", Fault.MALFORMED)
-        size = len(body.encode("utf-8", "replace"))
-        if size > self.about.max_entry_bytes:
-            raise Refusal(
-                f"The message has {size:,} bytes; the largest is {self.about.max_entry_bytes:,}.",
-                "Put it into a file and name its path.",
-                Fault.MALFORMED,
-                "too_large",
-            )
-        if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
-            raise Refusal(f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.", Fault.MALFORMED)
-        body = body.encode("utf-8", "replace").decode("utf-8")
+        body = checked_body(body, self.about.max_entry_bytes, fix_empty="Write something.")
+        check_client_id(client_id)
         new = NewMessage(
             speaker,
             Kind.HUMAN,

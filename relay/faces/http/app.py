@@ -41,7 +41,8 @@ from relay.faces.http.routes.operations import OperationDoors, caller_of, sessio
 from relay.faces.http.static_files import PageFiles
 from relay.faces.http.websocket import SIGNED_OUT, SocketDoor
 from relay.faces.services import Services
-from relay.model import MAX_CLIENT_ID, RESERVED_NAMES, TASK_STATUSES, Fault, Refusal
+from relay.model import RESERVED_NAMES, TASK_STATUSES, Fault, Refusal
+from relay.model.messages import check_client_id
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
 from relay.room.parsing.actions import Action, Cancel, Pause, Resume, TryNow, Undo
@@ -312,8 +313,7 @@ class _Doors:
                 "too_large",
             )
         client_id = body.maybe_text("client_id")
-        if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
-            raise bad(f"client_id has 1 to {MAX_CLIENT_ID} characters.", "Send a UUID.")
+        check_client_id(client_id)
         name, reply = self._by(request, body), body.maybe_text("in_reply_to")
         if not request[CREDENTIAL].person:
             return await self._post_as_agent(request, name, text, reply, client_id)
