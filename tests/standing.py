@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from relay.model import GuardDecision, Location, LockRefusal
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from relay.config.loading import parse
+from relay.config.settings import LiveSettings
+from relay.model import Caller, GuardDecision, Location, LockRefusal
 
 REASON = "STEER: CODEX changes lines 40-58 of new.txt (advisory a1); take other work first."
 
@@ -26,3 +35,31 @@ class Standing:
         if location.path in self.contested:
             return GuardDecision(True, REASON, "a1")
         return GuardDecision(note=self.notes.get(location.path, ""))
+
+    async def check(self, caller: Caller, paths: Sequence[str], *, act: str, override: str = "") -> Any:
+        """Lets every write through, and answers with what was asked."""
+        asked = [caller.agent, caller.session, caller.person, list(paths), act, override]
+        return SimpleNamespace(as_json=lambda: {"decision": "allow", "asked": asked})
+
+
+@dataclass
+class Folders:
+    """Where agents work, of a few folders (`relay.faces.http.routes.guard.Checkouts`)."""
+
+    top: Path
+    roots: dict[str, Path] = field(default_factory=dict)
+    tops: list[Path] = field(default_factory=list)
+
+    def root_of(self, agent: str) -> Path | None:
+        return self.roots.get(agent)
+
+    def home(self) -> Path:
+        return self.top
+
+    def checkouts(self) -> list[Path]:
+        return self.tops
+
+
+def with_agents(*names: str) -> LiveSettings:
+    agents = [{"name": name, "cmd": "x"} for name in names]
+    return LiveSettings(parse(json.dumps({"agents": agents}), Path("/room/config.json")))

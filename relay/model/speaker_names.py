@@ -92,3 +92,8 @@ def clean_name(name: str, *, most: int = MAX_NAME) -> str:
             f"The name starts with `{cleaned[0]}`, which marks mentions and commands: leave it out."
         )
     return cleaned
+
+
+def spelled(name: str, configured: Iterable[str]) -> str:
+    """The name as the configuration spells it, if it is one of its agents: they hold locks under one name."""
+    return next((agent for agent in configured if skeleton(agent) == skeleton(name)), name)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from relay.model import Turn, TurnLimits
 from tests.agents.conftest import collect, end, log
 from tests.faces.house import House, house
 from tests.fakes.llm import FakeService
-from tests.standing import Standing
+from tests.standing import Folders, Standing, with_agents
 
 pytestmark = pytest.mark.real_agents
 LIMITS = TurnLimits(timeout_s=90)
@@ -42,10 +43,9 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 async def home(tmp_path: Path, project: Path, guard: Standing) -> AsyncIterator[House]:
     """A room that runs, as the hook finds it."""
-    roots = {"BOT": project}
-    async with house(
-        tmp_path / "room", routes=GuardDoor(guard, roots.get, home=lambda: project).table()
-    ) as one:
+    allows: Any = guard
+    door = GuardDoor(allows, Folders(project, {"BOT": project}), with_agents("BOT"))
+    async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
 

@@ -12,11 +12,9 @@ from aiohttp import web
 import relay
 from relay import faces
 from relay.app.daemon.parts import Parts
-from relay.app.runtime.identity import spelled
 from relay.base.durations import now_iso
 from relay.base.files import write_atomically
 from relay.config.settings import Settings
-from relay.coordination.writes.guard import checked
 from relay.faces.http.app import DOORWAY, HUB, create_app
 from relay.faces.http.hub import Hub
 from relay.faces.http.requests.auth import owner
@@ -100,16 +98,7 @@ def _app(parts: Parts) -> web.Application:
         services=parts.services,
     )
     app.router.add_post("/api/repair", parts.recovery.repair)
-    guard = GuardDoor(
-        parts.guard,
-        worktrees.root_of,
-        home=worktrees.home,
-        checkouts=worktrees.checkouts,
-        spelled=lambda name: spelled(name, parts.roster.names),
-        check=checked(store, parts.judge),
-        owner=owner(),
-    )
-    app.add_routes(guard.table())
+    app.add_routes(GuardDoor(parts.guard, worktrees, parts.settings).table())
     app.add_routes(PermissionDoors(lambda: parts.permissions.pending, parts.room, reserved).table())
     app.add_routes(
         AirspaceDoors(airspace.live, parts.room, reserved, agents=lambda: parts.roster.names).table()

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relay.app.runtime.identity import spelled
 from relay.app.wiring.schema import WINGS
 from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
@@ -27,6 +26,7 @@ from relay.base.git_checkouts import top_of, within
 from relay.coordination.writes.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, caller_of, check, judged
 from relay.coordination.writes.lock_check import LockJudge
 from relay.model import Caller, Refusal
+from relay.model.speaker_names import spelled
 from relay.store.ports import StoreError
 from relay.store.sqlite.reader import look
 

@@ -44,13 +44,14 @@ from mcp_types import (
 )
 
 from relay.app.mcp.parent_process import Record
-from relay.app.runtime.identity import BadKey, Identity, NoWay, WrongUse, bad_key, spelled
+from relay.app.runtime.identity import BadKey, Identity, NoWay, WrongUse, bad_key
 from relay.base.terminal_text import json_line
 from relay.config.command_line import command
 from relay.config.settings import Settings
 from relay.faces.mcp.stdio import encode
 from relay.faces.terminal.find_room import running_at
 from relay.model import Fault, Refusal
+from relay.model.speaker_names import spelled
 
 log = structlog.get_logger(__name__)
 #: Where the daemon serves MCP (relay/faces/http/routes/mcp.py, PATH; not imported, since that loads the whole door).

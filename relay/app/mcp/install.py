@@ -24,13 +24,13 @@ from typing import Any
 from relay.app.mcp import hint as mcp_hint
 from relay.app.mcp.client_configs import SERVER, CannotEdit, entry_of, put
 from relay.app.mcp.entry_merge import IDENTITY, Wanted, meet
-from relay.app.runtime.identity import WrongUse, find_config, spelled
+from relay.app.runtime.identity import WrongUse, find_config
 from relay.base.files import write_atomically
 from relay.config.command_line import about, command
 from relay.config.loading import ConfigError, load
 from relay.config.settings import Settings
 from relay.model import PROGRAMS
-from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved
+from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, spelled
 
 Json = dict[str, Any]
 COULD_NOT, WRONG_USE = 1, 2

@@ -24,22 +24,14 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from relay.app.mcp.parent_process import Record
-from relay.app.runtime.identity import (
-    BadKey,
-    Identity,
-    NoWay,
-    WrongUse,
-    bad_key,
-    find_config,
-    identify,
-    spelled,
-)
+from relay.app.runtime.identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify
 from relay.base.git_checkouts import checkout_of
 from relay.config.command_line import about
 from relay.config.loading import ConfigError, load
 from relay.config.settings import Settings
 from relay.faces.mcp import stdio
 from relay.model import Caller, Fault, Refusal
+from relay.model.speaker_names import spelled
 from relay.store.failures import trouble_of
 from relay.store.open import no_address
 from relay.store.ports import Store, StoreError

@@ -6,14 +6,14 @@ Invariant: pure but for looking whether files are there; nobody is taken for som
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from relay.config import locate
 from relay.config.command_line import command
 from relay.model import SESSION_ID
-from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, skeleton
+from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved
 
 
 class WrongUse(Exception):
@@ -76,11 +76,6 @@ def _name(agent: str) -> str:
     if is_reserved(name, ()):
         raise WrongUse(f"{name} is the room's own name, or reads like it. Choose another for RELAY_AGENT_ID.")
     return name
-
-
-def spelled(name: str, configured: Collection[str]) -> str:
-    """The name as the configuration spells it, if it is one of its agents: they hold locks under one name."""
-    return next((agent for agent in configured if skeleton(agent) == skeleton(name)), name)
 
 
 def find_config(option: str | None, environ: Mapping[str, str], folder: Path) -> Path:

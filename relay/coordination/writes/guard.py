@@ -131,6 +131,10 @@ class LockGuard:
             return GuardDecision(reason=f"You hold {location.path} exclusively.")
         return await self._then.decide(agent, location, session)
 
+    async def check(self, caller: Caller, paths: Sequence[str], *, act: str, override: str = "") -> Answer:
+        """May `caller` make this write? As the function `check`."""
+        return await check(self._store, self._judge, caller, paths, act=act, override=override)
+
     async def _look(self, tx: Tx, caller: Caller, path: str) -> tuple[list[LockRefusal], bool]:
         found, who = await _refused(tx, self._judge, caller, [path])
         return found, not found and any([await self._judge.owns(tx, one, path) for one in who])
@@ -226,15 +230,3 @@ async def record(
             at=at,
         ),
     )
-
-
-def checked(store: Store, judge: LockJudge) -> Callable[..., Awaitable[Json]]:
-    """`check` as a door asks it: agent, session, is it a person, paths, act, override."""
-
-    async def ask(
-        agent: str, session: str | None, person: bool, paths: Sequence[str], act: str, override: str
-    ) -> Json:
-        caller = caller_of(agent, session, person=person)
-        return (await check(store, judge, caller, paths, act=act, override=override)).as_json()
-
-    return ask

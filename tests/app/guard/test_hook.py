@@ -16,11 +16,10 @@ import pytest_asyncio
 
 from relay import guard_cli
 from relay.app.guard import hook as edit_hook
-from relay.app.runtime.identity import spelled
 from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
-from relay.coordination.writes.guard import LockGuard, checked
+from relay.coordination.writes.guard import LockGuard
 from relay.coordination.writes.lock_check import LockJudge
 from relay.faces.http.routes.guard import GuardDoor
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
@@ -28,7 +27,7 @@ from relay.store.sqlite.store import open_store
 from tests import engines
 from tests.engines import BOTH, Clock
 from tests.faces.house import House, house
-from tests.standing import REASON, Standing
+from tests.standing import REASON, Folders, Standing, with_agents
 
 SCRIPT = str(Path(guard_cli.__file__))
 #: The script, run as itself, but for how long it waits: a loaded machine may take more than its two seconds.
@@ -63,10 +62,9 @@ async def home(
 ) -> AsyncIterator[House]:
     monkeypatch.setattr("relay.faces.http.routes.guard.GUARD_S", 50.0)
 
-    async def check(*asked: Any) -> dict[str, Any]:
-        return {"decision": "allow", "asked": asked}
-
-    door = GuardDoor(guard, {"BOT": tree}.get, home=lambda: tree, check=check, owner="owner")
+    monkeypatch.setattr("relay.faces.http.routes.guard.owner", lambda: "owner")
+    allows: Any = guard
+    door = GuardDoor(allows, Folders(tree, {"BOT": tree}), with_agents("BOT"))
     async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
@@ -128,9 +126,9 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
     own, other = main / ".relay/worktrees/bot", main / ".relay/worktrees/other"
     for top in (main, own, other):
         (top / "src").mkdir(parents=True)
-    door = GuardDoor(
-        guard, {"BOT": own, "TOP": main}.get, home=lambda: main, checkouts=lambda: [main, own, other]
-    )
+    allows: Any = guard
+    folders = Folders(main, {"BOT": own, "TOP": main}, [main, own, other])
+    door = GuardDoor(allows, folders, with_agents())
     async with house(tmp_path / "room", routes=door.table()) as one:
         for agent in ("BOT", "TOP"):
             for top in (main, own, other):
@@ -177,14 +175,7 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
     store = await engines.open_store(tmp_path / "log", WINGS, clock=clock)
     judge, sky = LockJudge(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
-    names = ["BOT"]
-    door = GuardDoor(
-        guard,
-        {"BOT": tree}.get,
-        home=lambda: tree,
-        check=checked(store, judge),
-        spelled=lambda name: spelled(name, names),
-    )
+    door = GuardDoor(guard, Folders(tree, {"BOT": tree}), with_agents("BOT"))
     try:
         locks = Locks(store, Heartbeat())
         dev, bot = Caller("dev", "d1"), Caller("BOT", "b1")
@@ -236,9 +227,10 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
             await asyncio.Event().wait()
             raise AssertionError
 
+    stuck: Any = Stuck()
     monkeypatch.setattr("relay.faces.http.routes.guard.GUARD_S", 0.05)
     async with house(
-        tmp_path / "room", routes=GuardDoor(Stuck(), {"BOT": tree}.get, home=lambda: tree).table()
+        tmp_path / "room", routes=GuardDoor(stuck, Folders(tree, {"BOT": tree}), with_agents("BOT")).table()
     ) as one:
         _, told, _ = await one.ask("POST", "/api/guard", json={"agent": "BOT", "path": "src/a.py"})
         _, both, _ = await one.ask(
@@ -266,9 +258,9 @@ async def test_a_key_asks_as_its_own_agent_only(home: House, tree: Path) -> None
         "POST", "/api/guard/write", json={"paths": ["b.py"], "act": "push", "override": "x"}, headers=key
     )
     # Whoever comes with an agent's key is that agent, and no person.
-    assert told["asked"] == ["BOT", None, False, ["b.py"], "push", "x"]
+    assert told["asked"] == ["BOT", "-", False, ["b.py"], "push", "x"]
     _, told, _ = await home.ask("POST", "/api/guard/write", json={"paths": ["b.py"], "act": "commit"})
-    assert told["asked"] == ["owner", None, True, ["b.py"], "commit", ""]
+    assert told["asked"] == ["owner", "-", True, ["b.py"], "commit", ""]
     for bad in ({"act": "commit"}, {"paths": [], "act": "rm"}, {"paths": "a", "act": "push"}):
         status, _, _ = await home.ask("POST", "/api/guard/write", json=bad)
         assert status == 400, bad

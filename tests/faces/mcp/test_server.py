@@ -16,12 +16,13 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from relay.app.runtime.identity import Identity, WrongUse, find_config, identify, spelled
+from relay.app.runtime.identity import Identity, WrongUse, find_config, identify
 from relay.faces.mcp import resources
 from relay.faces.mcp.server import result, tool
 from relay.faces.operations.json_schema import input_schema
 from relay.faces.operations.registry import OPERATIONS
 from relay.model import Refusal
+from relay.model.speaker_names import spelled
 from tests.faces.mcp.mcp_house import HELLO, Process, environment
 
 TOOLS = [

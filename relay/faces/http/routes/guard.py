@@ -12,21 +12,24 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import structlog
 from aiohttp import web
 
 from relay.base.files import inside
 from relay.base.git_checkouts import within
+from relay.config.settings import LiveSettings
+from relay.coordination.writes.guard import LockGuard, caller_of
+from relay.faces.http.requests.auth import owner
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad, read_body
-from relay.model import Fault, Guard, GuardDecision, Location, Refusal
-from relay.model.speaker_names import MAX_AGENT_NAME, clean_name
+from relay.model import Fault, GuardDecision, Location, Refusal
+from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, spelled
 
 log = structlog.get_logger(__name__)
 #: Seconds for a decision; below what the hook itself waits (relay/app/guard/hook.py).
@@ -37,34 +40,32 @@ MOST_PATH = 4096
 MOST_WRITE = 16 * 1_048_576
 ACTS = ("commit", "merge", "push")
 
-#: agent, session, is it a person, paths, act, override -> the answer as JSON. Raises Refusal.
-Check = Callable[[str, str | None, bool, Sequence[str], str, str], Awaitable[dict[str, Any]]]
+
+class Checkouts(Protocol):
+    """Where agents work: what the daemon knows, which stands above this module."""
+
+    def root_of(self, agent: str) -> Path | None:
+        """The top of an agent's checkout; None for one that is not the room's: it works in `home`, or anywhere."""
+        ...
+
+    def home(self) -> Path: ...
+
+    def checkouts(self) -> Sequence[Path]:
+        """The tops of all checkouts of the codebase."""
+        ...
 
 
 class GuardDoor:
-    """`root_of` gives the folder of an agent of the room's, None for another's: that one works in `home`, or wherever
-    it says. `checkouts` are all those of the codebase; `spelled` gives the name under which an agent holds locks.
-    `check` answers git's questions (None: it has no door); `owner` is who commits when a question does not say."""
+    """`settings` know the agents. Who runs the room commits when a question does not say who."""
 
     def __init__(
-        self,
-        guard: Guard,
-        root_of: Callable[[str], Path | None],
-        *,
-        home: Callable[[], Path],
-        checkouts: Callable[[], Sequence[Path]] = tuple,
-        spelled: Callable[[str], str] = str,
-        check: Check | None = None,
-        owner: str = "someone",
-        limits: Limits | None = None,
+        self, guard: LockGuard, checkouts: Checkouts, settings: LiveSettings, limits: Limits | None = None
     ) -> None:
-        self._guard, self._root_of, self._limits = guard, root_of, limits or Limits()
-        self._home, self._checkouts, self._spelled = home, checkouts, spelled
-        self._check, self._owner = check, owner
+        self._guard, self._checkouts, self._settings = guard, checkouts, settings
+        self._owner, self._limits = owner(), limits or Limits()
 
     def table(self) -> list[web.RouteDef]:
-        doors = [web.post("/api/guard", self.ask)]
-        return doors if self._check is None else [*doors, web.post("/api/guard/write", self.write)]
+        return [web.post("/api/guard", self.ask), web.post("/api/guard/write", self.write)]
 
     async def ask(self, request: web.Request) -> web.Response:
         """`{agent, path, session?, lines?: [first, last], tool?}` -> `{decision: allow|locked|stale|steer, reason,
@@ -84,11 +85,11 @@ class GuardDoor:
         _check_names(paths)
         lines = _lines(body)
         _own(request, agent)
-        root = self._root_of(agent)
+        root = self._checkouts.root_of(agent)
         if root is None:
             # Whose the lines are that were changed in a checkout, nobody knows of an agent without one of its own.
-            root, lines = self._home(), None
-        places = await asyncio.to_thread(_places, root, self._checkouts(), paths)
+            root, lines = self._checkouts.home(), None
+        places = await asyncio.to_thread(_places, root, self._checkouts.checkouts(), paths)
         decisions: list[GuardDecision] = []
         try:
             async with asyncio.timeout(GUARD_S):
@@ -123,17 +124,18 @@ class GuardDoor:
         identity = credential.identity
         who = identity or self._owner if agent is None else self._name(agent)
         _own(request, who)
-        assert self._check is not None
         session, override = body.maybe_text("session"), body.maybe_text("override") or ""
         person = credential.person if identity is not None else agent is None
         try:
-            return answer(await self._check(who, session, person, paths, act, override))
+            caller = caller_of(who, session, person=person)
+            found = await self._guard.check(caller, paths, act=act, override=override)
         except Refusal as error:
             raise bad(error.message, error.fix) from None
+        return answer(found.as_json())
 
     def _name(self, agent: str) -> str:
         try:
-            return self._spelled(clean_name(agent, most=MAX_AGENT_NAME))
+            return spelled(clean_name(agent, most=MAX_AGENT_NAME), self._settings.current.agent_names)
         except ValueError as error:
             raise bad(f"agent is {agent[:60]!r}. {error}", "Send the agent's name.") from None
 
